@@ -43,10 +43,7 @@ class ResultAccessor:
         """Return the n best features, all by default, best first, as in a table that is saved."""
         ranks = self._result["rank"].to_numpy()
         best = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")[:n]
-        some = self._result.drop_dims("rounds", errors="ignore")
-        if not any(name in some.coords for name in tables.NUMBERS):
-            places = np.arange(ranks.shape[-1])
-            some = some.assign_coords({tables.NUMBERS[0]: ("features", places)})
+        some = tables.numbered(self._result.drop_dims("rounds", errors="ignore"))
         return pd.DataFrame(tables.columns(some.isel(features=best).compute()))
 
     def report(self, path: str | PathLike[str], **options: Any) -> None:

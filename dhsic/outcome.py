@@ -107,7 +107,7 @@ LEFT_OUT = {
     "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
     "n_samples_without_label": "samples among those that lack a label",
     "n_samples_without_covariate": "samples among those that lack a covariate",
-    "n_rows_passed_over": "rows of tables that are of no sample of the data",
+    "n_rows_passed_over": "rows of tables that are of no sample that takes part",
     "n_rows_elsewhere": "rows of tables taken by position that name a sample at another place",
     "n_samples_filtered": "samples that filters leave out, such as --keep",
     "n_features_filtered": "features that filters leave out, such as --pass-only",

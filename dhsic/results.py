@@ -87,7 +87,8 @@ def selected_features(result: Any) -> xr.Dataset:
     """The selected features alone, the best first, without the history of rounds.
 
     The coordinate ``features`` holds their positions in the data; where some of a store were left
-    out, those among the others, and ``stored_feature`` those in the store.
+    out, those among the others, and ``stored_feature`` those in the store. `save` writes what is
+    returned as a table.
 
     Raises
     ------
@@ -141,13 +142,20 @@ def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
     return known | {name: result[variable].to_numpy() for name, variable in older.items()}
 
 
-def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a result: a table of all features, or a Zarr store with everything.
+def save(
+    result: Any,
+    path: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+    selected_only: bool = False,
+) -> None:
+    """Write a result: a table of features, or a Zarr store with everything.
 
     A path that ends in ``.tsv``, ``.csv`` (both also ``.gz``), ``.parquet`` or ``.json`` becomes a
     table, see `dhsic.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr store
-    (format 3) that `load` and `xarray.open_zarr` read. Who is killed meanwhile leaves what was at
-    `path`.
+    (format 3) that `load` and `xarray.open_zarr` read. A table has all features, or with
+    `selected_only` those that are selected (in one run or more). Who is killed meanwhile leaves
+    what was at `path`.
 
     Every array of a store carries crc32c and a fill value outside its domain. The folder that
     `path` is in is made where it is not there, if the one above is. At a URL of an object store,
@@ -156,12 +164,12 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
     Raises
     ------
     InputError
-        Something is at `path` and `overwrite` is off, there is no folder to write in, or the
-        suffix is of no format that there is.
+        Something is at `path` and `overwrite` is off, there is no folder to write in, the suffix
+        is of no format that there is, or `selected_only` is asked of a store.
     StoreError
         An object store does not answer.
     """
-    save_by(None, result, path, overwrite=overwrite)
+    save_by(None, result, path, overwrite=overwrite, selected_only=selected_only)
 
 
 def save_by(
@@ -170,12 +178,16 @@ def save_by(
     path: str | PathLike[str],
     *,
     overwrite: bool = False,
+    selected_only: bool = False,
 ) -> None:
     """As `save`; what a store says of features workers write, where they see the path."""
-    result = _as_result(result)
-    check_vacant(path, overwrite=overwrite)
-    if tables.table_suffix(path):
-        tables.write_table(result, path)
+    given = getattr(result, "result_", result)
+    is_table = bool(tables.table_suffix(path))
+    is_cut = is_table and isinstance(given, xr.Dataset) and "rank" in given  # selected_features
+    result = given if is_cut and not selected_only else _as_result(given)
+    check_vacant(path, overwrite=overwrite, selected_only=selected_only)
+    if is_table:
+        tables.write_table(tables.selected_alone(result) if selected_only else result, path)
         return
     if is_url(path):
         _save_at(result, fspath(path))
@@ -275,9 +287,16 @@ def _stored(values: Array) -> Array:
     return text.reshape(values.shape)
 
 
-def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
+def check_vacant(
+    path: str | PathLike[str], *, overwrite: bool, selected_only: bool = False
+) -> None:
     """Refuse to write a result where something is, unless to overwrite it, or in no format."""
     is_table, is_there = bool(tables.check_suffix(path)), exists(path)
+    if selected_only and not is_table:
+        raise InputError(
+            f"selected_only=True leaves features out of a table, and {path} is a Zarr store, which "
+            "has all; leave it out, or give the path the suffix .tsv, .csv, .parquet or .json."
+        )
     if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
         return

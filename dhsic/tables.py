@@ -1,6 +1,7 @@
 """Tables of features: a result as TSV, CSV, Parquet or JSON, written whole or not at all.
 
-All features are in it, the best first, with those of these columns that the result knows:
+All features are in it, or those selected, the best first, with those of these columns that the
+result knows:
 
 ===========================  =======================================================================
 ``rank``                     1 for the most relevant feature
@@ -84,6 +85,21 @@ def along_features(result: xr.Dataset) -> xr.Dataset:
     return result if dim == FEATURES else result.swap_dims({dim: FEATURES})
 
 
+def selected_alone(result: xr.Dataset) -> xr.Dataset:
+    """A result without the features that no run of it selects."""
+    result = numbered(along_features(result))
+    selected = result["selected"].to_numpy()
+    in_one = selected if selected.ndim == 1 else selected.any(axis=0)
+    return result.isel(features=np.flatnonzero(in_one))
+
+
+def numbered(result: xr.Dataset) -> xr.Dataset:
+    """The result whose features know where in the data they are."""
+    if any(name in result.coords for name in NUMBERS):
+        return result
+    return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
+
+
 def columns(result: xr.Dataset) -> OfFeatures:
     """Columns of a result, by name."""
     result = along_features(result)
@@ -135,11 +151,10 @@ def _parts(result: xr.Dataset) -> Iterator[OfFeatures]:
     """Columns of all features, the best first, some rows at a time."""
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
-    if not any(name in result.coords for name in NUMBERS):
-        result = result.assign_coords({STORED: ("features", np.arange(best_first.size))})
-    for some in slices(best_first.size, READ):
+    result, nothing = numbered(result), [slice(0, 0)]
+    for some in slices(best_first.size, READ) or nothing:
         known = result.isel(features=best_first[some]).compute()
-        for rows in slices(known.sizes["features"], ROWS):
+        for rows in slices(known.sizes["features"], ROWS) or nothing:
             yield columns(known.isel(features=rows))
 
 
@@ -167,8 +182,8 @@ def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
 def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
     encode = json.JSONEncoder(allow_nan=False).encode
     head = {"attributes": _attributes(result), "rounds": list(_rounds(result))}
-    file.write(encode(head).removesuffix("}").encode())
-    before = ', "features": [\n'
+    file.write(encode(head).removesuffix("}").encode() + b', "features": [')
+    before = "\n"
     for part in _parts(result):
         for row in rows(part):
             file.write(f"{before}{encode(row)}".encode())

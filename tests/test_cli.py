@@ -102,7 +102,7 @@ def test_select_prints_a_table_and_writes_a_result(store, tmp_path):
     out = tmp_path / "sel.zarr"
     result = run("select", store, *QUICK, "--out", out)
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["rank", "name", "contig", "position", "score"]
+    assert lines[0].split() == ["rank", "name", "contig", "position", "fall_given_others"]
     assert [line.split()[0] for line in lines[1:9]] == [str(i) for i in range(1, 9)]
     assert "peak memory" in result.stderr
     assert "2 classes 0 (30), 1 (30), kernel 'balanced'" in told(result)

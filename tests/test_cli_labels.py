@@ -71,7 +71,7 @@ def test_a_table_with_more_samples_is_cut(store, table, tmp_path):
         "-n",
         3,
     )
-    assert "1 rows of samples that the data do not have" in told(result)
+    assert "1 rows of samples that take no part" in told(result)
 
 
 def test_partial_overlap_is_an_error_that_counts(store, table, tmp_path):

@@ -2,6 +2,7 @@
 
 import click
 import pytest
+from commands import run
 
 from dhsic.cli import main
 from dhsic.cli.options import in_options
@@ -35,6 +36,20 @@ def said(message, name="select"):
 )
 def test_parameters_become_options(message, expected):
     assert said(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("select", "--loco"), "--loco is of dhsic test, not of select; methods that have it take"),
+        (("test", "--clump-r2", "1"), "--clump-r2 is of dhsic plan, select, not of test."),
+        (("pca", "--pairs", "2"), "--pairs is of dhsic simulate, report, not of pca."),
+        (("select", "--lcoo"), "No such option"),
+    ],
+)
+def test_an_option_of_another_command_is_said_to_be_one(words, expected):
+    command, *options = words
+    assert expected in run(command, "x.zarr", *options, code=2).stderr
 
 
 def test_each_command_has_its_options():

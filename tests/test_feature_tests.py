@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 import zarr
+from scipy.stats import chi2
 
 import dhsic
 from dhsic.errors import InputError
 from dhsic.independence import METHODS, hsic_test, test_features
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes import reader
+from dhsic.reports.sentences import order_of
 
 
 @pytest.fixture
@@ -18,6 +20,23 @@ def wide(rng):
     """Twelve features, of which 3 and 7 carry the labels."""
     X = rng.standard_normal((50, 12)) * np.arange(1, 13)
     return X, X[:, 3] / 4 + (X[:, 7] / 8) ** 2 + 0.2 * rng.standard_normal(50)
+
+
+def test_lambda_says_whether_p_values_are_too_small(rng):
+    X, y = rng.standard_normal((100, 400)), rng.standard_normal(100)
+    found = dhsic.test_features(X, y).result_
+    median = float(np.median(found["p"]))
+    assert found.attrs["inflation"] == pytest.approx(chi2.isf(median, 1) / chi2.isf(0.5, 1))
+    (told,) = [line for line in order_of(found) if "lambda" in line]
+    assert "1 by chance" in told
+
+    alike = dhsic.test_features(X + y[:, None] / 3, y).result_
+    lines = [*order_of(alike)]
+    assert not any("one in 20" in line for line in lines)
+    (told,) = [line for line in lines if "lambda" in line]
+    assert "relatives" in told
+    assert "--covariates" in told
+    assert "--loco" not in told  # no chromosome is known
 
 
 def test_features_are_tested_as_they_are_alone(wide):

@@ -417,6 +417,18 @@ def test_commands_count_what_each_filter_left_out(store, tmp_path):
     assert "with --extract" in refused
 
 
+def test_frequencies_are_those_of_samples_that_have_labels(store, tmp_path):
+    labelled = np.arange(4, 25)
+    rows = "\n".join(f"s{i}\t{i % 2 + 1}" for i in labelled)
+    (tmp_path / "labels.tsv").write_text(f"IID\ty\n{rows}\n")
+    expected = rare_or_lacking(dosage(GENOTYPES)[labelled], 0.3, 0.2)
+    asked = ("--labels", tmp_path / "labels.tsv", "--drop-missing", "--maf", 0.3)
+    asked = (*asked, "--max-missing", 0.2, "--no-progress", "--json")
+    found = json.loads(run("select", store, *asked, "--target", "y").stdout)
+    assert sorted(row["index"] for row in found["selected"]) == expected
+    assert expected != rare_or_lacking(dosage(GENOTYPES), 0.3, 0.2)
+
+
 def test_a_run_goes_on_with_its_filters_alone(store, tmp_path):
     out, asked = tmp_path / "r.zarr", ("--maf", "0.4", "--keep-if", "sample_age >= 5")
     run("select", store, *CLI, *asked, "--checkpoint", tmp_path / "ck", "--out", out)

@@ -12,7 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dhsic
 from dhsic.cli import main
+from dhsic.cli.report import as_text
 from dhsic.errors import InputError
+from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.views import ShadowedSource
 
@@ -41,6 +43,17 @@ def test_shadows_are_features_of_other_samples(seed, n_copies, take_part):
     for asked in (some[::2], some[::-1]):
         parts = [source.read(b, asked) for b in source.blocks(2)]
         assert_array_equal(np.concatenate(parts, axis=1), whole[asked])
+
+
+def test_a_run_that_discovers_nothing_says_so(rng):
+    X = rng.standard_normal((40, 20))
+    asked = {"n_features_to_select": 5, "control": "shadow", "progress": False}
+    found = dhsic.select(X, rng.standard_normal(40), **asked)
+    assert found.attrs["n_discovered"] == 0
+    lines = [*order_of(found), *doubts_of(found, costs_of(found, {}))]
+    assert any("nothing is selected: try" in line for line in lines)
+    assert not any("explain" in line or "an exact run" in line for line in lines)
+    assert as_text(dhsic.selected_features(found), None, 80) == "no feature is selected"
 
 
 @pytest.mark.parametrize(

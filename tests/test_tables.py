@@ -130,6 +130,32 @@ def test_every_format_says_what_the_result_says(result, suffix, tmp_path):
         np.testing.assert_array_equal(table.sort_values("index")["stability"], result["stability"])
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_selected_alone_are_the_rows_that_are_selected(result, suffix, tmp_path):
+    needs(suffix)
+    dhsic.save(result, tmp_path / f"all{suffix}")
+    dhsic.save(result, tmp_path / f"some{suffix}", selected_only=True)
+    some, every = (read(tmp_path / f"{name}{suffix}") for name in ("some", "all"))
+    assert 0 < len(some) < len(every)
+    kept = every[every["selected"].astype(bool)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(some, kept, check_dtype=False)
+
+    dhsic.save(dhsic.selected_features(result), tmp_path / f"same{suffix}")
+    same = read(tmp_path / f"same{suffix}")
+    assert same["index"].tolist() == some["index"].tolist()
+    assert "selected" not in same
+    none = result.assign(selected=result["selected"] & False)
+    dhsic.save(none, tmp_path / f"none{suffix}", selected_only=True)
+    assert len(read(tmp_path / f"none{suffix}")) == 0
+
+
+def test_a_store_has_all_features(result, tmp_path):
+    with pytest.raises(InputError, match="selected_only=True leaves features out of a table"):
+        dhsic.save(result, tmp_path / "some.zarr", selected_only=True)
+    with pytest.raises(InputError, match="no result"):
+        dhsic.save(dhsic.selected_features(result), tmp_path / "some.zarr")
+
+
 def test_a_selector_is_saved_as_its_result_is(of_numpy, tmp_path):
     dhsic.save(of_numpy, tmp_path / "a.tsv")
     dhsic.save(of_numpy.result_, tmp_path / "b.tsv")
@@ -433,6 +459,18 @@ def test_select_writes_a_table_and_says_so(store, tmp_path):
     known = strict((tmp_path / "other.json").read_text())
     assert_is(pd.DataFrame(known["features"]), dhsic.load(tmp_path / "all.zarr"))
     assert known["attributes"]["command"].startswith(f"dhsic select {store} --target sample_trait")
+
+
+def test_select_and_test_write_what_is_selected(store, tmp_path):
+    some = tmp_path / "some.tsv"
+    run("select", store, *QUICK, "--out", some, "--selected-only")
+    assert read(some)["rank"].tolist() == list(range(1, 9))
+    asked = ("--target", "sample_trait", "--selected-only", "--no-progress")
+    run("test", store, *asked, "--out", some, "--force")
+    assert (read(some)["q"] <= 0.05).all()
+    assert "--selected-only is about the table" in run("test", store, *asked, code=2).stderr
+    refused = run("test", store, *asked, "--out", tmp_path / "x.zarr", code=2).stderr
+    assert "--selected-only leaves features out of a table" in refused
 
 
 def test_rows_of_json_on_stdout_are_those_of_the_table(store, tmp_path):

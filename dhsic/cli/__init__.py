@@ -57,7 +57,7 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 )
 #: Options of methods that a test takes.
 OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
-OUTPUT = named("checkpoint", "out", "force", "truth", "progress", "as_json")
+OUTPUT = named("checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
 #: The cluster of a run that was sent away.
@@ -329,10 +329,10 @@ _add(
     Option("--shares", type=PATH, help="Shares to draw: that of dhsic pairs --shares --out."),
     but(FORCE, section="Options"),
     example="dhsic report selection.zarr -o report.html",
-    help="""Write a page about the result at PATH, which `dhsic select --out` wrote in .zarr.
+    help="""Write a page about the result at PATH, which --out of select or test wrote in .zarr.
 
-    The page is one file of HTML: what was run, plots, a table that sorts and filters, and how sure
-    it is. It needs no network. Needs dhsic[plot].
+    The page is one file of HTML: what was run, plots (of tests a Manhattan and a QQ plot), a table
+    that sorts and filters, and how sure it is. It needs no network. Needs dhsic[plot].
     """,
 )
 _add(
@@ -347,7 +347,7 @@ _add(
     "detached.attach",
     RUN,
     but(OUT, help="Write the result here, as of dhsic select."),
-    named("force", "truth", "progress", "as_json"),
+    named("selected_only", "force", "truth", "progress", "as_json"),
     ASKED,
     example="dhsic attach run.dhsic --out best.tsv",
     help="Follow the run of CHECKPOINT until it ends; print its features.",

@@ -30,7 +30,7 @@ from typing import Any
 import click
 
 from dhsic import startup
-from dhsic.cli.options import in_options
+from dhsic.cli.options import in_options, of_commands
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -292,9 +292,10 @@ class Command(click.Command):
             _refuse_twice(given)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
+            told = of_commands(error, ctx) if isinstance(error, click.NoSuchOption) else error
             if "--json" in given:
-                echo_json({"error": {"kind": "usage", "message": error.format_message()}})
-            raise
+                echo_json({"error": {"kind": "usage", "message": told.format_message()}})
+            raise told from error.__cause__
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

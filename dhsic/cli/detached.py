@@ -120,6 +120,7 @@ def attach(
     scheduler: str | None,
     *,
     out: str | None,
+    selected_only: bool,
     force: bool,
     truth: str | None,
     progress: bool | None,
@@ -127,7 +128,7 @@ def attach(
 ) -> None:
     """Follow a run until it ends, then print its table of features."""
     if out is not None:
-        check_vacant(out, overwrite=force)
+        check_vacant(out, overwrite=force, selected_only=selected_only)
     planted = None if truth is None else read_truth(truth)
     hidden = None if progress is None else not progress  # None draws it on a terminal
     with attached(checkpoint, scheduler=scheduler) as run:
@@ -135,7 +136,7 @@ def attach(
         _follow(run, bar)
         result = run.result(0.0)
     if out is not None:
-        save(result, out, overwrite=force)
+        save(result, out, overwrite=force, selected_only=selected_only)
     show(result, planted, out, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dhsic.cli.labels import split_columns
 from dhsic.cli.options import OF_RUNS, spelled
-from dhsic.cli.out import absolute, check_out, is_same
+from dhsic.cli.out import NO_TABLE, absolute, check_out, is_same
 from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
@@ -80,8 +80,7 @@ class SelectJob:
     extract_if : CONDITION
         Features that take part, by what the store says of them: 'variant_quality >= 30'.
     maf : float
-        Least frequency of the rarer allele, such as 0.01, in the samples that the options above
-        leave.
+        Least frequency of the rarer allele, such as 0.01, in the samples that take part.
     max_missing : float
         Largest part of the values of a feature that may be missing in these samples, such as 0.1.
     groups : NAME
@@ -139,8 +138,9 @@ class SelectJob:
     out : PATH
         Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv
         (also .gz), .parquet or .json for a table of all features, the best first (rank, score,
-        selected, index, name; contig, position, id, ref, alt of variants; allele_frequency or
-        mean, missing, constant, ...), .zarr or none for a Zarr store, which xarray reads.
+        selected, index, name, ...), .zarr or none for a Zarr store, which xarray reads.
+    selected_only : flag
+        Leave out of the table of --out what is not selected; of tests, what has q > 0.05.
     force : flag
         Overwrite --out.
     truth : FILE
@@ -200,6 +200,7 @@ class SelectJob:
     settings: tuple[str, ...] = ()
     checkpoint: str | None = None
     out: str | None = None
+    selected_only: bool = False
     force: bool = False
     truth: str | None = None
     scheduler: str | None = None
@@ -385,8 +386,9 @@ class SelectJob:
                 f"{name.removeprefix('per_')}; leave one of them out.",
             )
         if self.out is not None:
-            check_out(self.out, force=self.force)
+            check_out(self.out, force=self.force, selected_only=self.selected_only)
             self.check_read(self.out)
+        refuse(self.selected_only and self.out is None, NO_TABLE)
         refuse(
             (by_name or self.by_position) and self.labels is None and self.covariates is None,
             f"{said} is about the rows of a table, and there is none; pass --labels FILE.",

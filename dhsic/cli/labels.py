@@ -66,9 +66,12 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     if table is not None and is_table(job.path):
         _refuse_leaks(job, source)
     counting = counting_on(job.runtime)
-    filtered = job.filters.of(job.path, source, counting, job.missing_chunks)
+    filtered = job.filters.by_name(job.path, source, job.missing_chunks)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
-    return _taken(job, data, *_columns(job, data, table))
+    taken = _taken(job, data, *_columns(job, data, table))
+    rows = filtered.samples if job.per_target else taken.rows  # of each target others
+    filtered = job.filters.by_values(filtered, source, rows, counting)
+    return replace(taken, source=filtered.features_of(source), filtered=filtered)
 
 
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:

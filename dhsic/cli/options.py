@@ -40,6 +40,7 @@ SHOWN = {
 #: What the docstring of `BAHSIC` has no reason to say.
 BESIDES = {
     "bandwidth": "Several between commas are a grid.",
+    "fdr": "dhsic test and --holdout have another limit, q <= 0.05.",
     "tolerance": "Of ccm and weighting: where descent ends.",
 }
 
@@ -356,6 +357,24 @@ def in_options(message: str, ctx: click.Context) -> str:
     for name in only:
         told += f" The command line has no option for {name}: see dhsic.open_source in Python."
     return told
+
+
+def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
+    """Say of an option that is unknown which commands have it, and whether it is one of --set."""
+    group, name = ctx.find_root().command, error.option_name
+    commands = group.commands if isinstance(group, click.Group) else {}
+    who = [
+        command
+        for command, its in commands.items()
+        if any(name in [*option.opts, *option.secondary_opts] for option in its.params)
+    ]
+    if not who:
+        return error
+    setting = in_options(f"{name.removeprefix('--').replace('-', '_')}=VALUE", ctx)
+    here = f"; methods that have it take {setting}" * setting.startswith("--set")
+    return click.UsageError(
+        f"{name} is of dhsic {', '.join(who)}, not of {ctx.info_name}{here}.", ctx
+    )
 
 
 def _options(ctx: click.Context) -> Mapping[str, click.Option]:

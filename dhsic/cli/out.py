@@ -13,15 +13,17 @@ from dhsic.errors import InputError
 from dhsic.results import check_vacant
 from dhsic.storage import as_path, check_place, is_url, replacing
 
+#: What is said of an option about a table that is not written.
+NO_TABLE = "--selected-only is about the table of --out, and there is none; pass --out X.tsv."
 #: What separates columns of a table, by its suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
 #: Names of the features of a pair, as results call them, and tables, where a name is `name`.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
 
-def check_out(out: str, *, force: bool) -> None:
+def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
     """Refuse before the work what could not be written after it."""
-    check_vacant(out, overwrite=force)
+    check_vacant(out, overwrite=force, selected_only=selected_only)
     if is_url(out):
         return
     path = as_path(out)

@@ -275,6 +275,8 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     columns |= _numbers(chosen, at)
     if planted is not None and not is_grouped:
         columns["planted"] = list(planted.markers[at])
+    if not ranks.size:
+        return "no feature is selected"
     lines = _aligned(columns, width)
     if ranks.size > MOST_ROWS:
         lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
@@ -301,9 +303,15 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     """Columns of what is told of the features."""
-    specs = {"score": ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
+    # What the order follows from.
+    by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
+    specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
+    still = chosen["constant"].to_numpy()[at]
     return {
-        name: [format(v, spec) if np.isfinite(v) else "constant" for v in chosen[name].values[at]]
+        name: [
+            format(value, spec) if np.isfinite(value) else "constant" if is_still else ""
+            for value, is_still in zip(chosen[name].to_numpy()[at], still, strict=True)
+        ]
         for name, spec in specs.items()
         if name in chosen
     }

@@ -52,7 +52,13 @@ from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
 #: Options of `select` that are about what it writes: a plan writes nothing.
-OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}
+OF_RESULTS = {
+    "checkpoint": None,
+    "out": None,
+    "truth": None,
+    "force": False,
+    "selected_only": False,
+}
 
 
 def select(**options: Any) -> None:
@@ -115,7 +121,8 @@ def perform(job: SelectJob) -> None:
         result = of_tests(result) if job.tests else result
         settle(job, result)
         if job.out is not None:
-            save_by(runtime, result, job.out, overwrite=job.force)
+            only = {"selected_only": job.selected_only}
+            save_by(runtime, result, job.out, overwrite=job.force, **only)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, first=_first(job), took=took)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import false_discovery_control
+from scipy.stats import chi2, false_discovery_control
 
 from dhsic._typing import Array, Float
 from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
@@ -248,6 +248,12 @@ class Independence(AbstractCriterion):
             "sigma": (sigma, "width of the kernel on the feature, sigma in exp(-sigma d^2)"),
         }
         return CriterionScores(score, others=meanings)
+
+
+def inflation_of(p: Float) -> float:
+    """Lambda: the median of the chi-squared values (1 degree) of p-values, over that of chance."""
+    median = max(float(np.median(p)), np.finfo(float).tiny)
+    return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
 
 
 def _deviations(

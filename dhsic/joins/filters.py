@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.conditions import Condition
-from dhsic.joins.filtered import Filtered
+from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.keys import FAMILY, as_text, written_once
 from dhsic.joins.labels import labels_at, values_of_features
 from dhsic.joins.table import names_of
@@ -66,8 +66,8 @@ class Filters:
     extract_if : str, optional
         Condition on what the data say of their features: ``"variant_quality >= 30"``.
     maf : float, optional
-        Least frequency of the rarer allele, such as 0.01, in the samples that the filters above
-        left, with labels or without. Values are copies of an allele.
+        Least frequency of the rarer allele, such as 0.01, in the samples that take part. Values are
+        copies of an allele.
     max_missing : float, optional
         Largest part of the values of a feature that may be missing among these samples: 0.1 leaves
         out what lacks more than a tenth.
@@ -106,6 +106,13 @@ class Filters:
         InputError
             Filters that mean nothing, or that leave nothing.
         """
+        found = self.by_name(data, source, missing_chunks)
+        return self.by_values(found, source, found.samples, counting)
+
+    def by_name(
+        self, data: Any, source: AbstractSource, missing_chunks: MissingChunks = "error"
+    ) -> Filtered:
+        """What takes part, but for filters by the values of features."""
         self._check()
         keep_if, extract_if = (
             None if said is None else Condition.of(said, name)
@@ -139,8 +146,6 @@ class Filters:
         features.keep("extract", self.extract, features_called)
         features.keep("exclude", self.exclude, features_called)
         features.meet(extract_if, of_features)
-        if self.maf is not None or self.max_missing is not None:
-            self._filter_by_values(features, source, samples.positions, counting)
         left_out = {**samples.out, **Filtered.of(source).left_out, **features.out}
         return Filtered(samples.positions, features.positions, left_out)
 
@@ -157,11 +162,21 @@ class Filters:
                 stacklevel=2,
             )
 
-    def _filter_by_values(
-        self, left: _Left, source: AbstractSource, rows: Index | None, counting: Counting
-    ) -> None:
-        here = Filtered(features=left.positions).features_of(source)
-        at = slice(None) if left.positions is None else left.positions
+    def by_values(
+        self, before: Filtered, source: AbstractSource, rows: Index | None, counting: Counting
+    ) -> Filtered:
+        """What `before` left, less features by their values in the samples at `rows` (None: all).
+
+        `source` has all features.
+        """
+        if self.maf is None and self.max_missing is None:
+            return before
+        here, at = before.features_of(source), before.features
+        at = np.arange(source.n_features) if at is None else at
+        mask = np.zeros(source.n_features, dtype=bool)
+        mask[at] = True
+        left = _Left("features", source.n_features, mask)
+        left.out |= {k: n for k, n in before.left_out.items() if k not in OF_SAMPLES}
         found, m = counting(here, rows), source.n_samples if rows is None else rows.size
         kept = dict[str, Mask]()
         if self.maf is not None:
@@ -170,17 +185,18 @@ class Filters:
         if self.max_missing is not None:
             kept["max_missing"] = found.n_missing / m <= self.max_missing
         for name, met in kept.items():
-            mask = np.zeros(left.n, dtype=bool)
-            mask[at] = met
-            left.filter(name, mask)
+            of_all = np.zeros(left.n, dtype=bool)
+            of_all[at] = met
+            left.filter(name, of_all)
+        return replace(before, features=left.positions, left_out={**before.left_out, **left.out})
 
 
 class _Left:
     """What is left of `n` samples or features, and how many each filter left out (`out`)."""
 
-    def __init__(self, noun: str, n: int) -> None:
+    def __init__(self, noun: str, n: int, mask: Mask | None = None) -> None:
         self.noun, self.n, self.out = noun, n, dict[str, int]()
-        self._mask = np.ones(n, dtype=bool)
+        self._mask = np.ones(n, dtype=bool) if mask is None else mask
 
     def filter(self, name: str, met: Mask) -> None:
         """Leave out what does not meet a filter; refused where nothing is left."""

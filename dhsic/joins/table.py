@@ -271,7 +271,7 @@ def _note(key: Key) -> str:
     note = f"rows matched by sample name{told}, in {order} order"
     more, lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
     if more:
-        note += f"; {more:,} rows of samples that the data do not have were passed over"
+        note += f"; {more:,} rows of samples that take no part were passed over"
     if lacking:
         note += f"; {lacking:,} samples of the data are not there"
     return note

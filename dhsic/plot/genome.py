@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import beta, chi2
+from scipy.stats import beta
 
 from dhsic._typing import Array, Float, Index
+from dhsic.criteria.independence import inflation_of
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
 from dhsic.results import of_selected, result_of_one
@@ -197,11 +198,10 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     expected = -np.log10((i - 0.5) / n)
     low, high = (-np.log10(beta.ppf(q, i, n - i + 1)) for q in (0.975, 0.025))
     observed = -np.log10(np.maximum(found[i - 1], np.finfo(float).tiny))
-    inflation = chi2.isf(np.median(found), 1) / chi2.isf(0.5, 1)
     ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% band of chance")
     ax.plot(expected, expected, color=MUTED, lw=1)
     ax.scatter(expected, observed, s=6, color=MAIN, linewidths=0, label=f"{n:,} features")
-    ax.plot([], [], " ", label=f"$\\lambda$ = {inflation:.2f}")
+    ax.plot([], [], " ", label=f"$\\lambda$ = {inflation_of(found):.2f}")
     ax.set(xlabel="$-\\log_{10}\\,p$ by chance", ylabel="$-\\log_{10}\\,p$ observed")
     ax.legend(frameon=False, loc="upper left")
     return ax

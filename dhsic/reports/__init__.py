@@ -20,6 +20,7 @@ import xarray as xr
 from dhsic import plot, tables
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
+from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.results import of_selected, pairs_of, result_of_one
@@ -40,7 +41,6 @@ COUNTS = {
     "n_samples_without_covariate": "samples without a covariate",
     "n_rows_passed_over": "rows of tables of other samples",
     "n_rows_elsewhere": "rows taken by position that name samples elsewhere",
-    "n_features_filtered": "features filtered out",
     "n_values_coded": "values that were codes of missing",
     "n_constant": "features that do not vary",
     "n_wholly_missing": "features without a value",
@@ -123,23 +123,66 @@ def page_of(
         heading=_heading(result),
         method=_method(result),
         facts=_facts(result, costs),
-        counts={
-            told: int(result.attrs[name]) for name, told in COUNTS.items() if result.attrs.get(name)
-        },
-        sentences=[*order_of(result), *doubts_of(result, costs)],
+        counts=_counts(result),
+        sentences=[*_loco(result), *order_of(result), *doubts_of(result, costs)],
         plots=list(_plots(result, best, found, shares)),
         table=_table(result, best),
+        meanings=_meanings(result),
         n_features=int(result.sizes["features"]),
         rounds=_rounds(result),
-        parameters=json.loads(result.attrs.get("parameters", "{}")),
+        parameters={k: _said(v) for k, v in _parameters(result).items()},
         versions=json.loads(result.attrs.get("versions", "{}")),
     )
     return text
 
 
+def _parameters(result: xr.Dataset) -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(result.attrs.get("parameters", "{}"))
+    return known
+
+
+def _said(value: Any) -> str:
+    """A parameter in words: yes and no, and a bandwidth as it is passed.
+
+    >>> _said(False), _said("Dimension()"), _said("auto"), _said(None)
+    ('no', 'dimension', 'auto', 'none')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    nothing = re.fullmatch(r"(\w+)\(\)", str(value))
+    return nothing[1].lower() if nothing else _shown(value)
+
+
+def _counts(result: xr.Dataset) -> dict[str, int]:
+    """How many samples, features and values were left out or filled in, by what and why."""
+    filtered = json.loads(result.attrs.get("left_out", "{}"))
+    known = {
+        f"{'samples' if name in OF_SAMPLES else 'features'} left out by {name}": n
+        for name, n in filtered.items()
+    }
+    known |= {told: int(result.attrs.get(name, 0)) for name, told in COUNTS.items()}
+    return {told: n for told, n in known.items() if n}
+
+
+def _loco(result: xr.Dataset) -> Iterator[str]:
+    """What labels were tested, where they are not those given."""
+    if _parameters(result).get("loco"):
+        yield (
+            "features of each chromosome were tested against what ridge regression on all other "
+            "chromosomes leaves of the labels (--loco)"
+        )
+
+
+def _meanings(result: xr.Dataset) -> dict[str, str]:
+    """What is in columns of the table, the one that the order follows from first."""
+    by = "fall_given_others" if result.attrs.get("given_others") else "score"
+    names = [by, *(str(name) for name in result.data_vars if name != by)]
+    return {n: str(said) for n in names if (said := result[n].attrs.get("long_name"))}
+
+
 def _method(result: xr.Dataset) -> str:
     """What the ranking was made by, in the words of ``--method``."""
-    asked = json.loads(result.attrs.get("parameters", "{}"))
+    asked = _parameters(result)
     if "criterion" in asked:
         return f"criterion {asked['criterion']}"
     is_linear = asked.get("kernel") == "linear" and result.sizes.get("rounds", 0) == 1
@@ -174,6 +217,8 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     """Columns of the best features as lists; the positions of features are ``index``."""
     some = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     known = tables.columns(some.assign_coords(features=best))
+    if not result.attrs.get("given_others"):  # else it is what orders them
+        known.pop("fall_given_others", None)
     lists = {name: _plain(known[name]) for name in sorted(known, key=_place) if name not in DULL}
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
     if "pair_with" in several:  # those that act with none
@@ -183,7 +228,7 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
 
 def _place(column: str) -> int:
     """Where a column goes: what says whether a feature is real stands before what describes it."""
-    first = ("rank", "name", "score", "selected", "p", "q", "fdr", "stability")
+    first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
     return first.index(column) if column in first else len(first)
 
 

@@ -13,6 +13,10 @@ import xarray as xr
 from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.results import LEVEL, carried_over, pairs_of
 
+#: Lambda of tests up to which p-values may be right, as of a trait of many genes where variants are
+#: linked far along a chromosome; by how much it varies of one feature by chance; and features from
+#: which it is told.
+INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
 #: Features lost that are told as they are.
 LEAST_TOLD = 0.01
 #: Pairs that are named, at most.
@@ -27,8 +31,39 @@ def _real(result: xr.Dataset) -> Iterator[str]:
         if held is not None:
             n_tested = int(result.attrs["n_selected"])
             of = f"{n_tested:,} features selected have, on {held:,} samples held out,"
-        false = f": about one in {1 / LEVEL:.0f} of these is false" if n * LEVEL >= 1 else ""
+        is_sure = n * LEVEL >= 1 and not _is_inflated(result)
+        false = f": about one in {1 / LEVEL:.0f} of these is false" if is_sure else ""
         yield f"{n:,} of {of} q <= {LEVEL:g}{false}"
+    yield from _inflation(result)
+
+
+def _varying(result: xr.Dataset) -> int:
+    return int(result.attrs["n_features"]) - int(result.attrs.get("n_constant", 0))
+
+
+def _is_inflated(result: xr.Dataset) -> bool:
+    """Whether p-values of all features are smaller than of few that depend, chance left aside."""
+    chance = 2 * DEVIATION / max(1, _varying(result)) ** 0.5
+    return bool(result.attrs.get("inflation", 1.0) > INFLATED + chance)
+
+
+def _inflation(result: xr.Dataset) -> Iterator[str]:
+    """Lambda of tests of all features, and what to do where it is too large."""
+    if "inflation" not in result.attrs or _varying(result) < ENOUGH:
+        return
+    told = f"lambda is {result.attrs['inflation']:.2f}"
+    if not _is_inflated(result):
+        yield f"{told}, by the median p-value: 1 by chance, to 1.2 where many depend a little"
+        return
+    is_out = json.loads(result.attrs.get("parameters", "{}")).get("loco", False)
+    loco = "" if is_out or "variant_contig" not in result.coords else "--loco, or "
+    half = float(np.nanmedian(result["p"]))
+    yield (
+        f"{told}, where 1 is chance: half of the features have p <= {half:.2g}. Either so many "
+        "depend on the labels (as where clusters were made of these very features), or samples "
+        "are alike for other reasons (relatives, populations, batches), and p and q are too "
+        f"small: take that out by {loco}--covariates (dhsic pca), and see whether lambda falls"
+    )
 
 
 def _stable(result: xr.Dataset) -> Iterator[str]:
@@ -72,6 +107,12 @@ def _discovered(result: xr.Dataset) -> Iterator[str]:
             f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
             f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each"
         )
+        if not about["n_discovered"]:
+            yield (
+                "none stands out of its permuted copies, so nothing is selected: try a larger "
+                "--fdr, fewer features (--extract, --maf), dhsic test for those that act alone, or "
+                "leave out --control for the ranking without a promise"
+            )
 
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
@@ -94,6 +135,14 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
         f"{max(0.0, float(result.attrs[f'explained_{name}'])):.0%}"
         for name in ("alone", "given_others")
     )
+    if {"control", "n_held_out"} & {*result.attrs}:  # which say better what is real
+        if n:
+            among = ", permuted copies among them," if "control" in result.attrs else ""
+            yield (
+                f"the best {n:,}{among} are ranked each given the others, by ridge regression "
+                "(--no-given-others)"
+            )
+        return
     if n:
         yield (
             f"the best {n:,} are ranked each given the others, by ridge regression: the first ones "
@@ -127,6 +176,8 @@ def _number(result: xr.Dataset) -> Iterator[str]:
 def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
     """What approximate rounds may have cost, and what the order hangs on, a line each."""
     n_selected = int(result.attrs["n_selected"])
+    if not n_selected:
+        return
     known = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
     if ways := ", ".join(
         f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in known if n

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dhsic._typing import Array
 from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
+from dhsic.criteria.independence import inflation_of
 from dhsic.errors import InputError
 from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix
 from dhsic.linalg.covariates import covariate_basis
@@ -236,12 +238,14 @@ class OnePass(Selector):
             else:
                 journal.progress.round_done(done)
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
-        extra = {}
+        extra: dict[str, tuple[Array, str]] = {}
         for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():
             extra[name] = np.full(d, np.nan), said  # where a feature does not vary
             extra[name][0][alive] = values
+        told = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
         meaning = criterion.meaning
-        return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
+        ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=told)
+        return ranked, found.scaling
 
 
 def _record(
