@@ -73,7 +73,7 @@ $(VENV)-docs/.installed: pyproject.toml
 	@touch $@
 
 docs: $(VENV)-docs/.installed  ## Build the documentation in docs/_build
-	rm -rf docs/api docs/_build docs/jupyter_execute
+	rm -rf docs/api docs/_build docs/jupyter_execute docs/deploy.zip
 	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 
 # The other selectors that the suite measures stay out of the environment of the tests.
@@ -107,5 +107,5 @@ layers: $(STAMP)  ## Check that lower layers never import higher ones
 	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-bench $(VENV)-docs docs/api docs/_build docs/jupyter_execute benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-bench $(VENV)-docs docs/api docs/_build docs/jupyter_execute docs/deploy.zip benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -35,7 +35,8 @@ openssl x509 -req -in tls.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days "$d
 openssl verify -x509_strict -CAfile ca.crt tls.crt >/dev/null
 
 cat >&2 <<END
-ca.crt, tls.crt and tls.key are in $folder, for $days days. Now:
+ca.crt, tls.crt and tls.key are in $folder, for $days days. Now, on Slurm and elsewhere: keep them there,
+readable by you alone (TLS=$folder for run.sbatch). On Kubernetes, make a Secret of them:
   kubectl -n dhsic create secret generic dhsic-tls \\
       --from-file=$folder/ca.crt --from-file=$folder/tls.crt --from-file=$folder/tls.key
   rm -r $folder

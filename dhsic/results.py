@@ -367,7 +367,8 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
         raise DataError(f"{path} lacks the ranks of a result; it is damaged: save it again.")
     attributes = dict(group.attrs)
     coordinates = str(attributes.pop("coordinates", "")).split()
-    read = xr.Dataset({name: _variable(array) for name, array in arrays.items()}, attrs=attributes)
+    variables = {name: _variable(arrays[name]) for name in sorted(arrays)}  # not as files lie
+    read = xr.Dataset(variables, attrs=attributes)
     return read.set_coords([name for name in coordinates if name in read])
 
 

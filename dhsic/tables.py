@@ -59,10 +59,13 @@ from dhsic.storage import as_path, check_place, check_url, is_url, replacing
 from dhsic.storage.format import plain
 from dhsic.storage.objects import ObjectStore
 
-#: Columns that come first, where there are such.
+#: Columns that come first, where there are such; others follow by name, wherever a result was.
 FIRST = (
     *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
     *("allele_frequency", "mean", "missing", "constant"),
+    *("round_removed", "round_added", "round_weighted", "round_scored"),
+    *("rank_alone", "fall_given_others", "score_first_round", "group", "group_rank"),
+    *("p", "q", "fdr", "shadows_above", "stability", "stable"),
 )
 #: Coordinates that say where features are in the data, of which some may have been left out.
 NUMBERS = (STORED, "features")
@@ -108,19 +111,21 @@ def columns(result: xr.Dataset) -> OfFeatures:
     d = result.sizes["features"]
     index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
     known = {"index": index, "name": index}
-    several = {name: [name] for name in known}
+    several = {name: [name] for name in known}  # of what is said of features, its columns
     for name, variable in result.variables.items():
         if variable.dims == ("features",) and name not in NUMBERS:
-            known |= _column(str(name), variable.to_numpy(), result.attrs)
+            found = _column(str(name), variable.to_numpy(), result.attrs)
+            known |= found
+            several |= {shown: [shown] for shown in found}
         elif variable.dims[1:] == ("features",) and variable.dims[0] in OF_RUNS:
             runs = result[variable.dims[0]].to_numpy()
             for run, values in zip(runs, variable.to_numpy(), strict=True):
-                ((shown, found),) = _column(str(name), values, result.attrs).items()
-                known[f"{shown}_{run}"] = found
+                ((shown, of_run),) = _column(str(name), values, result.attrs).items()
+                known[f"{shown}_{run}"] = of_run
                 several.setdefault(shown, []).append(f"{shown}_{run}")
-    ahead = [each for name in FIRST for each in several.get(name, [name])]
-    first = {name: known.pop(name) for name in ahead if name in known}
-    return first | known
+    names = [*FIRST, *sorted({*several} - {*FIRST})]
+    ordered = [each for name in names for each in several.get(name, ())]
+    return {name: known[name] for name in ordered if name in known}
 
 
 def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatures:
@@ -193,7 +198,7 @@ def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
 
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
     """Rows of the history; of several runs one after the other, each with its name."""
-    known = result.variables.items()
+    known = sorted(result.variables.items())  # as a result has them that was read again, too
     dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
     if dim is None:
         yield from rows({str(n): v.to_numpy() for n, v in known if v.dims == ("rounds",)})

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import zipfile
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -81,6 +82,21 @@ PAGES = {
 }
 
 
+#: Links that are called as the file is: on a page they are called as the page is.
+NAMED_AS_FILES = re.compile(r"\[[\w/]+\.md\](?=\([\w/#-]+\.md\b)")
+
+
+def pack(app):
+    """All of `deploy/` as one file to download, the same bytes whenever it is made."""
+    root = Path(__file__).parents[1]
+    with zipfile.ZipFile(root / "docs" / "deploy.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(path for path in (root / "deploy").rglob("*") if path.is_file()):
+            about = zipfile.ZipInfo(path.relative_to(root).as_posix())  # of 1980
+            about.external_attr = (0o755 if os.access(path, os.X_OK) else 0o644) << 16
+            about.compress_type = zipfile.ZIP_DEFLATED
+            packed.writestr(about, path.read_bytes())
+
+
 def link(app, *names_and_content):
     """Pages stand in the repository too, where their links go to files."""
     content = names_and_content[-1]
@@ -90,7 +106,8 @@ def link(app, *names_and_content):
         page = PAGES.get(path, path.removeprefix("../docs/"))
         return f"[{text}]({page})" if "/" not in page else f"`{path.removeprefix('../')}`"
 
-    content[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)]+)\)", to, content[0])
+    linked = re.sub(r"\[([^\]]+)\]\((\.\./[^)]+)\)", to, content[0])
+    content[0] = NAMED_AS_FILES.sub("[]", linked)
 
 
 def join(app, what, name, obj, options, lines):
@@ -105,6 +122,7 @@ def escape(app, context, lines):
 
 def setup(app):
     """Register what happens to pages and docstrings before they are read."""
+    app.connect("builder-inited", pack)
     app.connect("source-read", link)
     app.connect("include-read", link)
     app.connect("autodoc-process-docstring", join, priority=100)

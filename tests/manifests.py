@@ -52,6 +52,10 @@ def _patched(folder, said, objects):
     )
     for patch in said.get("patches", ()):
         operations = yaml.safe_load(patch["patch"])
+        if isinstance(operations, dict):  # a patch of the other kind, of which this one is used
+            assert operations["$patch"] == "delete"
+            objects = [o for o in objects if not _is_meant(o, patch["target"])]
+            continue
         for target in [o for o in objects if _is_meant(o, patch["target"])]:
             jsonpatch.apply_patch(target, operations, in_place=True)
     for image in said.get("images", ()):

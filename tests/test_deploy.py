@@ -319,25 +319,43 @@ def test_files_that_the_runbook_names_exist():
         assert (ROOT / name).exists(), name
 
 
-def test_the_overlay_of_the_runbook_says_what_it_means(tmp_path):
+def rendered_from_the_runbook(number, tmp_path):
+    """Objects of the overlays that the runbook shows, beside a copy of the manifests."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl, which renders the overlay of the runbook, is not installed")
-    (said,) = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "README.md").read_text(), re.DOTALL)
+    shown = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "README.md").read_text(), re.DOTALL)
     shutil.copytree(K8S, tmp_path / "deploy" / "k8s")
     folder = tmp_path / "my-overlay"
     folder.mkdir()
-    (folder / "kustomization.yaml").write_text(said)
+    (folder / "kustomization.yaml").write_text(shown[number])
     words = ["kubectl", "kustomize", str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     objects = list(yaml.safe_load_all(done.stdout))
     for thing in objects:
         check(thing)
+    return objects
+
+
+def test_the_overlay_of_the_runbook_says_what_it_means(tmp_path):
+    objects = rendered_from_the_runbook(0, tmp_path)
     assert one(objects, "ConfigMap", "dhsic-run")["data"]["DHSIC_NAME"] == "second"
     assert one(objects, "DaskCluster")["spec"]["worker"]["replicas"] == 8
     assert dict(pods(objects))["driver"]["containers"][0]["args"][-1] == "--step=0.05"
     for _, pod in pods(objects):
         for container in containers(pod):
             assert container["image"].startswith("registry.mine/dhsic@sha256:")
+
+
+def test_a_run_in_an_object_store_needs_no_volume(tmp_path):
+    objects = rendered_from_the_runbook(1, tmp_path)
+    assert not [thing for thing in objects if thing["kind"] == "PersistentVolumeClaim"]
+    driver = dict(pods(objects))["driver"]
+    assert not [volume for volume in driver["volumes"] if "persistentVolumeClaim" in volume]
+    said = driver["containers"][0]["args"]
+    places = {said[i]: said[i + 1] for i in range(1, len(said) - 1)}
+    assert places["--checkpoint"] == "$(DHSIC_RESULTS)/$(DHSIC_NAME).dhsic"
+    assert places["--out"] == "$(DHSIC_RESULTS)/$(DHSIC_NAME).zarr"
+    assert one(objects, "ConfigMap", "dhsic-run")["data"]["DHSIC_RESULTS"] == "s3://bucket/runs"
 
 
 # -- Secrets

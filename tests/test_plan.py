@@ -1,6 +1,7 @@
 """Plans: what they foresee is what runs then do, and what cannot fit is refused."""
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -279,6 +280,36 @@ def test_a_worker_needs_no_more_where_there_are_more(store, data):
     assert few.worker.total == sum(parts) + SLACK_BYTES
 
 
+def test_a_worker_needs_more_with_more_threads(store, data):
+    one, four = (
+        plan(store, data[1], rates=RATES, n_workers=2, worker_threads=n) for n in (None, 4)
+    )
+
+    assert (one.worker_threads, four.worker_threads, four.n_workers) == (1, 4, 2)
+    assert four.worker.blocks == 4 * one.worker.blocks
+    assert "each worker of 4 threads: at most" in str(four)
+    assert "workers have 4 threads each" in " ".join(str(four).split())
+    assert "2 workers of a cluster, 4 threads each" in str(four)
+
+
+def test_a_worker_of_a_cluster_needs_what_the_run_checks(store, data, client, tmp_path):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        told = plan(store, data[1], rates=RATES, runtime=runtime)
+        tightest = runtime.tightest()
+        run = SelectionRun(dhsic.BAHSIC(), dhsic.open_source(store), data[1], runtime)
+
+        assert (told.n_workers, told.worker_threads) == (2, 2)
+        assert told.worker == run.on_worker(tightest)
+
+        small = replace(tightest, limit=told.worker.total - told.worker.survivors - 1)
+        runtime.tightest = lambda: small
+        with pytest.raises(MemoryBudgetError) as planned:
+            plan(store, data[1], rates=RATES, runtime=runtime)
+        with pytest.raises(MemoryBudgetError) as selected:
+            dhsic.select(store, data[1], runtime=runtime, progress=False)
+    assert str(planned.value) == str(selected.value)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_a_plan(store, data, method):
     told = plan(store, data[1], method=method, rates=RATES, n_workers=7)
@@ -358,7 +389,9 @@ def test_nothing_is_read_where_rates_are_given(store, data, monkeypatch):
         ({"memory": 10**7}, MemoryBudgetError, "memory="),
         ({"worker_memory": "some"}, InputError, "worker_memory='some'.*write it like"),
         ({"worker_memory": -1}, InputError, "number of bytes"),
-        ({"n_workers": 0}, InputError, "n_workers=0; pass how many"),
+        ({"n_workers": 0}, InputError, "n_workers=0; pass how many workers"),
+        ({"n_workers": 2, "worker_threads": 0}, InputError, "worker_threads=0; pass how many thr"),
+        ({"worker_threads": 2}, InputError, "worker_threads=2 is of workers.*pass n_workers="),
         ({"rates": {"float32": 1.0}}, InputError, "pass a dhsic.plans.Rates, or a mapping"),
         ({"rates": RATES.plain() | {"decode": 0}}, InputError, "rates.'decode'.=0"),
         ({"stepp": 1}, InputError, "stepp: no parameter of method 'bahsic'"),

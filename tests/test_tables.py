@@ -538,3 +538,17 @@ def test_what_was_left_out_is_counted_in_one_place(store, tmp_path):
         "n_wholly_missing": 0,
     }
     assert attributes["n_samples"] == len(ids) - 5
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".json"])
+def test_a_result_that_was_read_again_makes_the_same_table(tmp_path, rng, suffix):
+    """As `dhsic attach --out` writes it, and `dhsic select --out` where it was run."""
+    X, y = rng.integers(0, 3, (60, 90)).astype("i1"), np.arange(60) % 2
+    result = dhsic.select(X, y, n_features_to_select=5, progress=False)
+    dhsic.save(result, tmp_path / "kept.zarr")
+    again = dhsic.load(tmp_path / "kept.zarr")
+    for name, one in (("here", result), ("again", again)):
+        dhsic.save(one, tmp_path / f"{name}{suffix}")
+
+    assert list(again.attrs) == list(result.attrs)
+    assert (tmp_path / f"again{suffix}").read_bytes() == (tmp_path / f"here{suffix}").read_bytes()

@@ -149,7 +149,14 @@ _add(
         "n_workers",
         type=click.IntRange(1),
         metavar="N",
-        help="Plan for a cluster of so many workers of one thread each, which need not be there.",
+        help="Plan for a cluster of so many workers, which need not be there.",
+        section="Cluster",
+    ),
+    Option(
+        "--worker-threads",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Threads of each of them; default: 1. Each has a task in memory.",
         section="Cluster",
     ),
     Option(

@@ -73,7 +73,13 @@ def test(*, loco: bool, **options: Any) -> None:
     perform(SelectJob.of(options | asked))
 
 
-def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) -> None:
+def plan(
+    *,
+    n_workers: int | None,
+    worker_memory: int | None,
+    worker_threads: int | None,
+    **options: Any,
+) -> None:
     """Print what a selection will take."""
     job = SelectJob.of(options | OF_RESULTS).check()
     if n_workers is not None and (job.scheduler or job.threads):
@@ -81,7 +87,13 @@ def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) ->
             "--workers plans for a cluster that need not be there; leave out --scheduler and "
             "--threads."
         )
-    with closing(Foreseen(n_workers) if n_workers else job.runtime()) as runtime:
+    if n_workers is None and worker_threads is not None:
+        raise InputError(
+            "--worker-threads is of workers that need not be there; pass --workers N too. Those "
+            "of --scheduler say how many they have."
+        )
+    foreseen = Foreseen(n_workers, worker_threads) if n_workers else None
+    with closing(foreseen or job.runtime()) as runtime:
         given = open_with_labels(job.each[0])
         left_out = given.filtered.left_out
         first, *others = _requests(job, [given]).values()

@@ -29,15 +29,19 @@ __all__ = ["Plan", "Rates", "plan"]
 
 
 class Foreseen(AbstractRuntime):
-    """So many workers of one thread each, which share a folder; nothing runs on them."""
+    """So many workers of so many threads each, which share a folder; nothing runs on them."""
 
     name = "dask"
     is_remote = True
 
-    def __init__(self, n_workers: Any) -> None:
-        if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
-            raise InputError(f"n_workers={n_workers!r}; pass how many workers, 1 or more.")
-        self.n_workers = n_workers
+    def __init__(self, n_workers: Any, worker_threads: Any = None) -> None:
+        each = 1 if worker_threads is None else worker_threads
+        for name, n in (("n_workers", n_workers), ("worker_threads", each)):
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                what = name.rpartition("_")[2]
+                raise InputError(f"{name}={n!r}; pass how many {what}, 1 or more.")
+        self.n_workers = n_workers * each
+        self.threads = {f"worker {number}": each for number in range(n_workers)}
 
     def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
         raise TypeError(f"A plan runs nothing, and was given {len(asked[2])} jobs.")
@@ -55,6 +59,7 @@ def plan(
     n_features_to_select: int | float | None = 50,
     n_workers: int | None = None,
     worker_memory: int | str | None = None,
+    worker_threads: int | None = None,
     rates: Rates | Mapping[str, float] | None = None,
     feature_groups: Any = None,
     sample_dim: str | int | None = None,
@@ -73,10 +78,12 @@ def plan(
     missing_code, pass_only, filters, by_position, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
-        Plan for a cluster of so many workers of one thread each, which share a folder; by
-        default for what the run would run on here.
+        Plan for a cluster of so many workers, which share a folder; by default for what the run
+        would run on here.
     worker_memory : int or str, optional
         Bytes that each of them has, or this process without `n_workers`; such as ``"4GB"``.
+    worker_threads : int, optional
+        Threads of each of them, 1 by default; so many tasks are in its memory at once.
     rates : Rates or mapping, optional
         What one thread does in a second, as of another plan's ``rates``; by default it is
         measured here, which takes about a second.
@@ -113,7 +120,12 @@ def plan(
         pass_only=pass_only,
         filters=filters,
     )
-    foreseen = None if n_workers is None else Foreseen(n_workers)
+    if n_workers is None and worker_threads is not None:
+        raise InputError(
+            f"worker_threads={worker_threads!r} is of workers that need not be there; pass "
+            "n_workers= too."
+        )
+    foreseen = None if n_workers is None else Foreseen(n_workers, worker_threads)
     with request.running(foreseen) as runtime:
         return plan_of(request, runtime, worker_memory=bytes_of(worker_memory), rates=rates)
 
@@ -141,7 +153,7 @@ def plan_of(
         most = run.selector.memory
         run = run.asking(memory=worker_memory if most is None else min(most, worker_memory))
     m, is_remote = run.n_samples, run.runtime.is_remote
-    limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
+    limits = limits_of(run.runtime, worker_memory)
     promise, budget = run.promised(limits)
     if is_remote:
         _check_reach(run)
@@ -152,15 +164,15 @@ def plan_of(
         values = run.values_told()
     work, worker = work_of(run, budget), None
     if limits is not None:
-        worker = run.on_worker(limits, 0 if work is None else work.state_bytes)
-        worker.check_worker(limits, run.selector.smaller(run))
+        worker = run.on_worker(limits)  # as `promised` has checked it
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [] if work is None else [*work.assumed]
     assumed[:0] = _besides(run, n_runs, asked_by)
+    each = threads_of(run.runtime)
     if is_remote:
+        told = f"workers have {each} threads each" if each > 1 else "workers have one thread each"
         assumed.append(
-            f"workers have one thread each and share a folder; a state reaches each at "
-            f"{NETWORK / 1e6:.0f} MB/s"
+            f"{told} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
         )
     if rates is None:
         assumed.append("other machines are as fast as this one, and the store is read as fast")
@@ -171,7 +183,8 @@ def plan_of(
         data=Stored.of(run.source, m),
         values=values,
         runtime=run.runtime.name,
-        n_workers=run.runtime.n_workers,
+        n_workers=len(run.runtime.threads) or run.runtime.n_workers,
+        worker_threads=each,
         promise=promise,
         worker=worker,
         work=work,
@@ -180,6 +193,20 @@ def plan_of(
         times=() if work is None else tuple(_times(run, work, speed)),
         assumed=tuple(assumed),
     )
+
+
+def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
+    """What a worker of a cluster may have: as was said, else as the cluster was told."""
+    if not runtime.is_remote:
+        return None
+    found = runtime.tightest() if worker_memory is None else None
+    n_threads = max(runtime.threads.values(), default=1)
+    return found or WorkerMemory(worker_memory, n_threads, "worker_memory=")
+
+
+def threads_of(runtime: AbstractRuntime) -> int:
+    """Threads of a worker of a cluster; 1 where there is none."""
+    return max(runtime.n_workers // len(runtime.threads), 1) if runtime.threads else 1
 
 
 def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
@@ -227,7 +254,8 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
     """On 1, 2, 10 workers and those of the run: threads as far as there are cores here."""
     if not work.is_timed:
         return
-    is_remote, ours = run.runtime.is_remote, run.runtime.n_workers
+    is_remote, each = run.runtime.is_remote, threads_of(run.runtime)
+    ours = len(run.runtime.threads) or run.runtime.n_workers
     afar = work if is_remote else None
     for n in sorted({*OTHERS, ours}):
         if not is_remote and n <= max(ours, usable_cores()):
@@ -237,7 +265,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
             if run.source.client_bytes:
                 return  # it does not travel
             afar = _elsewhere(run, n)
-        yield Expected.of(afar, rates, n, on_cluster=True)
+        yield Expected.of(afar, rates, n, on_cluster=True, n_threads=each)
 
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:

@@ -81,7 +81,9 @@ class Plan:
     runtime : str
         "threads" or "dask".
     n_workers : int
-        Threads, or workers of one thread each.
+        Threads, or workers of a cluster.
+    worker_threads : int
+        Threads of each worker; 1 where there is no cluster.
     promise : MemoryEstimate
         Peak memory of this process, as the run itself will promise it.
     worker : MemoryEstimate or None
@@ -104,6 +106,7 @@ class Plan:
     values: str
     runtime: str
     n_workers: int
+    worker_threads: int
     promise: MemoryEstimate
     worker: MemoryEstimate | None
     work: Work | None
@@ -137,6 +140,7 @@ class Plan:
             "values": self.values,
             "runtime": self.runtime,
             "n_workers": self.n_workers,
+            "worker_threads": self.worker_threads,
             "memory": {**asdict(self.promise), "total": self.promise.total},
             "worker_memory": self.worker and {**asdict(self.worker), "total": self.worker.total},
             "n_steps": self.n_steps,
@@ -214,7 +218,8 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
         out.append(("survivors", plan.work.survivors))
     out.append(("memory", f"this process: peak memory {plan.promise}"))
     if plan.worker is not None:
-        out.append(("", f"each worker: {plan.worker}"))
+        each = f" of {plan.worker_threads} threads" if plan.worker_threads > 1 else ""
+        out.append(("", f"each worker{each}: {plan.worker}"))
         if plan.work is not None:
             out.append(("broadcast", f"up to {human(plan.work.state_bytes)} to a worker a round"))
     out.append(("rates", _rates(plan)))
@@ -228,10 +233,13 @@ def times(plan: Plan) -> list[tuple[str, str]]:
     for time in plan.times:
         plural = "s" if time.n_workers > 1 else ""
         noun = f"worker{plural} of a cluster" if time.on_cluster else f"thread{plural}"
-        where = f"{time.n_workers:,} {noun}"
-        known = best.get(time.on_cluster)
+        each = f", {time.worker_threads} threads each" if time.worker_threads > 1 else ""
+        where = f"{time.n_workers:,} {noun}{each}"
+        known, here = best.get(time.on_cluster), best.get(False)
         if known is not None and time.seconds > NO_FASTER * known.seconds:
             where += f", no faster than {known.n_workers:,}"
+        elif time.on_cluster and here is not None and time.seconds > here.seconds:
+            where += ", slower than here: tasks and results go over the network"
         elif known is None or time.seconds < known.seconds:
             best[time.on_cluster] = time
         told = duration(time.seconds)

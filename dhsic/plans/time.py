@@ -285,22 +285,25 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Time on so many threads, or workers of one thread each."""
+    """Time on so many threads, or workers of so many threads each."""
 
     n_workers: int
     on_cluster: bool
+    worker_threads: int
     seconds: float  # where low rank meets its tolerance
     at_most: float  # and where it does not
 
     @staticmethod
-    def of(work: Work, rates: Rates, n_workers: int, *, on_cluster: bool) -> Expected:
-        """Sum over the passes, on workers of one thread each."""
+    def of(
+        work: Work, rates: Rates, n_workers: int, *, on_cluster: bool, n_threads: int = 1
+    ) -> Expected:
+        """Sum over the passes, on threads or on workers of `n_threads` each."""
         if on_cluster:
-            setting = Setting(rates, n_workers, n_workers, n_here=usable_cores())
+            setting = Setting(rates, n_workers * n_threads, n_workers, n_here=usable_cores())
         else:
             setting = Setting(rates, n_workers, n_here=n_workers)
         least, most = work.both(lambda p: setting.terms(p).total)
-        return Expected(n_workers, on_cluster, float(least), float(most))
+        return Expected(n_workers, on_cluster, n_threads, float(least), float(most))
 
 
 def _share(n_jobs: int, n_workers: int) -> float:

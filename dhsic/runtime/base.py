@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, final
 
 from dhsic.linalg.quadratic import Each
@@ -114,6 +115,8 @@ class AbstractRuntime(ABC):
     n_workers: int
     #: Tasks run in other processes: what this one holds in memory is not at hand there.
     is_remote: bool = False
+    #: Threads of every worker process, by its address; none where tasks run in this one.
+    threads: Mapping[str, int] = MappingProxyType({})
     _look: Callable[[], object] | None = None
 
     @property
