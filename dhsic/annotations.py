@@ -19,7 +19,7 @@ from dhsic.selectors import select
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.columns import NAME
-from dhsic.sources.h5ad import is_anndata
+from dhsic.sources.h5ad import AnnDataObject, is_anndata
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import dimension_names
 from dhsic.sources.views import STORED
@@ -33,6 +33,7 @@ FOUND: Mapping[str, Any] = {
     "selected": False,
     "p": np.nan,
     "q": np.nan,
+    "fdr": np.nan,
     "stability": np.nan,
 }
 #: Genes that a message names, at most.
@@ -52,10 +53,10 @@ def merge(
 ) -> Any:
     """Put ranks, scores and what is selected along the features of data.
 
-    They are called ``hsic_rank``, ``hsic_score`` and ``hsic_selected``; ``hsic_p``, ``hsic_q`` and
-    ``hsic_stability`` come with them where the result has such. Features are matched by name where
-    data and result have names, else by position. Those that took no part, as filters left them
-    out, have rank 0 and no score.
+    They are called ``hsic_rank``, ``hsic_score`` and ``hsic_selected``; ``hsic_p``, ``hsic_q``,
+    ``hsic_fdr`` and ``hsic_stability`` come with them where the result has such. Features are
+    matched by name where data and result have names, else by position. Those that took no part, as
+    filters left them out, have rank 0 and no score.
 
     Parameters
     ----------
@@ -264,8 +265,10 @@ def select_genes(
         raise InputError(
             f"select_genes calls the matrix layer=: pass layer={parameters['variable']!r}."
         )
-    layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer
-    variable = layer if layer in (None, "X") or "/" in layer else f"layers/{layer}"
+    if hint := AnnDataObject(adata).hint(layer, "layer"):
+        warnings.warn(hint, stacklevel=2)
+    layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
+    variable = layer if layer == "X" or "/" in layer else f"layers/{layer}"
     result = select(
         adata, key, method=method, n_features_to_select=n, variable=variable, **parameters
     )
@@ -279,7 +282,7 @@ def select_genes(
     }
     params: dict[str, Any] = {
         "key": key or "",
-        "layer": layer or "X",
+        "layer": layer,
         "method": method,
         "n": n or "all",
     }

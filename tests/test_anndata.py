@@ -344,17 +344,31 @@ def test_inspect_lists_columns_and_matrices(store):
     assert "1 missing" in facts["targets"]["gap"]
     assert facts["targets"]["score"].startswith("constant, if chunks that are not stored hold zero")
     assert "cannot be read: " in facts["targets"]["note"]
-    assert facts["matrices"] == {
-        "X": "24 x 9, float32",
-        "layers/counts": "24 x 9, int32",
-        "layers/spliced": "sparse (csr_matrix)",
-        "obsm/X_pca": "24 x 4, float32",
+    counts = "from 0 to 19, 3% zeros (of some values)"
+    seen = facts["matrices"]
+    assert seen.pop("X").startswith("24 x 9, float32; from -2.")
+    assert seen.pop("obsm/X_pca").startswith("24 x 4, float32; from -2.")
+    assert seen == {
+        "layers/counts": f"24 x 9, int32; {counts}",
+        "layers/spliced": f"sparse (csr_matrix); {counts}",
     }
+    assert "X has values below 0, so it looks scaled, and layers/counts has none" in str(facts)
+
     assert facts["sample_names"] == CELLS[:3]
     text = run("inspect", store, "--variable", "layers/counts").stdout
     assert "target    leiden: 3 classes" in text
     assert "variable  layers/spliced: sparse" in text
     assert "layers/counts: 24 samples x 9 features" in text
+
+
+def test_a_matrix_of_which_nothing_is_said_is_looked_at(store):
+    said = "layers/counts has none. Pass variable='layers/counts'"
+    with pytest.warns(UserWarning, match=said):
+        ranking(store, "leiden")
+    for chosen in ({"variable": "X"}, {"variable": "counts"}):
+        assert dhsic.open_source(store, **chosen).hint == ""
+    zarr.open_group(store)["X"][:] = np.abs(X)
+    assert dhsic.open_source(store).hint == ""
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

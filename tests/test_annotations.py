@@ -1,5 +1,7 @@
 """What was found, along the features of data whose names, dimensions and dtypes are kept."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,6 +139,11 @@ def test_genes_in_the_manner_of_scanpy(result):
     told = adata.uns["hsic"]
     assert told["params"] == {"key": "leiden", "layer": "counts", "method": "bahsic", "n": 3}
     np.testing.assert_array_equal(told["rounds"]["round_hsic"], found["round_hsic"])
+    assert told["attributes"]["target"] == "leiden"
+    assert json.loads(told["attributes"]["asked"])["variable"] == "layers/counts"
+    among = {"control": "shadow", "n": None, "progress": False}
+    columns = dhsic.select_genes(adata, "leiden", layer="X", inplace=False, **among)
+    assert columns["hsic_fdr"].between(0, 1).all()
     with pytest.raises(InputError, match="calls the matrix layer=: pass layer='layers/counts'"):
         dhsic.select_genes(adata, "leiden", variable="layers/counts")
     with pytest.raises(InputError, match="takes an object of AnnData, and this is a ndarray"):

@@ -98,10 +98,13 @@ COVARIATES = {
     "turned": (lambda: fit(covariates=X.T), InputError, "(6, 12)", "12 samples", "one row a"),
     "three axes": (lambda: fit(covariates=X[..., None]), InputError, "(12, 6, 1)", "one row a"),
     "a name": (lambda: fit(covariates="age"), InputError, "covariates='age' (str)", "one row a"),
-    "text": (lambda: fit(covariates=["m", "f"] * 6), InputError, "<U1", "pandas.get_dummies"),
-    "text in a frame": (
-        lambda: fit(covariates=pd.DataFrame({"sex": ["m", "f"] * 6})),
-        *(InputError, "'m'", "pandas.get_dummies"),
+    "text that is missing": (
+        lambda: fit(covariates=pd.DataFrame({"sex": ["m", None] * 6})),
+        *(InputError, "6 of 12 samples have no 'sex'", "fill it in"),
+    ),
+    "dates beside text": (
+        lambda: fit(covariates=pd.DataFrame({"sex": ["m", "f"] * 6, "born": DAYS})),
+        *(InputError, "covariate 'born'", "np.timedelta64(1, 'D')"),
     ),
     "dates": (lambda: fit(covariates=DAYS), InputError, "datetime64[D]", "np.timedelta64(1, 'D')"),
     "complex": (lambda: fit(covariates=X + 1j), InputError, "complex128", "numpy.abs"),

@@ -140,7 +140,8 @@ def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_
     assert "4 of 60 samples left out" in said
     assert "2 classes" in said
     said = told(run("select", *options, "--drop-missing", "--not-na", "-9"))
-    assert "3 classes -9 (1)" in said
+    assert "-9 (1)" in said
+    assert "3 classes" in said
     message = run("select", *options, "--drop-missing", code=2).stderr
     assert "1 of 60 values of 'trait' are -9" in message
     assert "--na -9 --drop-missing" in message

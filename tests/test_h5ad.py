@@ -299,6 +299,39 @@ def test_an_object_ranks_as_its_matrix(kind):
         dhsic.open_source(adata, variable="layers/no")
 
 
+def test_scaled_values_are_told_where_others_are_there(tmp_path):
+    path, adata = write_h5ad(tmp_path / "a.h5ad"), cells()
+    for data, name in ((path, "raw/X"), (adata, "layers/counts")):
+        with pytest.warns(UserWarning, match=f"below 0, so it looks scaled, and {name} has none"):
+            ranking(data)
+        with pytest.warns(UserWarning, match="looks scaled"):
+            dhsic.test_features(data, "leiden")
+        assert dhsic.open_source(data, variable="X").hint == ""
+    said = " ".join(run("inspect", path).stdout.split())
+    assert "looks scaled, and raw/X has none. Pass --variable raw/X" in said
+    with pytest.warns(UserWarning, match="Pass layer='layers/counts' to take that, or layer='X'"):
+        dhsic.select_genes(adata, "leiden", n=3, inplace=False, progress=False)
+    assert dhsic.open_source(write_h5ad(tmp_path / "b.h5ad", np.abs(X))).hint == ""
+
+
+def test_a_matrix_is_named_as_in_scanpy(tmp_path):
+    path = write_h5ad(tmp_path / "a.h5ad")
+    assert dhsic.open_source(path, variable="raw").n_features == 2 * D
+    for data in (path, cells()):
+        assert ranking(data, variable="counts") == DENSE_COUNTS
+    with pytest.raises(InputError, match=r"layer: no parameter .* by variable='counts'"):
+        ranking(cells(), layer="counts")
+
+
+def test_raw_of_an_object_has_no_samples():
+    class Raw:
+        obs_names = OBS.index
+
+    Raw.__module__ = "anndata._core.raw"
+    with pytest.raises(InputError, match=r"This is adata\.raw, .* Pass adata and variable='raw/X'"):
+        ranking(Raw())
+
+
 def test_columns_of_an_object():
     adata = cells()
     for name, expected in EXPECTED.items():
@@ -320,6 +353,13 @@ def test_columns_are_covariates_by_name(tmp_path):
             ranking(data, covariates="gap")
         with pytest.raises(InputError, match="no column 'liden'"):
             ranking(data, covariates=["score", "liden"])
+    for frame in (OBS[["leiden"]], OBS["leiden"], OBS["leiden"].astype(str), LEIDEN):
+        assert ranking(cells(), "score", covariates=frame) == alone
+        found = dhsic.test_features(cells(), "score", covariates=frame)
+        by_name = dhsic.test_features(cells(), "score", covariates="leiden")
+        np.testing.assert_array_equal(found.p_values, by_name.p_values)
+    both = ranking(cells(), "score", covariates=OBS[["leiden", "treated"]])
+    assert both == ranking(cells(), "score", covariates=["leiden", "treated"])
 
 
 def test_an_object_that_is_backed(tmp_path):

@@ -187,7 +187,7 @@ def test_inspect_says_what_files_hold(tmp_path):
     (tmp_path / "x.csv").write_text("sample,a,b,c\ns,1,2,u\nt,2,1,v\nr,2,3,v\n")
     told = " ".join(run("inspect", tmp_path / "x.csv", "--not-feature", "c").stdout.split())
     assert "3 samples x 2 features" in told
-    assert "target c: 2 classes u (1), v (2)" in told
+    assert "target c: 2 classes v (2), u (1)" in told
     assert f"dhsic convert {tmp_path}/x.csv OUT.zarr" in told
     facts = run("inspect", tmp_path / "x.csv", "--not-feature", "c", "--json").stdout
     assert '"layout": null' in facts

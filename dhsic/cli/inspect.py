@@ -35,7 +35,7 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AbstractFrame
+from dhsic.sources.anndata import AbstractAnnData, AbstractFrame
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
@@ -129,6 +129,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     promise, values = run.selector.fitted(run)[0], _values(source, rows)
     targets = dict(_targets(path, source, data) if store is None else _columns(store.obs))
     matrices = {} if store is None else dict(_matrices(store))
+    hint = in_options(whole_of(source).hint, click.get_current_context())
     if as_json:
         facts = {
             "n_samples": run.n_samples,
@@ -139,7 +140,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
             "missing_code": source.missing_code,
             "layout": None if layout is None else asdict(layout),
             "better_chunks": better,
-            "advice": advised,
+            "advice": ([hint] if hint else []) + advised,
             "sample_names": _first(source.sample_names()),
             "feature_names": _first(source.feature_names()),
             "feature_coords": sorted(source.feature_coords()),
@@ -165,7 +166,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         ("memory", f"a selection of all samples: peak memory {promise}"),
     ]
     good = ["The layout is good for feature selection."]
-    told += [("advice", line) for line in advised or good]
+    told += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
     click.echo("\n".join(paragraph(label, text) for label, text in told))
 
 
@@ -231,15 +232,17 @@ def _column(frame: AbstractFrame, name: str) -> str:
         return f"{told}, if chunks that are not stored hold zeros; select does not assume so"
 
 
-def _matrices(store: Any) -> Iterator[tuple[str, str]]:
+def _matrices(store: AbstractAnnData) -> Iterator[tuple[str, str]]:
     """X, layers and the like of AnnData, and what they are."""
     for name, node in store.matrices().items():
         if isinstance(node, str):
-            yield name, node
+            told = node
         elif isinstance(node, zarr.Array):
-            yield name, f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+            told = f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
         else:
-            yield name, f"sparse ({node.attrs['encoding-type']})"
+            told = f"sparse ({node.attrs['encoding-type']})"
+        seen = store.glance(name)
+        yield name, told if seen is None else f"{told}; {seen}"
 
 
 def _summary(values: Array) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
-from dhsic.joins.labels import Labelled, design, labels_at, refuse_ids
+from dhsic.joins.covariates import design
+from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.text import (
     MISSING_CODES,
@@ -45,6 +46,9 @@ CASE_CONTROL = {0, 1, 2}
 #: Names of PLINK's columns of such codes; columns without a header have them too.
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
+#: Classes that are named with their sizes, at most, and samples of a class that are few.
+MOST_TOLD, FEW = 20, 20
+
 Columns = Sequence[tuple[str, Array]]
 
 
@@ -66,7 +70,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     if table is not None and is_table(job.path):
         _refuse_leaks(job, source)
     counting = counting_on(job.runtime)
-    filtered = job.filters.by_name(job.path, source, job.missing_chunks)
+    filtered = job.filters.by_name(job.path, hinted(source), job.missing_chunks)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
     taken = _taken(job, data, *_columns(job, data, table))
     rows = filtered.samples if job.per_target else taken.rows  # of each target others
@@ -369,6 +373,19 @@ def notes_on(y: Array | None) -> Iterator[str]:
         )
 
 
+def small_classes(y: Array | None) -> Iterator[str]:
+    """What is to be known before features are ranked for each class: which ones are small."""
+    if y is None or y.ndim > 1:
+        return
+    names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
+    small = [f"{_plain(n)} ({c})" for n, c in zip(names, counts, strict=True) if c < FEW]
+    if small:
+        yield (
+            f"{some(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is selected is "
+            "weak evidence; --stability 20 tells how often it would be"
+        )
+
+
 def describe(y: Array | None, label_kernel: str | None) -> str:
     """What the labels are, and which kernel they get where it is not None, for people."""
     if y is None:
@@ -384,7 +401,8 @@ def _describe(column: Array, label_kernel: str | None) -> str:
         names, counts = np.unique(
             column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
         )
-        sizes = some((f"{_plain(n)} ({c:,})" for n, c in zip(names, counts, strict=True)), 6)
+        order = np.argsort(-counts, kind="stable")
+        sizes = some((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
         plural = "class" if len(names) == 1 else "classes"
         return f"{len(names)} {plural} {sizes}{told}"
     values = column.astype(np.float64)

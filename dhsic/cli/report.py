@@ -166,13 +166,24 @@ def show(
         said += f", peak memory {human(costs[0]['peak_bytes'])}"
         said += f" of {human(costs[0]['promised_bytes'])} promised"
     tell(said)
-    for name, one in told.items():
-        lines = *order_of(one.result), *doubts_of(one.result, one.costs)
-        for line in (*_filters(one.result), *lines):
+    for name, lines in _lines(told).items():
+        for line in lines:
             tell(f"{name}: {line}" if name else line)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")
+
+
+def _lines(told: Mapping[str, _Told]) -> dict[str, list[str]]:
+    """What is told of each run, by its name; what is the same of all once, without one."""
+    every = {
+        name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
+        for name, one in told.items()
+    }
+    first = next(iter(every.values()))
+    same = [line for line in first if all(line in lines for lines in every.values())]
+    each = {name: [line for line in lines if line not in same] for name, lines in every.items()}
+    return {**each, "": each.get("", []) + same}
 
 
 def report(*, path: str, out: str, pairs: str | None, shares: str | None, force: bool) -> None:
@@ -309,7 +320,7 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     still = chosen["constant"].to_numpy()[at]
     return {
         name: [
-            format(value, spec) if np.isfinite(value) else "constant" if is_still else ""
+            format(value + 0.0, spec) if np.isfinite(value) else "constant" if is_still else ""
             for value, is_still in zip(chosen[name].to_numpy()[at], still, strict=True)
         ]
         for name, spec in specs.items()

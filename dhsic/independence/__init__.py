@@ -53,7 +53,7 @@ from dhsic.results import LEVEL, of_tests
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import Request
+from dhsic.selectors.request import Request, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean
@@ -257,7 +257,8 @@ def test_features(
             progress=False,
         )
         given = replace(given, y=labels, covariates=C, rows=taken)
-        return _of_all(Request.labelled(asked, X, given, **where).run())
+        told = given_as(X, Y, covariates)
+        return _of_all(Request.labelled(asked, X, given, attributes=told, **where).run())
     if loco:
         raise InputError(
             "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "

@@ -20,6 +20,7 @@ from dhsic.independence.forms import (
     TiledHsic,
     TiledWeights,
 )
+from dhsic.joins.covariates import covariates_of
 from dhsic.joins.table import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, few_samples, resolve_bandwidth
@@ -241,7 +242,8 @@ def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Arra
     labels = in_order(X, Y, "Y", by_position=by_position)
     if covariates is None:
         return labels, None
-    return labels, in_order(X, covariates, "covariates", by_position=by_position)
+    C = covariates_of(covariates)
+    return labels, in_order(X, covariates, "covariates", C, by_position=by_position)
 
 
 def _form(

@@ -6,6 +6,7 @@ the store or dataset, labels along the samples and groups along the features.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,9 +20,10 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DhsicError, InputError
+from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
-from dhsic.joins.text import is_missing, phenotype, typed
+from dhsic.joins.text import phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
@@ -89,7 +91,7 @@ class Labelled:
         may_be_some = filters is not None and names_of(target) is not None
         is_matched = not by_position and (may_be_some or bool(id_columns(target)))
         n_labels = None if labels is None or is_matched else len(labels)
-        source = opened_by(data, n_samples=n_labels, **opening)
+        source = hinted(opened_by(data, n_samples=n_labels, **opening))
         names = source.sample_names()
         if not by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
@@ -106,7 +108,7 @@ class Labelled:
                 return None
             store = hasattr(given, "iloc") and not hasattr(data, "iloc")
             remedy = f"{called}.loc[dhsic.open_source(X).sample_names()]" if store else None
-            values = values_of(given, called) if values is None else values
+            values = covariates_of(given) if values is None else values
             is_of_all = len(values) == m and not id_columns(given)
             ours = names if names is None or is_of_all else filtered.samples_of(names)
             order = join(ours, given, called, by_position=by_position, remedy=remedy)
@@ -119,6 +121,13 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
+
+
+def hinted(source: AbstractSource) -> AbstractSource:
+    """The source, of which is said what users should know before features are selected."""
+    if source.hint:
+        warnings.warn(source.hint, stacklevel=3)
+    return source
 
 
 def _left(values: Array, what: str, filtered: Filtered, m: int) -> Array:
@@ -184,30 +193,9 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
 
 def _as_covariates(given: Any, data: Any) -> Any:
     """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
-    columns = []
-    for name in _names_in(given, data):
-        values = typed(read_target(data, name))
-        n = int(is_missing(values).sum())
-        if n:
-            raise InputError(
-                f"{n} of {len(values)} samples have no {name!r}, which is a covariate. Leave them "
-                "out of the data and the labels, or fill it in (CLI: --drop-missing)."
-            )
-        columns.append(design(name, values))
+    named = _names_in(given, data)
+    columns = [design_of(name, read_target(data, name)) for name in named]
     return np.column_stack(columns) if columns else given
-
-
-def design(name: str, values: Array) -> Array:
-    """Numeric columns of a covariate: itself, or an indicator per group but the first."""
-    if values.dtype.kind not in "OU":
-        return values.astype(np.float64)
-    groups = np.unique(values.astype(str))
-    if len(groups) > MOST_CLASSES:
-        raise InputError(
-            f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
-            "more like names than groups; choose others (of a table: --covariates FILE:a,b)."
-        )
-    return np.asarray(values[:, None] == groups[1:], dtype=np.float64)
 
 
 def refuse_ids(name: Any, labels: Array) -> None:

@@ -359,11 +359,20 @@ def join(
 
 
 def in_order(
-    X: Any, given: Any, what: str, *, by_position: bool = False, remedy: str | None = None
+    X: Any,
+    given: Any,
+    what: str,
+    values: Array | None = None,
+    *,
+    by_position: bool = False,
+    remedy: str | None = None,
 ) -> Array:
-    """Labels or covariates as an array, in the order of the samples of X, which is in memory."""
+    """Labels or covariates as an array, in the order of the samples of X, which is in memory.
+
+    `values` are those of `given`, where they are known.
+    """
     alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
-    values = values_of(given, what)
+    values = values_of(given, what) if values is None else values
     return values if alignment is None else alignment.take(values)
 
 

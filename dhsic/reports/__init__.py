@@ -32,6 +32,8 @@ SUFFIXES = (".html", ".htm")
 ROWS, ROUNDS = 1000, 300
 #: Dots an inch of what is drawn as pixels.
 DPI = 130
+#: Attributes that say what was passed.
+GIVEN = ("data", "target", "covariates")
 #: Columns that everybody has in their own data, or that repeat another.
 DULL = ("constant", "index", "id")
 #: What counts of samples and features left out are called.
@@ -130,7 +132,7 @@ def page_of(
         meanings=_meanings(result),
         n_features=int(result.sizes["features"]),
         rounds=_rounds(result),
-        parameters={k: _said(v) for k, v in _parameters(result).items()},
+        parameters={k: _said(v) for k, v in _passed(result).items()},
         versions=json.loads(result.attrs.get("versions", "{}")),
     )
     return text
@@ -189,6 +191,13 @@ def _method(result: xr.Dataset) -> str:
     return f"method {'linear' if is_linear else asked['method']}" if "method" in asked else ""
 
 
+def _passed(result: xr.Dataset) -> dict[str, Any]:
+    """What was passed: data, labels, what was asked for, and the parameters of the method."""
+    given = {name: result.attrs[name] for name in GIVEN if result.attrs.get(name)}
+    asked = json.loads(result.attrs.get("asked", "{}"))
+    return {**given, **asked, **_parameters(result)}
+
+
 def _heading(result: xr.Dataset) -> str:
     """How many features the page is about, of how many."""
     n, d = (_shown(int(result.attrs[name])) for name in ("n_selected", "n_features"))
@@ -204,6 +213,7 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
         "features": f"{int(attributes['n_features']):,}",
         of_selected(result): f"{int(attributes['n_selected']):,}",
         "target": str(attributes.get("target", "")),
+        "matrix": json.loads(attributes.get("asked", "{}")).get("variable", ""),
         "label kernel": str(attributes.get("label_kernel_used", "")),
         "rounds": f"{costs['rounds']:,}",
         "time of rounds": f"{costs['seconds']:,.1f} s",
@@ -259,7 +269,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value + 0.0:.4g}"  # no -0
     return str(value)
 
 

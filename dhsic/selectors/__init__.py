@@ -63,8 +63,11 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
     known = parameters_of(method)
     unknown = sorted(set(given) - set(known))
     if unknown:
+        matrix = given.get("layer")
+        meant = f" A matrix of AnnData is said by variable={matrix!r}." if matrix else ""
         raise InputError(
             f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
+            f"{meant}"
         )
     kind, said = METHODS[method]
     return kind(n_features_to_select, **said, **given)

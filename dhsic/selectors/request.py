@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import scored_on, wanted_device
+from dhsic.buckets import without_secrets
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import Counting, Filters
@@ -39,6 +41,7 @@ from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun, named
 from dhsic.selectors.shadows import with_shadows, without_shadows
 from dhsic.sources import AbstractSource
+from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
 #: Hears a run and its memory promise before the work begins.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
+#: Parameters that say how much is selected and how sure it is, which the attribute ``asked`` keeps
+#: where they are not the default.
+OF_RESULTS = ("stability", "stability_threshold", "clump_r2", "interactions", "control")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +117,8 @@ class Request:
         if left is not None and given.y is not None and selector.label_kernel == "precomputed":
             given = replace(given, y=given.y[:, left])  # a matrix
         check_coded(data, y=given.y, covariates=given.covariates)
-        told = {"labels": "; ".join(given.notes)} if given.notes else {}
+        told = given_as(data, target, covariates)
+        told |= {"labels": "; ".join(given.notes)} if given.notes else {}
         return cls.labelled(
             selector, data, given, feature_groups=feature_groups, attributes=told, **opening
         )
@@ -159,6 +166,15 @@ class Request:
             source=source,
             opening=opening | {"not_features": source.not_features},
         )
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for besides the method, for the result: matrix, how many."""
+        own = self.selector.get_params(deep=False)
+        said = {name: own[name] for name in OF_RESULTS if own.get(name)}
+        said |= {"fdr": own["fdr"]} if "control" in said else {}
+        said |= {"variable": self.opening["variable"]} if self.opening.get("variable") else {}
+        return {"n_features_to_select": own["n_features_to_select"], **said}
 
     def opened(self) -> AbstractSource:
         """The data, open."""
@@ -238,9 +254,32 @@ def results_of(
             if n_discovered is not None:
                 n_selected = min(n_selected, n_discovered)
             found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
-            filtered = request.filtered.attributes()
-            results.append(found.assign_attrs({**filtered, **request.attributes}))
+            told = {
+                **request.filtered.attributes(),
+                "asked": json.dumps(request.asked, default=str),
+            }
+            results.append(found.assign_attrs({**told, **request.attributes}))
         return results
+
+
+def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:
+    """What data, labels and covariates are called, for the attributes of a result."""
+    path = fspath(data) if isinstance(data, str | PathLike) else None
+    path = without_secrets(path) if path is not None and "://" in path else path
+    shape = getattr(data, "shape", None)
+    size = f" ({' x '.join(map(str, shape))})" if isinstance(shape, tuple) and shape else ""
+    told = {"data": path or f"{type(data).__name__}{size}"}
+    for name, given in (("target", target), ("covariates", covariates)):
+        if called := _called(given):
+            told[name] = called
+    return told
+
+
+def _called(given: Any) -> str:
+    """Names of labels or covariates: what they were said by, or what a frame calls them."""
+    several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
+    names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
+    return some(name for name in names if isinstance(name, str))
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:

@@ -118,6 +118,8 @@ class AbstractSource(ABC):
         The array of a Zarr store that is read, if it is one.
     not_features : tuple of str
         Columns of a table that are no features, as whoever opened it said.
+    hint : str
+        What users should know before features are selected from it, a sentence; "" for nothing.
     """
 
     n_samples: int
@@ -135,6 +137,7 @@ class AbstractSource(ABC):
     names: Names = Names()
     chunked: ChunkedArray | None = None
     not_features: tuple[str, ...] = ()
+    hint: str = ""
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ GROUPS: Mapping[str, str] = {
 }
 #: Encodings that are plain arrays; early writers gave them no name.
 ARRAYS = frozenset({"array", "string-array", ""})
+#: Samples and features of a matrix that are looked at, entries of a sparse one, and the bytes of a
+#: chunk up to which one is read for it.
+GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
 
 
 class AbstractFrame(ABC):
@@ -51,12 +55,76 @@ class AbstractFrame(ABC):
         """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What some values of a matrix are: the lowest, the highest, and the part of zeros."""
+
+    low: float
+    high: float
+    zeros: float
+
+    @classmethod
+    def of(cls, values: Any, n_stored: float = 1.0) -> Glance | None:
+        """Of some values that are there; of a sparse matrix those are a part of all, the rest 0."""
+        known = np.asarray(values, dtype=np.float64)
+        known = known[np.isfinite(known)]
+        if not known.size:
+            return None
+        low, high = (float(end) for end in (known.min(), known.max()))
+        is_sparse = n_stored < 1
+        zeros = 1 - n_stored * (1 - float((known == 0).mean()))
+        return cls(min(low, 0.0), max(high, 0.0), zeros) if is_sparse else cls(low, high, zeros)
+
+    def __str__(self) -> str:
+        return f"from {self.low:.3g} to {self.high:.3g}, {self.zeros:.0%} zeros (of some values)"
+
+
 class AbstractAnnData(ABC):
     """AnnData: its matrices, and a dataframe for what there is about samples, and features."""
 
     @abstractmethod
     def frame(self, name: str) -> AbstractFrame:
         """The dataframe obs, var or raw/var."""
+
+    @abstractmethod
+    def matrices(self) -> Mapping[str, Any]:
+        """X, layers, X of raw and what is in obsm, by name."""
+
+    @abstractmethod
+    def _look(self, name: str) -> Glance | None:
+        """Look at some values of a matrix; None where that takes too long."""
+
+    def glance(self, name: str) -> Glance | None:
+        """What some values of a matrix are; None where they are not read quickly, or not at all."""
+        with suppress(Exception):  # damage is told where it is read
+            return self._look(name)
+        return None
+
+    def named(self, variable: str | None) -> str:
+        """Name of a matrix, X by default: raw is raw/X, and what one folder has needs no folder."""
+        name = variable or "X"
+        if name == "X" or "/" in name:
+            return name
+        known = self.matrices()
+        same = [one for one in known if name in (one.rpartition("/")[2], one.removesuffix("/X"))]
+        return same[0] if len(same) == 1 else name
+
+    def hint(self, said: str | None, called: str = "variable") -> str:
+        """A sentence where X is taken without being asked for, and another matrix is not scaled.
+
+        `called` is the parameter that would choose it.
+        """
+        of_X = self.glance("X") if said is None else None
+        if of_X is None or of_X.low >= 0:
+            return ""
+        for name in self.matrices():
+            seen = self.glance(name) if name == "raw/X" or name.startswith("layers/") else None
+            if seen is not None and seen.low >= 0 < seen.high:
+                return (
+                    f"X has values below 0, so it looks scaled, and {name} has none. Pass "
+                    f"{called}={name!r} to take that, or {called}='X' if X is meant."
+                )
+        return ""
 
     @property
     def obs(self) -> AbstractFrame:
@@ -290,6 +358,16 @@ class AnnDataStore(AbstractAnnData):
         what = f"has shape {node.shape}" if isinstance(node, zarr.Array) else f"is {kind}"
         return f"whose {name} {what}, no matrix with two axes; {known}. {choose}"
 
+    def _look(self, name: str) -> Glance | None:
+        node = self.matrix(name)
+        stored = node if isinstance(node, zarr.Array) else _part(node, "data")
+        if prod(stored.chunks) * stored.dtype.itemsize > MOST_READ:
+            return None
+        if isinstance(node, zarr.Array):
+            return Glance.of(node[:GLANCED, :GLANCED])
+        shape: Any = node.attrs["shape"]
+        return Glance.of(stored[:ENTRIES], stored.size / prod(shape))
+
     def matrices(self) -> dict[str, Node]:
         """X, layers, X of raw and what is in obsm, dense or sparse, by name."""
         found = {name: child(self.group, name) for name in ("X", "raw/X")}
@@ -344,8 +422,8 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         The matrix is sparse, and there is no room for it.
     """
-    name = options.variable or "X"
-    node, dims = store.matrix(options.variable), axes_of(name)
+    name = store.named(options.variable)
+    node, dims = store.matrix(name), axes_of(name)
     where = str(node.store_path)
     shape: Any = node.shape if isinstance(node, zarr.Array) else node.attrs["shape"]
     shape = tuple(map(int, shape))
@@ -364,7 +442,9 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     code = options.code_of(node.attrs)
     if isinstance(node, zarr.Array):
         chunked = ChunkedArray(node, axis, options.missing_chunks)
-        return ZarrSource(chunked, names, missing_code=code)
+        source = ZarrSource(chunked, names, missing_code=code)
+        source.hint = store.hint(options.variable)
+        return source
     parts = (_part(node, part) for part in PARTS)
     read = tuple((part.nbytes, partial(_all, part, options.missing_chunks)) for part in parts)
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,10 +35,14 @@ from dhsic.sources import (
 )
 from dhsic.sources.anndata import (
     AXES,
+    ENTRIES,
+    GLANCED,
     GROUPS,
+    MOST_READ,
     PARTS,
     AbstractAnnData,
     AbstractFrame,
+    Glance,
     axes_of,
     filled,
     named_by,
@@ -84,6 +89,13 @@ class AnnDataObject(AbstractAnnData):
 
     adata: Any
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.adata, "obs"):
+            raise InputError(
+                "This is adata.raw, which does not know what there is about the samples. Pass "
+                "adata and variable='raw/X' (layer='raw/X' to select_genes)."
+            )
+
     def frame(self, name: str) -> PandasFrame:
         of, last = (self.adata.raw, "var") if name == "raw/var" else (self.adata, name)
         return PandasFrame(getattr(of, last), f"adata.{name}")
@@ -98,15 +110,24 @@ class AnnDataObject(AbstractAnnData):
             return held[key]
         raise InputError(
             f"The {type(self.adata).__name__} object has no matrix {name!r}; it has "
-            f"{', '.join(self._known())}. Pass one of them as variable=."
+            f"{', '.join(self.matrices())}. Pass one of them as variable=."
         )
 
-    def _known(self) -> Iterator[str]:
-        yield "X"
-        if self.adata.raw is not None:
-            yield "raw/X"
-        for folder in ("layers", "obsm"):
-            yield from (f"{folder}/{name}" for name in getattr(self.adata, folder))
+    def matrices(self) -> dict[str, None]:
+        raw = [] if self.adata.raw is None else ["raw/X"]
+        folders = ("layers", "obsm")
+        inside = [f"{folder}/{name}" for folder in folders for name in getattr(self.adata, folder)]
+        return dict.fromkeys(["X", *raw, *inside])
+
+    def _look(self, name: str) -> Glance | None:
+        if self.adata.isbacked and name in ("X", "raw/X"):
+            return H5Store(str(Path(self.adata.filename).absolute())).glance(name)
+        few = self.adata[:GLANCED] if self.adata.is_view else self.adata  # which copies all of X
+        matrix = AnnDataObject(few).matrix(name)
+        if is_sparse(matrix):
+            return Glance.of(matrix.data[:ENTRIES], matrix.data.size / prod(matrix.shape))
+        in_memory = isinstance(matrix, np.ndarray)
+        return Glance.of(matrix[:GLANCED, :GLANCED]) if in_memory else None
 
 
 def is_anndata(X: Any) -> bool:
@@ -122,7 +143,8 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
     InputError
         There is no such matrix, or it is a view of a file.
     """
-    held, name = AnnDataObject(adata), options.variable or "X"
+    held = AnnDataObject(adata)
+    name = held.named(options.variable)
     matrix, dims = held.matrix(name), axes_of(name)
     axis = options.feature_axis(matrix.shape, dims if any(dims) else None, name)
     if adata.isbacked and name in ("X", "raw/X"):
@@ -144,6 +166,7 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
         None if features is None else features.names(),
         None if samples is None else samples.names(),
     )
+    source.hint = held.hint(options.variable)
     return source
 
 
@@ -282,6 +305,16 @@ class H5Store(AbstractAnnData):
             found = {name: _node(file, name) for name in names}
             return {name: _told(node) for name, node in found.items() if node is not None}
 
+    def _look(self, name: str) -> Glance | None:
+        with opened_h5(self.path) as file:
+            node = _node(file, name)
+            stored = node["data"] if _is_group(node) else node
+            if prod(stored.chunks or ()) * stored.dtype.itemsize > MOST_READ:
+                return None
+            if not _is_group(node):
+                return Glance.of(node[:GLANCED, :GLANCED])
+            return Glance.of(stored[:ENTRIES], stored.size / prod(_attribute(node, SHAPES)))
+
 
 def _node(file: Any, name: str) -> Any:
     """A matrix, dense or sparse; None where there is none of that name."""
@@ -313,7 +346,7 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
-    path, name = store.path, options.variable or "X"
+    path, name = store.path, store.named(options.variable)
     dims = axes_of(name)
     with opened_h5(path) as file:
         node = _node(file, name)
@@ -339,6 +372,7 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
             )
     names = [None if frame is None else frame.names for frame in frames]
     source.names = Names(names[axis], names[1 - axis])
+    source.hint = store.hint(options.variable)
     return source
 
 
