@@ -37,6 +37,7 @@ import dhsic
 from dhsic.interactions import find_pairs, pairs_of
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.pairs import scan
+from dhsic.pairs.judge import n_kept
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.test import measured
 from dhsic.pairs.tiles import Scan, run_width
@@ -73,7 +74,7 @@ def width(m, d, every):
         n_pairs = scan.n_pairs_of(reader.alive.size)
         reach = labels.share_at(scan.looked_for(n_pairs, N_FOUND))
         screens = scan.is_screened(n_pairs, N_FOUND)
-        a_pass = Scan(labels, reach, N_FOUND, screens=screens)
+        a_pass = Scan(labels, reach, n_kept(N_FOUND), screens=screens)
         jobs = scan._tiles(reader, reader.alive, run_width(m, d))
         rng = np.random.default_rng(0)
         A, B = rng.standard_normal((2, run_width(m, d), m), dtype=np.float32)
@@ -85,7 +86,7 @@ def width(m, d, every):
             bare += timed(lambda left=left, right=right: (left * u) @ right.T)[1]
             tiles += timed(lambda job=job: list(reader.map(a_pass, [job])))[1]
         chosen = scan.permuted_features(reader.alive, 0)
-        least = reach if screens else np.inf
+        least = reach if screens else None
         _, permuting = timed(lambda: scan._permuted(reader, chosen, labels, least, 100, 0))
     scale = len(jobs) / len(some)
     whole = {
@@ -205,7 +206,7 @@ def _best_by_loop(X, y, least=0.5, linked=0.9, at_once=50):
     u = y - y.mean()
     u /= np.linalg.norm(u)
     squares, c = Z**2, Z @ u
-    best = np.empty((0, 3))
+    best, n = np.empty((0, 3)), n_kept(N_FOUND)
     for start in range(0, d, at_once):
         x, w = Z[start : start + at_once], Z[start:]
         j, k = slice(start, start + at_once), slice(start, None)
@@ -220,11 +221,24 @@ def _best_by_loop(X, y, least=0.5, linked=0.9, at_once=50):
         share = (t - by * beta_j - of * beta_k) ** 2 / left / (1 - explained)
         later = np.arange(len(x))[:, None] < np.arange(len(w))
         share = np.where(later & (left >= least * m), np.nan_to_num(share), 0.0)
-        rows = np.argwhere(share > (best[-1, 2] if len(best) == N_FOUND else 0.0))
+        rows = np.argwhere(share > (best[-1, 2] if len(best) == n else 0.0))
         found = np.column_stack([rows + start, share[*rows.T]])
         best = np.concatenate([best, found])
-        best = best[np.lexsort((best[:, 1], best[:, 0], -best[:, 2]))][:N_FOUND]
+        best = best[np.lexsort((best[:, 1], best[:, 0], -best[:, 2]))][:n]
+    pairs = best[:, :2].astype(int)
+    best[:, 2] = [
+        min(s, _given_squares(*Z[two], u)) for two, s in zip(pairs, best[:, 2], strict=True)
+    ]
+    best = best[np.lexsort((best[:, 1], best[:, 0], -best[:, 2]))][:N_FOUND]
     return best[:, :2].astype(int), best[:, 2]
+
+
+def _given_squares(x, w, u):
+    """Share of the product of two features where their squares are taken out too."""
+    own = np.column_stack([np.ones_like(x), x, w, x * x, w * w])
+    left = np.column_stack([x * w, u])
+    z, y = (left - own @ np.linalg.lstsq(own, left)[0]).T
+    return (z @ y) ** 2 / (z @ z) / (y @ y)
 
 
 HEADS = {

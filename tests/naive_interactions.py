@@ -38,8 +38,19 @@ def standardised(column):
     return [v / size for v in left] if size > 0 else None
 
 
-def shares(X, Y, covariates=(), least=0.5, linked=0.9):
-    """Share of every pair (j, k) that is tested; X, Y and covariates are lists of columns."""
+def share_of(z, fixed, Y):
+    """Part of what `fixed` leaves of z that Y explains; 0 where it leaves nothing."""
+    before = left_of(z, fixed)
+    after = left_of(z, [*fixed, *Y])
+    size = inner(before, before)
+    return 1 - inner(after, after) / size if size > 1e-6 * len(z) else 0.0
+
+
+def shares(X, Y, covariates=(), least=0.5, linked=0.9, squares=True):
+    """Share of every pair (j, k) that is tested; X, Y and covariates are lists of columns.
+
+    With `squares` that of the product given the squares of both features, where it is less.
+    """
     m = len(Y[0])
     features = [standardised(column) for column in X]
     fixed = [[1.0] * m, *covariates]
@@ -50,14 +61,18 @@ def shares(X, Y, covariates=(), least=0.5, linked=0.9):
                 continue
             x, w = features[j], features[k]
             p, q = left_of(x, fixed), left_of(w, fixed)
-            if inner(p, q) ** 2 > linked * inner(p, p) * inner(q, q):
+            if (inner(x, w) / m) ** 2 > linked:
+                continue
+            if inner(p, q) ** 2 > max(linked, 0.99) * inner(p, p) * inner(q, q):
                 continue
             z = [a * b for a, b in zip(x, w, strict=True)]
             before = left_of(z, [*fixed, x, w])
-            after = left_of(z, [*fixed, x, w, *Y])
             if inner(before, before) < least * m:
                 continue
-            found[j, k] = 1 - inner(after, after) / inner(before, before)
+            found[j, k] = share_of(z, [*fixed, x, w], Y)
+            if squares:
+                own = [[a * a for a in each] for each in (x, w)]
+                found[j, k] = min(found[j, k], share_of(z, [*fixed, x, w, *own], Y))
     return found
 
 

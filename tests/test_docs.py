@@ -80,6 +80,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")  # the data are of several populations
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_what_a_page_shows_runs(page, made, tmp_path, monkeypatch):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)

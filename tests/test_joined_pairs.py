@@ -119,6 +119,7 @@ def test_what_pairs_cannot_be_looked_at_in_is_refused(acting, options, error, se
         dhsic.select(X, y, **ASKED | options)
 
 
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")
 def test_on_the_command_line(tmp_path):
     store = tmp_path / "g.vcz"
     planted = ("--samples", 200, "--variants", 120, "--causal", 2, "--pairs", 1)

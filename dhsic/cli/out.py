@@ -20,6 +20,9 @@ SEPARATORS = {".tsv": "\t", ".csv": ","}
 #: Names of the features of a pair, as results call them, and tables, where a name is `name`.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
+#: Attributes of pairs that are columns of a table, the same in every row, for reports.
+OF_ALL = ("alpha", "threshold", "inflation", "corrected_by")
+
 
 def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
     """Refuse before the work what could not be written after it."""

@@ -17,7 +17,7 @@ import xarray as xr
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, open_with_labels
-from dhsic.cli.out import NAMED, check_table, in_columns, write_table
+from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
@@ -27,9 +27,14 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.plans.time import Rates
+from dhsic.reports.sentences import inflation_told
 from dhsic.results import carried_over, load
 from dhsic.simulation.truth import Truth, read_truth
 from dhsic.storage.format import plain
+
+#: Columns that are not printed.
+UNSHOWN = ("share_before", "distance")
+MISSING_BELOW = "below them better ones may be missing, which a larger -n tells"
 
 
 def pairs(
@@ -95,15 +100,16 @@ def _show(
     as_json: bool,
 ) -> None:
     """Write all that was found; print some of it, and on stderr what there is to tell."""
+    # A table has no attributes: what a report needs of them stands in every row.
+    constant = {name: found.attrs[name] for name in OF_ALL if name in found.attrs}
     table = found.to_dataframe().rename(columns=NAMED)
     if out is not None:
-        write_table(table, out)
+        write_table(table.assign(**constant), out)
     if as_json:
         echo_json({**plain(dict(found.attrs)), kind: table.to_dict("records")})
         return
-    click.echo(
-        in_columns(some.to_dataframe().rename(columns=NAMED)) if some["first"].size else "no pair"
-    )
+    printed = some.drop_vars(UNSHOWN, errors="ignore").to_dataframe().rename(columns=NAMED)
+    click.echo(in_columns(printed) if some["first"].size else "no pair")
     for name, sentence in told:
         say(name, sentence)
     if out is not None:
@@ -142,6 +148,10 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
             f"{about['threshold']:.4g} or more){carried_over(about)}"
         )
     yield "pairs", told
+    if "inflation" in about:
+        yield "inflation", inflation_told(about)
+    if (sure := about["n_certain"]) < found["share"].size:
+        yield "note", f"the first {sure:,} are the best there are; {MISSING_BELOW}"
     if about.get("n_lost"):
         tried = f"of {about['n_audited']:,} pairs that the screen was tried on it lost "
         advice = "take main effects out with --selection or --covariates"

@@ -23,7 +23,7 @@ from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
 from dhsic.cli.options import spelled
-from dhsic.cli.out import NAMED
+from dhsic.cli.out import NAMED, OF_ALL
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
@@ -206,7 +206,9 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
             f"dhsic pairs {written_by} wrote."
         )
     table = table.rename(columns={name: of for of, name in NAMED.items()})
-    return xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
+    about = {name: float(table.pop(name)[0]) for name in OF_ALL if name in table and len(table)}
+    found = xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
+    return found.assign_attrs(about)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ pair by itself: whether the product of two features tells anything of the labels
 covariates, main effects of features already known and *both main effects of the pair* are out
 (`dhsic.pairs.share`). It goes through all pairs of d features, d (d - 1) / 2 of them, in
 tiles (`dhsic.pairs.tiles`) on threads or a Dask cluster, from whatever source; and says by
-permutations what the largest share would be if there was nothing (`dhsic.pairs.null`).
+permutations what the largest share would be if there was nothing (`dhsic.pairs.scan`). The best
+pairs are judged once more, given the squares of their features (`dhsic.pairs.judge`).
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def find_pairs(
         features are independent, once both main effects are out: where two rare variants never
         meet there is nothing to test.
     linked : float
-        Pairs are tested whose squared correlation is at most this.
+        Pairs are tested whose squared correlation, of the features as they are, is at most this.
     missing : {"mean", "error"}
         Missing values are the mean of their feature, or refused.
     random_state : int
@@ -93,10 +94,15 @@ def find_pairs(
     Returns
     -------
     xarray.Dataset
-        A row for each pair, the best first: ``first``, ``second`` (positions), names, ``share``,
-        ``p_value``, ``family_wise``, ``false_discovery``, ``linkage``. Attributes say how many
-        pairs there are, down to which p-value all of them were looked for (``reach``), and the
-        share that is significant at `alpha` family-wise (``threshold``).
+        A row for each pair, the best first: ``first``, ``second`` (positions), names, chromosomes
+        and positions of variants, ``share``, ``p_value``, ``family_wise``, ``false_discovery``,
+        ``linkage``. ``share`` is what the product tells, given the squares of both features too if
+        that is less (``share_before`` is without them). Attributes say how many pairs there are,
+        down to which p-value all of them were looked for (``reach``), how many of the first are
+        the best for certain (``n_certain``), the share that is significant at `alpha` family-wise
+        (``threshold``), and how much larger all shares are than those of permuted labels
+        (``inflation``), by which p-values are corrected (``corrected_by``) if chance does not give
+        that.
 
     Raises
     ------

@@ -54,7 +54,7 @@ from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.namespace import slices
-from dhsic.pairs.test import pair_table
+from dhsic.pairs.table import pair_table
 from dhsic.passes.once import counting_on
 from dhsic.runtime import running
 from dhsic.selectors.base import Standardize

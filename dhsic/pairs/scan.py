@@ -17,6 +17,9 @@ rate of all pairs is as many times larger as there are more of them. From it fol
 - the false-discovery rate of the best k pairs: ``rate / k``, the pairs expected there over those
   found, made to rise along the list.
 
+Both are of shares that were judged again (`dhsic.pairs.judge`), and deflated where all shares are
+larger than permutations have them (`dhsic.pairs.inflation`).
+
 What was found so far is kept so that any death loses few tiles, in a folder, or at a URL of an
 object store, with one writer at a time::
 
@@ -43,7 +46,9 @@ from scipy.stats import gumbel_r
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import CheckpointError
-from dhsic.pairs.share import Labels
+from dhsic.pairs.inflation import Inflation, every, medians_of
+from dhsic.pairs.judge import Judged, judged, n_kept
+from dhsic.pairs.share import Labels, deflated
 from dhsic.pairs.tiles import BestPairs, Largest, Scan, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
@@ -172,10 +177,10 @@ class Scanned:
 
     Attributes
     ----------
-    found : BestPairs
+    judged : Judged
         The best pairs.
-    log_p : (n,) float64
-        Logarithms of their p-values.
+    labels : Labels
+        What they were judged by.
     null : Null or None
         Law of the largest share where there is nothing; None where nothing was permuted.
     reach : float
@@ -185,15 +190,34 @@ class Scanned:
     audited : (int, int) or None
         Of a screened scan, pairs of those permuted that reach, and how many of them the screen
         loses.
+    inflation : Inflation or None
+        How much larger shares are than those of permuted labels; None where that is not known.
     """
 
-    found: BestPairs
-    log_p: Float
+    judged: Judged
+    labels: Labels
     null: Null | None
     reach: float
     n_pairs: int
     n_permuted: int
     audited: tuple[int, int] | None
+    inflation: Inflation | None
+
+    @property
+    def corrected(self) -> float:
+        """What the deviances of shares are divided by."""
+        return 1.0 if self.inflation is None else self.inflation.corrected
+
+    @property
+    def log_p(self) -> Float:
+        """Logarithms of the p-values of the pairs, of deflated shares, (n,)."""
+        return self.labels.log_p(deflated(self.judged.found.shares, self.corrected))
+
+    def threshold(self, alpha: float) -> float:
+        """Share that is significant family-wise."""
+        assert self.null is not None, "something was permuted"
+        share = self.labels.share_at(float(np.exp(self.null.log_p_at(alpha))))
+        return float(deflated(share, 1 / self.corrected))
 
 
 def n_pairs_of(d: int) -> int:
@@ -218,21 +242,23 @@ def scan_pairs(
     n_pairs = n_pairs_of(alive.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
-    null, n_permuted, audited = None, 0, None
+    null, n_permuted, audited, inflation = None, 0, None, None
     screens = is_screened(n_pairs, n)
     if n_permutations and n_pairs:
         some = permuted_features(alive, seed)
         n_permuted = n_pairs_of(some.size)
         done = kept.get(NULL)
         if done is None:
-            least = reach if screens else np.inf
+            least = reach if screens else None
             done = _permuted(reader, some, labels, least, n_permutations, seed)
             kept.put(NULL, **done)
         null = Null.of(done["log_p"], n_pairs / n_permuted)
         audited = (int(done["n_audited"]), int(done["n_lost"])) if screens else None
+        inflation = Inflation.of(done["medians"])
     jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
-    found = _found(reader, Scan(labels, reach, n, screens=screens), jobs, kept)
-    return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, audited)
+    scanned = _found(reader, Scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
+    best = judged(reader, scanned, labels, n, reach)
+    return Scanned(best, labels, null, p, n_pairs, n_permuted, audited, inflation)
 
 
 def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> BestPairs:
@@ -271,20 +297,23 @@ def permuted_features(alive: Index, seed: int) -> Index:
 
 
 def _permuted(
-    reader: Reader, features: Index, labels: Labels, reach: float, n: int, seed: int
+    reader: Reader, features: Index, labels: Labels, reach: float | None, n: int, seed: int
 ) -> dict[str, Any]:
-    """Smallest p-values of permutations, as logarithms, ``log_p``; counts as of `Largest`."""
+    """Smallest p-values of permutations, as logarithms, ``log_p``; `medians_of`; counts."""
     rng = np.random.default_rng([seed, 2])
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))
     permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
     width = min(MOST_PERMUTED // PERMUTED_RUNS, run_width(m, features.size))
-    jobs = _tiles(reader, features, width)
-    largest, n_reaching, n_lost = np.zeros(n), 0, 0
-    for part, reaching, lost in reader.map(Largest(labels, permuted, reach), jobs):
-        largest = np.maximum(largest, part)
-        n_reaching, n_lost = n_reaching + reaching, n_lost + lost
-    return {"log_p": labels.log_p(largest), "n_audited": n_reaching, "n_lost": n_lost}
+    a_pass = Largest(labels, permuted, reach, every(n_pairs_of(features.size)))
+    tried = list(reader.map(a_pass, _tiles(reader, features, width)))
+    largest = np.max([each.largest for each in tried], axis=0)
+    return {
+        "log_p": labels.log_p(largest),
+        "medians": medians_of(np.concatenate([each.some for each in tried], axis=1)),
+        "n_audited": sum(each.n_reaching for each in tried),
+        "n_lost": sum(each.n_lost for each in tried),
+    }
 
 
 def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:

@@ -30,10 +30,16 @@ features each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, 
 
 Two kinds of pairs say nothing and are not tested (their share is NaN here):
 
-- *linked*: the squared correlation of P_j and P_k is above `linked`. The product is then nearly the
-  square of one feature;
+- *linked*: the squared correlation of x_j and x_k, as they are, is above `linked`. The product is
+  then nearly the square of one feature. What is taken out changes nothing of that; pairs of which
+  it leaves the same feature twice (a squared correlation of P_j and P_k above `ALIKE`) are not
+  tested either;
 - *empty*: ``|M z|^2 < least m``; of two independent features it is about m. So it is where nobody,
   or one or two, have both of two rare variants.
+
+Where relatedness or structure makes all shares larger, by a factor of their deviance
+``-n log(1 - share)``, `deflated` takes it out of them again (genomic control; Devlin and Roeder,
+1999).
 """
 
 from __future__ import annotations
@@ -55,6 +61,8 @@ EXPLAINED = 1e-6
 #: Of a 2 x 2 system, the part of its diagonal's product below which it is singular: two features
 #: explain the labels, and nothing is left for a product.
 SINGULAR = 1e-6
+#: Squared correlation of two features, of what is left of them, above which they are one.
+ALIKE = 0.99
 #: Directions of labels, relative to the largest, below which they are none.
 ROUNDING = 1e-8
 #: Of the largest share with N taken for I, the part from which on others may be larger.
@@ -159,6 +167,10 @@ class Side:
             g = np.where(explained, X.dtype.type(m), g)
         return cls(X, P, g, _times(P, labels.U))
 
+    def told_of(self, labels: Labels) -> Side:
+        """The same features with other labels, from which the same is taken out."""
+        return replace(self, C=self.P @ labels.U)
+
     def take(self, which: Any) -> Side:
         """Some of them."""
         X = self.X[which]
@@ -177,8 +189,9 @@ def _times(Z: Array, B: Array) -> Array:
 class ProductFit:
     """The fit of products on both features, as arrays of one shape: all that knows no labels.
 
-    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation and `left`
-    ``|M z|^2``; where pairs are not tested (`is_told` is False) they are finite and mean nothing.
+    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation of the features as
+    they are and `left` ``|M z|^2``; where pairs are not tested (`is_told` is False) they are finite
+    and mean nothing.
     """
 
     beta_j: Array
@@ -190,16 +203,22 @@ class ProductFit:
 
     @classmethod
     def of(
-        cls, g_j: Array, g_k: Array, g: Array, b_j: Array, b_k: Array, v: Array, labels: Labels
+        cls,
+        sizes: tuple[Array, Array],
+        inner: tuple[Array, Array],
+        b: tuple[Array, Array],
+        v: Array,
+        labels: Labels,
     ) -> ProductFit:
-        """Fit by inner products, as in the head of this module."""
-        both = g_j * g_k
-        linked = g * g / both
-        is_told = linked <= labels.linked
+        """Fit by g_jj and g_kk, ``x_j'x_k`` and g_jk, b_j and b_k, v: see the head."""
+        (g_j, g_k), (raw, g), (b_j, b_k) = sizes, inner, b
+        both, m = g_j * g_k, len(labels.U)
+        linked = (raw / m) ** 2
+        is_told = (linked <= labels.linked) & (g * g <= max(labels.linked, ALIKE) * both)
         det = np.where(is_told, both - g * g, both)
         beta_j, beta_k = (g_k * b_j - g * b_k) / det, (g_j * b_k - g * b_j) / det
         left = v - b_j * beta_j - b_k * beta_k
-        is_told &= left >= labels.least * len(labels.U)
+        is_told &= left >= labels.least * m
         return cls(beta_j, beta_k, g, linked, left, is_told)
 
     @classmethod
@@ -208,18 +227,19 @@ class ProductFit:
         v = (left.X**2) @ (right.X**2).T
         for q in labels.Q.T:
             v -= ((left.X * q) @ right.X.T) ** 2
-        products = left.P @ right.P.T, (left.P * left.X) @ right.X.T
-        return cls.of(
-            left.g[:, None], right.g, *products, left.X @ (right.P * right.X).T, v, labels
-        )
+        g = left.P @ right.P.T
+        raw = g if left.P is left.X else left.X @ right.X.T
+        b = (left.P * left.X) @ right.X.T, left.X @ (right.P * right.X).T
+        return cls.of((left.g[:, None], right.g), (raw, g), b, v, labels)
 
 
 def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Array]:
     """Shares and squared correlations (n,) of pairs of rows: each of the left, its own right."""
     z = left.X * right.X
     v = np.vecdot(z, z) - (_times(z, labels.Q) ** 2).sum(axis=-1)
-    products = np.vecdot(left.P, right.P), np.vecdot(left.P, z), np.vecdot(right.P, z)
-    fit = ProductFit.of(left.g, right.g, *products, v, labels)
+    inner = np.vecdot(left.X, right.X), np.vecdot(left.P, right.P)
+    b = np.vecdot(left.P, z), np.vecdot(right.P, z)
+    fit = ProductFit.of((left.g, right.g), inner, b, v, labels)
     T = list(_times(z, labels.U).T)
     return _shares(fit, left.g, right.g, left.C.T, right.C.T, T), fit.linked
 
@@ -230,12 +250,8 @@ def shares_of_all(left: Side, right: Side, labels: Labels, fit: ProductFit) -> A
     return _shares(fit, left.g[:, None], right.g, left.C.T[:, :, None], right.C.T, T)
 
 
-def largest_share(left: Side, right: Side, labels: Labels, fit: ProductFit) -> float:
-    """Largest share of all pairs, 0 where none is tested; `C` of the sides are of other labels.
-
-    Taking N for I, which takes a little from every share, finds those that may be the largest.
-    """
-    left, right = (replace(side, C=side.P @ labels.U) for side in (left, right))
+def rough_shares(left: Side, right: Side, labels: Labels, fit: ProductFit) -> Array:
+    """The same with N taken for I, which takes a little from every share; 0 if not tested."""
     size = np.zeros_like(fit.left)
     for u, c, d in zip(labels.U.T, left.C.T, right.C.T, strict=True):
         e = (left.X * u) @ right.X.T
@@ -244,12 +260,40 @@ def largest_share(left: Side, right: Side, labels: Labels, fit: ProductFit) -> f
         e *= e
         size += e
     size /= np.where(fit.is_told, fit.left, np.inf)
-    top = float(size.max(initial=0.0))
+    return np.asarray(size)
+
+
+def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> float:
+    """Largest share of all pairs, 0 where none is tested, by their rough shares."""
+    top = float(rough.max(initial=0.0))
     if top <= 0:
         return 0.0
-    j, k = np.nonzero(size >= NEAR * top)
+    j, k = np.nonzero(rough >= NEAR * top)
     shares, _ = shares_of_rows(left.take(j), right.take(k), labels)
     return float(np.nan_to_num(shares).max(initial=0.0))
+
+
+def share_given_squares(x: Float, w: Float, labels: Labels) -> float:
+    """Share of the product of two features (m,) where their own squares are taken out as well.
+
+    A square that the feature itself explains, as of one of two values, is none. Nothing is left of
+    the product where the squares explain it; its share is 0 then.
+    """
+    own = np.column_stack([x, w, x * x, w * w])
+    own = _left(own / np.sqrt(np.vecdot(own.T, own.T)), labels.Q)
+    basis, singular, _ = np.linalg.svd(own, full_matrices=False)
+    basis = basis[:, singular > EXPLAINED]
+    z = _left(_left((x * w)[:, None], labels.Q), basis)[:, 0]
+    if (size := float(z @ z)) < EXPLAINED * len(z):
+        return 0.0
+    U, singular, _ = np.linalg.svd(_left(labels.U, basis), full_matrices=False)
+    return min(float(((U[:, singular > ROUNDING].T @ z) ** 2).sum()) / size, 1.0)
+
+
+def deflated(share: Any, by: float) -> Float:
+    """Shares of which the deviance ``-log(1 - share)`` is so many times less."""
+    with np.errstate(divide="ignore"):  # a share of 1 stays 1
+        return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 
 
 def _shares(

@@ -5,8 +5,6 @@ What a scan will take, products, tiles and memory, is known from sizes alone (`F
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,23 +19,22 @@ from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.outcome import versions
+from dhsic.pairs.judge import n_kept
 from dhsic.pairs.scan import (
-    HEAVY,
     MOST_PERMUTED,
-    Scanned,
     is_screened,
     kept_at,
     n_pairs_of,
     scan_pairs,
 )
 from dhsic.pairs.share import Labels, label_columns
+from dhsic.pairs.table import table_of
 from dhsic.pairs.tiles import STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
-from dhsic.sources.views import stored_positions
 from dhsic.validation import is_count, is_number
 
 #: Permutations that a law is fitted to, at least.
@@ -45,18 +42,6 @@ FEWEST_PERMUTATIONS = 20
 #: Copies of a run in float32 that a task holds of each side: as read, as it is standardised, X, and
 #: lifted for the screen; P besides where more than the mean is taken out. And arrays of a strip.
 COPIES, STRIPS = 4, 20
-#: What the columns of a result are.
-DESCRIPTIONS = {
-    "first": "position in the data of the first feature of the pair",
-    "second": "position of the second feature",
-    "first_feature": "name of the first feature",
-    "second_feature": "name of the second feature",
-    "share": "part of what main effects leave of the labels that the product explains",
-    "p_value": "probability of such a share for this pair alone, where there is nothing",
-    "family_wise": "probability that any pair reaches it, where there is nothing",
-    "false_discovery": "pairs expected here and above where there is nothing, over those found",
-    "linkage": "squared correlation of the two features",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +164,7 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return _result(found, labels, source, about)
+        return table_of(found, source, about)
 
     def forecast(
         self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int, d: int
@@ -191,7 +176,7 @@ class PairTest:
         (t, q), n_permutations = columns, self.n_permutations
         n_pairs, width = n_pairs_of(d), run_width(m, d)
         n_permuted = n_pairs_of(min(d, MOST_PERMUTED)) if n_permutations else 0
-        n_runs, fit = -(-d // width), 4 + q
+        n_runs, fit = -(-d // width), 4 + q + (q > 1)
         run_bytes = (COPIES + (q > 1)) * 4 * m * width
         state = 4 * m * t * (n_permutations + 1) if n_permuted else 0
         stored = m * d * np.dtype(source.dtype).itemsize
@@ -219,6 +204,7 @@ class PairTest:
         parameters = {
             "scan": "pairs",
             "n_pairs": self.n_pairs,
+            "n_kept": n_kept(self.n_pairs),
             "n_permutations": self.n_permutations,
             "least": self.least,
             "linked": self.linked,
@@ -264,71 +250,3 @@ def _checked(y: Array | None, m: int) -> Array:
             "the order of the samples."
         )
     return y
-
-
-def _result(
-    scanned: Scanned, labels: Labels, source: AbstractSource, about: Mapping[str, Any]
-) -> xr.Dataset:
-    """Pairs as a table, and what there is to say of them."""
-    found, log_p, null = scanned.found, scanned.log_p, scanned.null
-    columns: dict[str, Array] = {"share": found.shares, "p_value": np.exp(log_p)}
-    attributes = dict(about) | {
-        "n_pairs": scanned.n_pairs,
-        "n_reaching": found.n_reaching,
-        "n_judged": found.n_judged,
-        "reach": scanned.reach,
-        "label_columns": labels.degrees[0],
-        "degrees_of_freedom": labels.degrees[1],
-    }
-    if null is not None:
-        columns["family_wise"] = null.family_wise(log_p)
-        columns["false_discovery"] = null.false_discovery(log_p)
-        attributes |= {
-            "threshold": labels.share_at(float(np.exp(null.log_p_at(about["alpha"])))),
-            "n_pairs_permuted": scanned.n_permuted,
-            "null_location": null.location,
-            "null_scale": null.scale,
-        }
-        if scanned.audited is not None:
-            attributes["n_audited"], attributes["n_lost"] = scanned.audited
-        if null.scale > HEAVY:
-            warnings.warn(
-                "The largest shares of permuted labels are far above those of normal labels (scale "
-                f"{null.scale:.1f} in place of 1): few samples decide them. Family-wise p-values "
-                "allow for that and find less; take ranks or logarithms of the labels, or leave "
-                "out rare features.",
-                stacklevel=4,
-            )
-    columns["linkage"] = found.linked
-    first, second = found.pairs.T
-    return pair_table(source, "pairs", first, second, columns, DESCRIPTIONS).assign_attrs(
-        attributes
-    )
-
-
-def pair_table(
-    source: AbstractSource,
-    dim: str,
-    first: Index,
-    second: Index,
-    columns: Mapping[str, Array],
-    descriptions: Mapping[str, str],
-) -> xr.Dataset:
-    """Table of pairs along `dim`: where their features stand, names, and what else there is.
-
-    A second feature of -1 is none.
-    """
-    stored, names, alone = stored_positions(source), source.feature_names(), second < 0
-    found: dict[str, Array] = {
-        "first": stored[first],
-        "second": np.where(alone, -1, stored[second]),
-    }
-    if names is not None:
-        seconds = np.where(alone, "", names[second]) if alone.any() else names[second]
-        found |= {"first_feature": names[first], "second_feature": seconds}
-    return xr.Dataset(
-        {
-            name: (dim, values, {"description": descriptions[name]})
-            for name, values in (found | dict(columns)).items()
-        }
-    )

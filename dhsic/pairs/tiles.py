@@ -31,6 +31,7 @@ from dhsic.pairs.share import (
     ProductFit,
     Side,
     largest_share,
+    rough_shares,
     shares_of_all,
     shares_of_rows,
 )
@@ -53,6 +54,8 @@ FEWEST_RUNS = 6
 STRIP_ENTRIES, SCREENED = 1 << 19, 4
 #: Pairs that are computed by rows at a time, by their values: they stay in the cache.
 ROW_ENTRIES = 1 << 18
+#: Permutations of which shares of some pairs are kept, at most.
+MEASURED = 100
 #: What is left of the labels by features that explain them, at least, for the screen.
 LEAST_LEFT = 0.1
 
@@ -176,11 +179,18 @@ class BestPairs:
         """All of it, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
+    def order(self) -> Index:
+        """Where they stand, the best first."""
+        return np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))
+
+    def take(self, which: Index) -> BestPairs:
+        """Some of them."""
+        found = self.pairs[which], self.shares[which], self.linked[which]
+        return BestPairs(*found, self.n_judged, self.n_reaching)
+
     def best(self, n: int) -> BestPairs:
         """The best n of them."""
-        order = np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))[:n]
-        found = self.pairs[order], self.shares[order], self.linked[order]
-        return BestPairs(*found, self.n_judged, self.n_reaching)
+        return self.take(self.order()[:n])
 
     def with_(self, other: BestPairs, n: int) -> BestPairs:
         """The best n of both."""
@@ -328,37 +338,70 @@ def lifted(side: Side) -> Array:
     return np.asarray(side.X * lift[:, None].astype(np.float32))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """What permutations of labels gave in a tile, and the labels as they are.
+
+    Attributes
+    ----------
+    largest : (B,) float64
+        Largest shares of the permutations.
+    some : (1 + B', s) float32
+        Rough shares of every so-many-th pair: of the labels as they are, and of the first B'
+        permutations, `MEASURED` at most.
+    n_reaching, n_lost : int
+        Pairs that reach, of the labels as they are, and those of them that a screen would lose.
+    """
+
+    largest: Float
+    some: Array
+    n_reaching: int
+    n_lost: int
+
+
 @dataclass(frozen=True, slots=True)
 class Largest(AbstractPass):
-    """The largest share of each tile in each permutation, (B,), of permuted labels.
-
-    And of the labels as they are, how many pairs reach, and how many of those a screen would lose.
-    """
+    """What permuted labels give; `reach` is None where no screen is tried. `Tried`."""
 
     labels: Labels
     permuted: Array  # (B, m, t) float32
-    reach: float
+    reach: float | None
+    every: int
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Float, int, int]:
+    def over(self, blocks: Iterator[Tile], m: int) -> Tried:
         narrow = self.labels.narrowed()
         left, right = FeatureRun.both(blocks, narrow)
-        largest, n_reaching, n_lost = np.zeros(len(self.permuted)), 0, 0
+        largest, some, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
         for rows in strips(len(left.features), len(right.features)):
-            some, strip = left.side.take(rows), Strip(rows, left is right)
-            fit = ProductFit.of_all(some, right.side, narrow)
+            first, strip = left.side.take(rows), Strip(rows, left is right)
+            fit = ProductFit.of_all(first, right.side, narrow)
             if strip.is_square:
                 fit.is_told[strip.skipped(len(right.features))] = False
-            reaches = shares_of_all(some, right.side, narrow, fit) >= self.reach
-            n_reaching += int(reaches.sum())
-            if reaches.any():
-                reaches &= ~passed(some, lifted(right.side), narrow, self.reach)
-                for strong in _strong(some, right.side):
-                    reaches[np.ix_(*strong)] = False
-                n_lost += int(reaches.sum())
+            if self.reach is not None:
+                reaches = shares_of_all(first, right.side, narrow, fit) >= self.reach
+                n_reaching += int(reaches.sum())
+                n_lost += self._lost(first, right.side, narrow, reaches)
+            at = np.flatnonzero(fit.is_told)[:: self.every]
+            found = [rough_shares(first, right.side, narrow, fit).ravel()[at]]
             for b, U in enumerate(self.permuted):
                 each = replace(narrow, U=U)
-                largest[b] = max(largest[b], largest_share(some, right.side, each, fit))
-        return largest, n_reaching, n_lost
+                sides = first.told_of(each), right.side.told_of(each)
+                rough = rough_shares(*sides, each, fit)
+                largest[b] = max(largest[b], largest_share(*sides, each, rough))
+                if b < MEASURED:
+                    found.append(rough.ravel()[at])
+            some.append(np.stack(found))
+        return Tried(largest, np.concatenate(some, axis=1), n_reaching, n_lost)
+
+    def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
+        """How many of the pairs that reach a screen would lose."""
+        assert self.reach is not None, "a screen is tried"
+        if not reaches.any():
+            return 0
+        reaches = reaches & ~passed(left, lifted(right), narrow, self.reach)
+        for strong in _strong(left, right):
+            reaches[np.ix_(*strong)] = False
+        return int(reaches.sum())
 
     def cost(self, m: int) -> Cost:
         t, q = self.labels.U.shape[1], self.labels.Q.shape[1]

@@ -131,13 +131,22 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     share = variable(found, "share", "pairs are drawn as find_pairs found them")[:n]
     ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
     places, line = np.arange(len(share))[::-1], float(found.attrs.get("threshold", np.nan))
-    significant = found["family_wise"].values[:n] <= float(found.attrs.get("alpha", ALPHA))
-    for place, value, real in zip(places, share, significant, strict=True):
-        ax.plot([0, value], [place, place], color=PALE, lw=1.2, zorder=1)
-        ax.scatter([value], [place], s=30, color=MAIN if real else "white", edgecolors=MAIN)
+    level = float(found.attrs.get("alpha", ALPHA))
+    is_real = found["family_wise"].values[:n] <= level if "family_wise" in found else None
+    ax.hlines(places, 0, share, color=PALE, lw=1.2, zorder=1)
+    for colour, which, label in (
+        (MAIN, is_real, f"significant family-wise ({level:g})"),
+        ("white", None if is_real is None else ~is_real, "not significant"),
+    ):
+        if which is not None and which.any():
+            dots = {"s": 30, "color": colour, "edgecolors": MAIN, "label": label}
+            ax.scatter(share[which], places[which], **dots)
+    if is_real is None:
+        ax.scatter(share, places, s=30, color=MAIN)
     if np.isfinite(line):
         ax.axvline(line, color=CHOSEN, lw=1.2, ls="--", label=f"significant from {line:.3g}")
-        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+    if is_real is not None:
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8)
     called = [f"{_named(a)} x {_named(b)}" for a, b in zip(*_ends(found, n), strict=True)]
     ax.set_yticks(places, called, fontsize=8)
     ax.set(xlabel="part of the target that the product explains")

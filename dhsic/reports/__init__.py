@@ -22,7 +22,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
-from dhsic.reports.sentences import costs_of, doubts_of, order_of
+from dhsic.reports.sentences import costs_of, doubts_of, order_of, told_of_pairs
 from dhsic.results import of_selected, pairs_of, result_of_one
 from dhsic.storage import as_path, check_place, replacing
 
@@ -30,6 +30,11 @@ from dhsic.storage import as_path, check_place, replacing
 SUFFIXES = (".html", ".htm")
 #: Features and rounds in the tables of a page, the best and the last ones.
 ROWS, ROUNDS = 1000, 300
+#: Pairs in their table, the best, and its columns, as far as there are such.
+PAIRS = 100
+OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second", "second_feature",
+            "second_contig", "second_position", "share", "p_value", "family_wise",
+            "false_discovery", "linkage")  # fmt: skip
 #: Dots an inch of what is drawn as pixels.
 DPI = 130
 #: Attributes that say what was passed.
@@ -112,7 +117,7 @@ def page_of(
     except ImportError as error:
         raise InputError("Reports need jinja2 and matplotlib: pip install dhsic[plot].") from error
     here, result = files("dhsic.reports"), result_of_one(result)
-    found = pairs_of(result) if found is None else found
+    given, found = found, pairs_of(result) if found is None else found
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["shown"] = _shown
     template = environment.from_string((here / "page.html").read_text(encoding="utf-8"))
@@ -126,11 +131,17 @@ def page_of(
         method=_method(result),
         facts=_facts(result, costs),
         counts=_counts(result),
-        sentences=[*_loco(result), *order_of(result), *doubts_of(result, costs)],
+        sentences=[
+            *_loco(result),
+            *order_of(result),
+            *doubts_of(result, costs),
+            *told_of_pairs(given),
+        ],
         plots=list(_plots(result, best, found, shares)),
         table=_table(result, best),
         meanings=_meanings(result),
         n_features=int(result.sizes["features"]),
+        pairs=_pairs(found),
         rounds=_rounds(result),
         parameters={k: _said(v) for k, v in _passed(result).items()},
         versions=json.loads(result.attrs.get("versions", "{}")),
@@ -236,6 +247,16 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     return {"index": [int(i) for i in best], **several}
 
 
+def _pairs(found: xr.Dataset | None) -> dict[str, list[Any]]:
+    """Columns of the best pairs as lists, by what they are called; none where there are none."""
+    if found is None:
+        return {}
+    known = [name for name in OF_PAIRS if name in found]
+    known = [name for name in known if f"{name}_feature" not in known]  # by name if there is one
+    called = {name: name.replace("_feature", "").replace("_", " ") for name in known}
+    return {called[name]: _plain(found[name].to_numpy()[:PAIRS]) for name in known}
+
+
 def _place(column: str) -> int:
     """Where a column goes: what says whether a feature is real stands before what describes it."""
     first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
@@ -311,7 +332,10 @@ def _plots_of_pairs(
         words = "Part of HSIC that each selected feature has alone, and each two of them together."
         yield _drawn("Alone and together", words, partial(plot.shares, shares))
     if found is not None and found["share"].size:
-        words = "Part of the target that a product of two explains beyond either alone."
+        words = (
+            "Part of the target that a product of two explains beyond either alone, and beyond "
+            "their squares."
+        )
         yield _drawn("Pairs that act together", words, partial(plot.pairs, found))
 
 

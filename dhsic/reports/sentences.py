@@ -78,6 +78,20 @@ def _stable(result: xr.Dataset) -> Iterator[str]:
         )
 
 
+def inflation_told(about: Mapping[str, Any]) -> str:
+    """How much larger shares of pairs are than those of permuted labels, and what was done."""
+    told = f"shares of all pairs are {about['inflation']:.3g} times those of permuted labels"
+    if about["corrected_by"] > 1:
+        return f"{told}, as among relatives; p-values are corrected by that"
+    return f"{told}, which chance gives; nothing is corrected"
+
+
+def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
+    """The same of pairs that come besides a result."""
+    if found is not None and "inflation" in found.attrs:
+        yield inflation_told(found.attrs)
+
+
 def _together(result: xr.Dataset) -> Iterator[str]:
     """Which pairs are significant, and how many features joined the selection for them."""
     found, about = pairs_of(result), result.attrs
@@ -97,6 +111,7 @@ def _together(result: xr.Dataset) -> Iterator[str]:
         f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{named}"
         f"{carried_over(found.attrs)}"
     )
+    yield from told_of_pairs(found)
 
 
 def _discovered(result: xr.Dataset) -> Iterator[str]:

@@ -22,7 +22,7 @@ from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.outcome import Order
-from dhsic.pairs.share import Labels, Side, label_columns, shares_of_rows
+from dhsic.pairs.share import Labels, Side, label_columns, share_given_squares, shares_of_rows
 from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader
 from dhsic.sources.views import stored_positions
@@ -101,7 +101,8 @@ def _leads(data: AbstractReader, pairs: Index, y: Array, Q: Float, threshold: fl
     for i, two in enumerate(pairs):
         x, w = (each[None] / each.std() for each in data.values(np.sort(two)))
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)
-        found[i] = labels.log_p(share[0]) <= most
+        least = np.minimum(share[0], share_given_squares(x[0], w[0], labels))
+        found[i] = labels.log_p(least) <= most
         if found[i]:
             Q = covariate_basis(np.column_stack([Q, x[0], w[0], (x * w)[0]]), len(Q))
             if Q.shape[1] > len(Q) // 2:

@@ -1,0 +1,66 @@
+r"""The best pairs of a scan judged again: once the squares of their own features are out.
+
+Of two features in linkage the product is in part the square of one, so where a single variant acts
+by dominance, or a single feature by its square, pairs of what is in linkage with it have large
+shares, and nothing acts together. A scan of all pairs cannot take two squares more out of each; of
+the best ones, more than were asked for (`n_kept`), that is done here (`share_given_squares`), and
+the smaller of both shares is what the pair has.
+
+That keeps the family-wise error: where there is nothing no pair has more than its share in the
+scan, whose largest one is what permutations tell. And no pair that the scan has not kept has more
+than the least of those it has kept, so those above that are the best there are (`n_certain`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.namespace import slices
+from dhsic.pairs.share import Labels, share_given_squares
+from dhsic.pairs.tiles import BestPairs
+from dhsic.passes.reader import Reader
+
+#: Pairs that a scan keeps for each that is wanted, and at least.
+KEPT_EACH, LEAST_KEPT = 10, 1000
+#: Bytes of values that are read at a time.
+VALUE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The best pairs by their final shares, those of the scan, and how many are certain."""
+
+    found: BestPairs
+    before: Float
+    n_certain: int
+
+
+def n_kept(n: int) -> int:
+    """How many pairs a scan keeps where n are wanted."""
+    return max(LEAST_KEPT, KEPT_EACH * n)
+
+
+def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float) -> Judged:
+    """The best n of all pairs that a scan has kept, of those that reach."""
+    shares = np.minimum(scanned.shares, _given_squares(reader, scanned, labels))
+    is_full = len(shares) >= n_kept(n)
+    floor = max(reach, float(scanned.shares.min())) if is_full else reach
+    every = replace(scanned, shares=shares)
+    order = every.order()[:n]
+    found = every.take(order)
+    return Judged(found, scanned.shares[order], int((found.shares >= floor).sum()))
+
+
+def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
+    """Shares (n,) given squares, from values that are read for some pairs at a time."""
+    found = np.empty(len(scanned.pairs))
+    order = np.lexsort((scanned.pairs[:, 1], scanned.pairs[:, 0]))
+    for some in slices(len(found), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
+        features, at = np.unique(scanned.pairs[order[some]], return_inverse=True)
+        X = reader.values(features)
+        for i, (j, k) in zip(order[some], at.reshape(-1, 2), strict=True):
+            found[i] = share_given_squares(X[j], X[k], labels)
+    return found

@@ -1,0 +1,151 @@
+"""Pairs as a table: where their features stand, what they are called, what was found of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array, Index
+from dhsic.pairs.inflation import Inflation
+from dhsic.pairs.scan import HEAVY, Null, Scanned
+from dhsic.sources import AbstractSource
+from dhsic.sources.variants import CONTIG, POSITION
+from dhsic.sources.views import stored_positions
+
+#: What the columns of a result are.
+DESCRIPTIONS = {
+    "first": "position in the data of the first feature of the pair",
+    "second": "position of the second feature",
+    "first_feature": "name of the first feature",
+    "second_feature": "name of the second feature",
+    "share": "part of what main effects leave of the labels that the product explains, the squares "
+    "of both features taken out too if that is less",
+    "share_before": "the same before squares are taken out",
+    "p_value": "probability of such a share for this pair alone, where there is nothing",
+    "family_wise": "probability that any pair reaches it, where there is nothing",
+    "false_discovery": "pairs expected here and above where there is nothing, over those found",
+    "linkage": "squared correlation of the two features",
+}
+#: What the columns of variants are.
+PLACES = {
+    "first_contig": "chromosome of the first variant",
+    "first_position": "position of the first variant on it",
+    "second_contig": "chromosome of the second variant",
+    "second_position": "position of the second variant on it",
+    "distance": "base pairs between the two, -1 on two chromosomes",
+}
+
+
+def table_of(scanned: Scanned, source: AbstractSource, about: Mapping[str, Any]) -> xr.Dataset:
+    """Pairs as a table, and what there is to say of them."""
+    found, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
+    before = scanned.judged.before
+    columns = {"share": found.shares, "share_before": before, "p_value": np.exp(log_p)}
+    attributes = dict(about) | {
+        "n_pairs": scanned.n_pairs,
+        "n_reaching": found.n_reaching,
+        "n_judged": found.n_judged,
+        "n_certain": scanned.judged.n_certain,
+        "reach": scanned.reach,
+        "label_columns": scanned.labels.degrees[0],
+        "degrees_of_freedom": scanned.labels.degrees[1],
+    }
+    if null is not None:
+        columns["family_wise"] = null.family_wise(log_p)
+        columns["false_discovery"] = null.false_discovery(log_p)
+        attributes |= {
+            "threshold": scanned.threshold(about["alpha"]),
+            "n_pairs_permuted": scanned.n_permuted,
+            "null_location": null.location,
+            "null_scale": null.scale,
+        }
+        if scanned.audited is not None:
+            attributes["n_audited"], attributes["n_lost"] = scanned.audited
+        if scanned.inflation is not None:
+            attributes["inflation"] = scanned.inflation.times
+            attributes["inflation_p_value"] = scanned.inflation.p
+            attributes["corrected_by"] = scanned.corrected
+        for sentence in _doubts(null, scanned.inflation):
+            warnings.warn(sentence, stacklevel=5)
+    columns["linkage"] = found.linked
+    first, second = found.pairs.T
+    table = pair_table(source, "pairs", first, second, columns, DESCRIPTIONS)
+    return table.assign_attrs(attributes)
+
+
+def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
+    """What is to be warned of."""
+    if null.scale > HEAVY:
+        yield (
+            "The largest shares of permuted labels are far above those of normal labels (scale "
+            f"{null.scale:.1f} in place of 1): few samples decide them. Family-wise p-values "
+            "allow for that and find less; take ranks or logarithms of the labels, or leave "
+            "out rare features."
+        )
+    if inflation is not None and inflation.is_real:
+        yield (
+            f"Shares of all pairs are {inflation.times:.2f} times those of permuted labels, which "
+            "chance does not give: samples are related, or of several populations. p-values are "
+            "corrected by that factor. To find more, take out what makes the samples alike: main "
+            "effects of a selection (selection=) and principal components (covariates=)."
+        )
+
+
+def pair_table(
+    source: AbstractSource,
+    dim: str,
+    first: Index,
+    second: Index,
+    columns: Mapping[str, Array],
+    descriptions: Mapping[str, str],
+) -> xr.Dataset:
+    """Table of pairs along `dim`: where their features stand, names, and what else there is.
+
+    A second feature of -1 is none.
+    """
+    stored, names, alone = stored_positions(source), source.feature_names(), second < 0
+    found: dict[str, Array] = {
+        "first": stored[first],
+        "second": np.where(alone, -1, stored[second]),
+    }
+    if names is not None:
+        seconds = np.where(alone, "", names[second]) if alone.any() else names[second]
+        found |= {"first_feature": names[first], "second_feature": seconds}
+    described = {**PLACES, **descriptions}
+    found |= _places(source, first, second) | dict(columns)
+    return xr.Dataset(
+        {name: (dim, values, {"description": described[name]}) for name, values in found.items()}
+    )
+
+
+def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
+    """Where variants stand on the genome, if that is known; -1 where there is no second."""
+    alone, both = second < 0, (first, np.maximum(second, 0))
+    contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
+    if contigs[0] is None or positions[0] is None:
+        return {}
+    same = contigs[0] == contigs[1]
+    return {
+        "first_contig": contigs[0],
+        "first_position": positions[0],
+        "second_contig": np.where(alone, "", contigs[1]),
+        "second_position": np.where(alone, -1, positions[1]),
+        "distance": np.where(same & ~alone, np.abs(positions[1] - positions[0]), -1),
+    }
+
+
+def _read(source: AbstractSource, name: str, at: Index) -> Any:
+    """What a source says of some features, contigs as text; None where it does not."""
+    columns = source.feature_columns()
+    if columns is None:
+        known = source.feature_coords().get(name)
+        values = None if known is None else np.asarray(known)[at]
+    else:
+        values = columns[name].at(at) if name in columns else None
+    if values is None:
+        return None
+    return values.astype(str if name == CONTIG else np.int64)
