@@ -325,6 +325,17 @@ def exists(path: str | PathLike[str]) -> bool:
     return as_path(path).exists()
 
 
+def is_result(path: str | PathLike[str]) -> bool:
+    """Return whether a result is in a folder, as `save` writes it as a store."""
+    if is_url(path):
+        return False
+    try:
+        root = json.loads(store_at(path, "", InputError).read(META))
+    except (OSError, ValueError):
+        return False
+    return "dhsic_format" in root.get("attributes", {})
+
+
 def load(path: str | PathLike[str]) -> xr.Dataset:
     """Read a result back, into memory.
 

@@ -489,7 +489,13 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
         run("select", store, "--target", "sample_trait", "-n", 8, "--step", 0.5, "--json").stdout
     )
     assert followed["selected"] == expected["selected"]
-    assert table.stdout.splitlines()[0].split() == ["rank", "name", "contig", "position", "score"]
+    assert table.stdout.splitlines()[0].split() == [
+        "rank",
+        "name",
+        "contig",
+        "position",
+        "fall_given_others",
+    ]
     assert dhsic.load(tmp_path / "out.zarr").attrs["n_selected"] == 8
     assert (state["status"], state["id"]) == ("done", sent["id"])
     assert "is done; `dhsic attach` shows" in call(main.commands["status"], path).stdout
@@ -548,6 +554,19 @@ def test_a_run_is_left_to_a_cluster_when_it_is_resumed(client, store, tmp_path):
     assert "--detach leaves the run to a cluster" in told(
         run("resume", path, "--detach", "--threads", 1, "--force", code=2)
     )
+
+
+def test_the_status_says_who_drives(client, store, tmp_path, held):
+    path = tmp_path / "run.dhsic"
+    submitted = submit(store, "sample_trait", checkpoint=path, client=client, **LONG)
+    while submitted.progress()["round"] < 3:
+        time.sleep(0.05)
+    said = run("status", path).stdout
+    assert f"its loop is process {os.getpid()} on " in said  # workers of the tests are threads
+    assert " to go at this pace; " in said
+    held.set()
+    assert submitted.wait(WAIT) == "done"
+    assert "its loop" not in run("status", path).stdout
 
 
 def test_the_status_of_a_run_in_a_process(store, tmp_path):

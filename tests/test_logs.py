@@ -2,13 +2,14 @@
 
 import json
 import logging
+import time
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import dhsic
-from dhsic.cli import main
+from dhsic.cli import console, main
 
 X = np.random.default_rng(0).standard_normal((40, 30))
 Y = X[:, 3] > 0
@@ -51,6 +52,8 @@ def test_as_json_each_line_is_an_object(table, how):
     rounds = [line for line in lines if "round" in line]
     assert rounds[0]["n_features"] == 30
     assert {"data", "labels", "memory"} <= {line.get("about") for line in lines}
+    (values,) = [line for line in lines if "features are centred" in line["message"]]
+    assert values["about"] == "values"
     assert "rank" in done.stdout
 
 
@@ -59,3 +62,13 @@ def test_errors_are_lines_too(tmp_path):
     (line,) = done.stderr.splitlines()
     assert json.loads(line)["level"] == "error"
     assert json.loads(line)["exit_code"] == done.exit_code != 0
+
+
+def test_what_takes_long_to_open_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(console, "SLOW", 0.01)
+    with console.waiting("s3://me:secret@bucket/x.zarr"):
+        time.sleep(0.5)
+    assert "s3://***@bucket/x.zarr is not open yet. An object" in capsys.readouterr().err
+    with console.waiting("x.zarr"):
+        time.sleep(0.1)
+    assert not capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -137,6 +138,12 @@ def test_the_command_and_what_it_refuses(result, tmp_path):
         dhsic.report(result, tmp_path / "report.pdf")
     with pytest.raises(InputError, match="no result"):
         dhsic.report(xr.Dataset(), tmp_path / "other.html")
+
+
+def test_a_report_says_what_it_lacks(result, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r'pip install "dhsic\[plot\]"'):
+        dhsic.report(result, tmp_path / "report.html")
 
 
 #: What somebody does with the table, and what the page then shows.

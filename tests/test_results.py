@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from commands import run
 
 import dhsic
 from dhsic.errors import InputError
@@ -235,3 +236,10 @@ def test_coordinates_of_variants_travel_with_the_result(tmp_path):
 def test_asking_for_more_than_there_is_selects_all(outcome):
     result = to_dataset(outcome, 1000)
     assert int(result["selected"].sum()) == D == result.attrs["n_selected"]
+
+
+def test_a_result_is_no_data_to_inspect(tmp_path):
+    X, y = np.random.default_rng(1).standard_normal((40, 30)), np.arange(40) % 2
+    dhsic.save(dhsic.select(X, y, n_features_to_select=3, progress=False), tmp_path / "r.zarr")
+    refused = run("inspect", tmp_path / "r.zarr", code=2)
+    assert "r.zarr is the result of a selection, not data: `dhsic report " in refused.stderr

@@ -75,8 +75,8 @@ def printable(text: object, keep: str = "") -> str:
 
 
 LABEL_WIDTH = 10
-
-
+#: Seconds after which it is said that a URL is not open yet.
+SLOW = 5.0
 logger = logging.getLogger("dhsic")
 
 
@@ -119,6 +119,20 @@ def tell(text: object) -> None:
         logger.info("%s", text)
     else:
         click.echo(printable(text), err=True)
+
+
+@contextmanager
+def waiting(path: str) -> Iterator[None]:
+    """Say so where a URL takes long to open: an object store that is gone is asked for a while."""
+    told = "is not open yet. An object store that does not answer is asked for up to 90 s."
+    timer = threading.Timer(SLOW, tell, [f"{masked(path)} {told}"])
+    if "://" in path:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def say(label: str, text: str) -> None:

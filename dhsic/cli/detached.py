@@ -51,9 +51,10 @@ def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
         who, meaning = checkpoint, OF_PROCESSES[known["status"]]
     else:
         with attached(checkpoint, scheduler=scheduler) as run:
-            state, message = run.status, run.folder.status.message
-            known = {"id": run.id, "status": state, **run.progress(), "message": message}
+            state, said = run.status, run.folder.status
+            known = {"id": run.id, "status": state, **run.progress(), "message": said.message}
             known["checkpoint"] = str(run.path)
+            known["driver"] = said.driver if state == "running" else ""
         who, meaning = run.id, MEANINGS[state]
     if as_json:
         echo_json(known)
@@ -79,10 +80,13 @@ def _of_a_process(kept: Checkpoint) -> dict[str, Any]:
 def _far(known: Mapping[str, Any]) -> str:
     if not known["round"]:
         return "no round is done"
-    return (
+    told = (
         f"{counted(known['round'], 'round')} done, {known['features_left']:,} features left, "
         f"{seconds(known['seconds'])}"
     )
+    if known["status"] == "running" and known.get("seconds_left"):
+        told += f", about {seconds(known['seconds_left'])} to go at this pace"
+    return told + (f"; its loop is {known['driver']}" if known.get("driver") else "")
 
 
 def detach(job: SelectJob, request: Request) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 
 from dhsic._typing import Array, Index
-from dhsic.cli.console import counted, echo_json, paragraph
+from dhsic.cli.console import counted, echo_json, paragraph, waiting
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
 from dhsic.cli.options import in_options
@@ -30,6 +30,7 @@ from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.once import LOOKED_AT, counting_on, look_at
+from dhsic.results import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
@@ -116,8 +117,14 @@ def _describes(group: zarr.Group, name: str, d: int) -> bool:
 
 def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     """Print what a store holds, how well it is laid out, and what a selection would need."""
+    if is_result(path):
+        raise InputError(
+            f"{path} is the result of a selection, not data: `dhsic report {shlex.quote(path)}` "
+            "makes a page of it, dhsic.load (or xarray.open_zarr) reads it in Python."
+        )
     job = SelectJob(path, **opening)
-    source = open_source(path, **job.opening)
+    with waiting(path):
+        source = open_source(path, **job.opening)
     filtered = job.filters.of(path, source, counting_on(Threads), job.missing_chunks)
     source, rows = filtered.features_of(source), filtered.samples
     data, store = whole_of(source).chunked, anndata_of(path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhsic._typing import Array, Mask
+from dhsic.cli.console import waiting
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
@@ -61,7 +62,8 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     if before is not None:
         return _taken(job, before, *_columns(job, before, table))
     try:
-        source = open_source(job.path, **job.opening)
+        with waiting(job.path):
+            source = open_source(job.path, **job.opening)
     except InputError:  # perhaps the number of labels tells which axis the samples are
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:

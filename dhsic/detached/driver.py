@@ -26,7 +26,7 @@ from dhsic.selectors.journal import Hook
 from dhsic.selectors.request import Request
 from dhsic.storage import AbstractStore, FileStore, LostError, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.lock import AbstractLock
+from dhsic.storage.lock import AbstractLock, this_process
 from dhsic.storage.objects import MOMENTARY
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Driver:
         self._lock = lock
         self._tell = tell or (lambda _event: None)
         self._looked = -LOOKS
-        self._began = time.monotonic()
+        self._began = self._here = time.monotonic()
 
     def look(self, *, now: bool = False) -> None:
         """Stop if somebody wants it, between two results; a folder is looked at now and then."""
@@ -67,14 +67,17 @@ class Driver:
 
     def note(self, record: Mapping[str, Any]) -> None:
         """Note and tell a round; `record` as of `dhsic.selectors.journal.check_progress`."""
+        done, total = int(record["features_done"]), int(record["features_total"])
+        here = time.monotonic() - self._here  # what `features_done` is of
         left = int(record.get("n_features", 0))
         left -= int(record.get("n_removed", record.get("n_added", 0)))
         note = {
             "round": int(record["round"]),
             "features_left": left,
-            "features_done": int(record["features_done"]),
-            "features_total": int(record["features_total"]),
+            "features_done": done,
+            "features_total": total,
             "seconds": time.monotonic() - self._began,
+            "seconds_left": here * max(total - done, 0) / max(done, 1),
             "record": {key: record[key] for key in OF_ROUNDS if key in record},
         }
         self._lock.confirm()
@@ -97,7 +100,7 @@ class Driver:
         before = self.folder.status
         if before.state in ENDS:  # the worker that kept the driver's return died, not the run
             return
-        running = replace(before, state="running")
+        running = replace(before, state="running", driver=this_process())
         self.folder.say(running)
         self._tell({"event": "running"})
         try:

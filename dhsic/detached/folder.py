@@ -66,6 +66,7 @@ class Status:
     #: is killed says nothing.
     state: str = "waiting"
     scheduler: str | None = None  # where the driver was sent; None for threads
+    driver: str = ""  # the process that has the loop of a running one
     kind: str = ""  # class of the error of a failed run,
     message: str = ""  # and its sentence
 

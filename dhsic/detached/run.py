@@ -25,7 +25,9 @@ ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run
 AGAIN = 10.0  # seconds before a scheduler that did not answer is asked again
 PATIENCE = 5.0  # seconds that a run must look lost before it is
 LOOKS = 0.2  # seconds between looks at the folder
-PROGRESS = ("round", "features_left", "features_done", "features_total", "seconds")
+PROGRESS = (
+    *("round", "features_left", "features_done", "features_total", "seconds", "seconds_left"),
+)
 
 
 class Run:
@@ -85,7 +87,8 @@ class Run:
         dict
             ``round`` (rounds done), ``features_left`` (candidates after it), ``features_done``
             and ``features_total`` (scored since a driver last began, and to be scored by it),
-            ``seconds`` (of work, all drivers together); zeros before the first round ends.
+            ``seconds`` (since it began, without those in which nobody drove it), ``seconds_left``
+            (at the pace of the last driver so far); zeros before the first round ends.
         """
         known = self.folder.progress
         return {name: known.get(name, 0) for name in PROGRESS}

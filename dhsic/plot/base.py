@@ -27,7 +27,7 @@ def axes(ax: Any, width: float = 7.0, height: float = 3.2) -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise InputError("Plots need matplotlib: pip install dhsic[plot].") from error
+        raise InputError('Plots need matplotlib: pip install "dhsic[plot]".') from error
     if ax is None:
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     for side in ("top", "right"):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.resources import files
+from importlib.util import find_spec
 from io import StringIO
 from os import PathLike
 from typing import Any
@@ -112,10 +113,10 @@ def page_of(
     result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
 ) -> str:
     """Return the page as text."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise InputError("Reports need jinja2 and matplotlib: pip install dhsic[plot].") from error
+    if not all(map(find_spec, ("jinja2", "matplotlib"))):
+        raise InputError('Reports need jinja2 and matplotlib: pip install "dhsic[plot]".')
+    from jinja2 import Environment, StrictUndefined
+
     here, result = files("dhsic.reports"), result_of_one(result)
     given, found = found, pairs_of(result) if found is None else found
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)

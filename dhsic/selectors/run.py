@@ -303,7 +303,8 @@ class SelectionRun:
         same = source.dtype.kind != "f" and set(values.codes) == {source.missing_code}
         loaded = None if loading is None or (values.codes and not same) else loading.loaded
         found = replace(self, source=source, values=values, given=self.source, loaded=loaded)
-        logger.info("%s", found.values_told())
+        if self.announce is None:  # which tells of them
+            logger.info("%s", found.values_told())
         return found
 
     def values_told(self) -> str:
