@@ -113,6 +113,8 @@ _add(
     example="dhsic inspect g.vcz",
     help="""Say what PATH holds, how it is laid out, what a selection needs.
 
+    PATH is whatever select reads: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
+
     Reads metadata, names and candidate labels, and features to see what their values are: all of
     them up to a billion values, else a few blocks.
     """,
@@ -184,7 +186,8 @@ _add(
     example="dhsic select g.vcz --target sample_trait -n 20 --out best.tsv",
     help="""Select the features of PATH on which the labels depend most.
 
-    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
+    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL, or a file: .h5ad,
+    .bed, .pgen, CSV, Parquet. The table of selected
     features goes to stdout, everything else to stderr.
     """,
 )
@@ -229,6 +232,8 @@ _add(
     TLS,
     example="dhsic test g.vcz --target sample_trait --out tests.tsv",
     help="""Test every feature of PATH: does it depend on the labels at all?
+
+    PATH is whatever select reads: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
 
     One pass gives HSIC of each feature alone, its p-value under independence, and what part of the
     features of such p-values are false ones (q, Benjamini and Hochberg). The first ones go to

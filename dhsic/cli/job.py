@@ -49,7 +49,7 @@ class SelectJob:
     Data
     ----
     variable : NAME
-        Variable of the store that holds the features.
+        Matrix of the store that holds the features, such as raw/X or layers/NAME of AnnData.
     sample_dim : DIM
         Name or number of the samples' dimension.
     transpose : flag

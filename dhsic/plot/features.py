@@ -14,8 +14,8 @@ from dhsic.results import result_of_one
 
 #: Different values up to which a feature is drawn as groups, and points a group.
 LEVELS, POINTS = 6, 400
-#: Letters below an axis that stand side by side.
-ROOM = 40
+#: Letters below an axis that stand side by side, and those of a name.
+ROOM, LONGEST = 40, 20
 #: Family-wise level of a pair that is drawn as significant, where the result has none.
 ALPHA = 0.05
 
@@ -105,12 +105,13 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
         ax.plot([place, place], [low, high], color=MAIN, lw=4, solid_capstyle="butt")
         ax.plot([place - 0.3, place + 0.3], [middle, middle], color=CHOSEN, lw=2)
-    longest = max(len(label) for label, _ in groups) * len(groups)
+    called = [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…" for label, _ in groups]
+    longest = max(map(len, called)) * len(groups)
     slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if longest > ROOM else {}
     between = " " if slanted else "\n"
-    ax.set_xticks(
-        range(len(groups)), [f"{label}{between}{v.size:,}" for label, v in groups], **slanted
-    )
+    sizes = [f"(n={values.size:,})" for _, values in groups]
+    ticks = [f"{label}{between}{size}" for label, size in zip(called, sizes, strict=True)]
+    ax.set_xticks(range(len(groups)), ticks, **slanted)
 
 
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:

@@ -21,6 +21,8 @@ VALUES = {
     "score_first_round": "score in the first round",
     "rank": "rank",
 }
+#: Selected features from which their points are small.
+MANY = 100
 #: Between chromosomes, the part of the whole length.
 GAP = 0.01
 #: Width of a letter of its name, as a part of the axis.
@@ -79,7 +81,13 @@ def genome(
     if at.size:
         label = f"{at.size:,} {of_selected(result)}"
         points = ax.scatter(
-            x[at], heights[at], s=18, color=CHOSEN, marker="D", linewidths=0, label=label
+            x[at],
+            heights[at],
+            s=18 if at.size <= MANY else 6,
+            color=CHOSEN,
+            marker="D",
+            linewidths=0,
+            label=label,
         )
         points.set_gid("selected")
         right = value == "score_first_round"  # on the left is the power of ten of the axis
@@ -88,7 +96,7 @@ def genome(
     best = np.argsort(np.where(known, -heights, np.inf), kind="stable")[:labelled]
     _named(ax, x, heights, best, names(result, best))
     if threshold is not None:
-        ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--")
+        ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3)
     if value == "rank":
         _rank_axis(ax, len(heights))
     ax.set(ylabel=VALUES[value], xlabel="chromosome" if ticks else "position in the data")

@@ -14,6 +14,9 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, variable
 from dhsic.results import result_of_one
 
+#: How far from the first number of features a power of ten stands apart, as a factor.
+APART = 1.6
+
 
 def path(result: xr.Dataset, *, ax: Any = None) -> Any:
     """Draw HSIC over the rounds of an elimination, by the number of features left.
@@ -115,7 +118,10 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
 def _features_axis(ax: Any, left: Array) -> None:
     """From all features on the left to the last one, on a logarithmic scale."""
     ax.set(xscale="log", xlabel="features left")
-    ax.set_xlim(1.1 * float(np.max(left)), 0.9 * max(float(np.min(left)), 1))
+    first, last = float(np.max(left)), max(float(np.min(left)), 1)
+    ax.set_xlim(1.1 * first, 0.9 * last)
+    powers = 10.0 ** np.arange(np.ceil(np.log10(0.9 * last)), np.log10(first / APART))
+    ax.set_xticks([first, *powers])  # where it begins too
     _plain(ax)
 
 

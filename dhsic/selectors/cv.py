@@ -188,11 +188,14 @@ class Scores:
 
     def results(self) -> dict[str, Array]:
         """As ``cv_results_`` of scikit-learn, (s,) each."""
+        k = len(self.scores)
+        error = self.scores.std(axis=0, ddof=1) / np.sqrt(k) if k > 1 else 0.0 * self.scores[0]
         return {
             "n_features": self.n_features,
             **{f"split{i}_test_score": scores for i, scores in enumerate(self.scores)},
             "mean_test_score": self.scores.mean(axis=0),
             "std_test_score": self.scores.std(axis=0),
+            "std_error": error,
         }
 
 
@@ -305,7 +308,8 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     Attributes
     ----------
     cv_results_ : dict of (s,) arrays
-        ``n_features``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...
+        ``n_features``, ``mean_test_score``, ``std_test_score``, ``std_error`` (of the mean, over
+        the folds: their deviation, by k - 1, over the root of k), ``split0_test_score``, ...
     n_features_ : int
         How many features (or groups) were chosen.
     selector_ : selector
