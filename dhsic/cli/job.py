@@ -133,8 +133,7 @@ class SelectJob:
     ------
     checkpoint : PATH
         Keep the state here, for `dhsic resume`: in a folder, or at a URL such as
-        s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one
-        above is.
+        s3://bucket/run.dhsic. Its folder is made where there is none, if the one above is there.
     out : PATH
         Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv
         (also .gz), .parquet or .json for a table of all features, the best first (rank, score,

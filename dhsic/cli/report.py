@@ -267,6 +267,7 @@ def _as_json(
         **left_out(chosen.attrs),
         "left_out": json.loads(chosen.attrs.get("left_out", "{}")),
         "label_kernel": str(chosen.attrs["label_kernel_used"]),
+        **{name: chosen.attrs[name] for name in ("inflation",) if name in chosen.attrs},
         "selected": list(tables.rows(known)),
         **costs,
     }

@@ -56,13 +56,15 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
         yield f"{told}, by the median p-value: 1 by chance, to 1.2 where many depend a little"
         return
     is_out = json.loads(result.attrs.get("parameters", "{}")).get("loco", False)
-    loco = "" if is_out or "variant_contig" not in result.coords else "--loco, or "
+    what = "--covariates (donors, batches)"
+    if "variant_contig" in result.coords:
+        what = f"{'' if is_out else '--loco, or '}--covariates (dhsic pca)"
     half = float(np.nanmedian(result["p"]))
     yield (
         f"{told}, where 1 is chance: half of the features have p <= {half:.2g}. Either so many "
         "depend on the labels (as where clusters were made of these very features), or samples "
         "are alike for other reasons (relatives, populations, batches), and p and q are too "
-        f"small: take that out by {loco}--covariates (dhsic pca), and see whether lambda falls"
+        f"small: take that out by {what}, and see whether lambda falls"
     )
 
 
