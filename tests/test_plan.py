@@ -22,7 +22,7 @@ from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.reader import Reader
 from dhsic.passes.score import ScoreLowRank
 from dhsic.passes.statistic import MeasureLandmarks
-from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
+from dhsic.plans import Foreseen, Plan, Rates, Sizes, plan, rounds
 from dhsic.plans.dry import CountedSource, CountingReader, DryRun, Step
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Expected, Setting
@@ -551,3 +551,45 @@ def test_slices_of_many_samples_stay_on_workers():
 
     assert few < 4.5e8 < 5e9 < many
     assert small < 1e6 < 1e8 < large
+
+
+def test_genotypes_that_nobody_has_are_planned_as_those_of_a_store(genotypes):
+    """Sizes alone say what the store of the same sizes says, but for how its chunks lie."""
+    asked = ("--step", "0.5", "--approx", "exact", "--threads", 2, "--json")
+    there = json.loads(told_by(genotypes, "--target", "sample_trait", *asked).stdout)
+    given = ("--samples", 60, "--variants", 400, "--classes", 2)
+    to_come = json.loads(told_by(*given, *asked).stdout)
+
+    assert (to_come["data"]["n_samples"], to_come["data"]["n_features"]) == (60, 400)
+    for part in ("squares", "vectors", "landmarks"):
+        assert to_come["memory"][part] == there["memory"][part]
+    assert to_come["rounds"] == there["rounds"]
+    assert "nobody" not in to_come["values"]
+    assert any("as VCF Zarr writes them" in told for told in to_come["assumed"])
+
+
+def test_sizes_make_a_plan_at_once():
+    told = plan(Sizes(100_000, 5_000_000), n_workers=8, worker_threads=4, rates=RATES, step=0.2)
+    assert (told.data.n_samples, told.data.n_features) == (100_000, 5_000_000)
+    assert told.work.bytes_read[0] > 100_000 * 5_000_000
+    values = Sizes(30, 2500).read(Sizes(30, 2500).blocks(1000)[1])
+    assert values.shape == (30, 1000)
+    assert set(np.unique(values)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("x.zarr", "--samples", 5), "leave out PATH"),
+        (("--samples", 5), "--variants D"),
+        (("--samples", 5, "--variants", 9, "--target", "y"), "--target is of data that are there"),
+    ],
+)
+def test_sizes_stand_alone(options, said):
+    assert said in " ".join(told_by(*options, code=2).stderr.split())
+
+
+@pytest.mark.parametrize("sizes", [(1, 5), (5, 0), (True, 5), ("a", 5)])
+def test_sizes_are_numbers(sizes):
+    with pytest.raises(InputError, match="pass how many there are to be"):
+        Sizes(*sizes)

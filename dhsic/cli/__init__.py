@@ -141,7 +141,33 @@ _add(
 )
 _add(
     "select.plan",
-    DATA,
+    click.Argument(["path"], type=PATH, required=False),
+    [
+        Option(
+            "--samples",
+            "n_samples",
+            type=click.IntRange(2),
+            metavar="N",
+            help="In place of PATH: genotypes of so many samples, which nobody has yet.",
+            section="Data",
+        ),
+        Option(
+            "--variants",
+            "n_variants",
+            type=click.IntRange(1),
+            metavar="D",
+            help="With --samples: how many variants, in chunks of 1,000 as of VCF Zarr.",
+            section="Data",
+        ),
+        Option(
+            "--classes",
+            "n_classes",
+            type=click.IntRange(2),
+            metavar="K",
+            help="With --samples: labels of so many classes; default: real numbers.",
+            section="Data",
+        ),
+    ],
     SELECTION,
     OUTPUT,
     MACHINE,

@@ -34,14 +34,15 @@ from dhsic.cli.console import (
 )
 from dhsic.cli.detached import detach, settle
 from dhsic.cli.inspect import Sites
-from dhsic.cli.job import SelectJob
+from dhsic.cli.job import LISTS, SelectJob
 from dhsic.cli.labels import describe, notes_on, open_with_labels, small_classes
+from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
-from dhsic.plans import Foreseen, plan_of
+from dhsic.plans import Foreseen, Sizes, plan_of
 from dhsic.results import exists, load, of_tests, save_by
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
@@ -78,9 +79,13 @@ def plan(
     n_workers: int | None,
     worker_memory: int | None,
     worker_threads: int | None,
+    n_samples: int | None,
+    n_variants: int | None,
+    n_classes: int | None,
     **options: Any,
 ) -> None:
     """Print what a selection will take."""
+    sizes = _supposed(options, n_samples, n_variants, n_classes)
     job = SelectJob.of(options | OF_RESULTS).check()
     if n_workers is not None and (job.scheduler or job.threads):
         raise InputError(
@@ -94,7 +99,7 @@ def plan(
         )
     foreseen = Foreseen(n_workers, worker_threads) if n_workers else None
     with closing(foreseen or job.runtime()) as runtime:
-        given = open_with_labels(job.each[0])
+        given = sizes or open_with_labels(job.each[0])
         left_out = given.filtered.left_out
         first, *others = _requests(job, [given]).values()
         told = plan_of(
@@ -110,6 +115,32 @@ def plan(
         if left_out:
             click.echo(paragraph("filters", filters_told(left_out)))
         click.echo(printable(told, keep="\n"))
+
+
+def _supposed(
+    options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
+) -> Labelled | None:
+    """Data and labels that nobody has yet, where sizes were given; `options` are made to suit."""
+    if options["path"] is not None:
+        if (n_samples, n_variants, n_classes) != (None, None, None):
+            raise InputError(
+                "--samples, --variants and --classes are of data yet to be had; leave out PATH, or "
+                "these."
+            )
+        return None
+    if n_samples is None or n_variants is None:
+        raise InputError("Pass PATH, the data, or --samples N and --variants D of data to come.")
+    for name in ("target", "labels", "covariates", "covariate", *LISTS, "groups"):
+        if options.get(name):
+            raise InputError(
+                f"{spelled(name)} is of data that are there, and --samples of data to come; leave "
+                "one of them out."
+            )
+    options.update(path="sizes", target=("labels",))
+    numbers = np.random.default_rng(0).standard_normal(n_samples)
+    classes = None if n_classes is None else np.arange(n_samples) % n_classes
+    y = numbers if classes is None else classes
+    return Labelled(Sizes(n_samples, n_variants), y, None)
 
 
 def perform(job: SelectJob) -> None:

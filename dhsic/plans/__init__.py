@@ -15,6 +15,7 @@ from dhsic.memory import WorkerMemory
 from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.report import Plan, Stored
 from dhsic.plans.rounds import Work, work_of
+from dhsic.plans.sizes import Sizes
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, usable_cores
@@ -23,9 +24,10 @@ from dhsic.selectors.cv import Validation
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.shadows import n_copies
+from dhsic.sources.views import whole_of
 from dhsic.validation import BYTES
 
-__all__ = ["Plan", "Rates", "plan"]
+__all__ = ["Plan", "Rates", "Sizes", "plan"]
 
 
 class Foreseen(AbstractRuntime):
@@ -47,6 +49,11 @@ class Foreseen(AbstractRuntime):
         raise TypeError(f"A plan runs nothing, and was given {len(asked[2])} jobs.")
 
 
+#: What is supposed of data that nobody has.
+SIZES = (
+    "genotypes lie as VCF Zarr writes them, and are decoded as fast as here from memory: a disk or "
+    "a network that is slower is not counted"
+)
 #: Workers that times are told for, besides those asked for.
 OTHERS = (1, 2, 10)
 
@@ -77,6 +84,7 @@ def plan(
     data, target, method, n_features_to_select, feature_groups, sample_dim, variable, \
     missing_code, pass_only, filters, by_position, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
+        Data yet to be had are ``dhsic.plans.Sizes(n_samples, n_features)``: genotypes.
     n_workers : int, optional
         Plan for a cluster of so many workers, which share a folder; by default for what the run
         would run on here.
@@ -166,16 +174,8 @@ def plan_of(
     if limits is not None:
         worker = run.on_worker(limits)  # as `promised` has checked it
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
-    assumed = [] if work is None else [*work.assumed]
-    assumed[:0] = _besides(run, n_runs, asked_by)
-    each = threads_of(run.runtime)
-    if is_remote:
-        told = f"workers have {each} threads each" if each > 1 else "workers have one thread each"
-        assumed.append(
-            f"{told} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
-        )
-    if rates is None:
-        assumed.append("other machines are as fast as this one, and the store is read as fast")
+    assumed = [*_besides(run, n_runs, asked_by), *(() if work is None else work.assumed)]
+    assumed += _of_machines(run, is_measured=rates is None)
     n_steps = getattr(run.selector, "max_iterations", None)
     return Plan(
         method=method_of(request.selector)[0],
@@ -184,7 +184,7 @@ def plan_of(
         values=values,
         runtime=run.runtime.name,
         n_workers=len(run.runtime.threads) or run.runtime.n_workers,
-        worker_threads=each,
+        worker_threads=threads_of(run.runtime),
         promise=promise,
         worker=worker,
         work=work,
@@ -222,6 +222,18 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
         yield f"{halves} (stability=), and are not counted"
     if run.selector.interactions is not None:
         yield "a scan of pairs comes after, and is not counted (dhsic pairs --plan tells)"
+
+
+def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
+    """What is supposed of workers, of data that nobody has, and of other machines."""
+    if run.runtime.is_remote:
+        each = threads_of(run.runtime)
+        told = f"workers have {each} threads each" if each > 1 else "workers have one thread each"
+        yield f"{told} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
+    if isinstance(whole_of(run.source), Sizes):
+        yield SIZES
+    if is_measured:
+        yield "other machines are as fast as this one, and the store is read as fast"
 
 
 def bytes_of(amount: int | str | None) -> int | None:
