@@ -19,6 +19,7 @@ from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.outcome import versions
+from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
 from dhsic.pairs.scan import (
     MOST_PERMUTED,
@@ -29,7 +30,7 @@ from dhsic.pairs.scan import (
 )
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import table_of
-from dhsic.pairs.tiles import STRIP_ENTRIES, run_width
+from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
@@ -42,6 +43,8 @@ FEWEST_PERMUTATIONS = 20
 #: Copies of a run in float32 that a task holds of each side: as read, as it is standardised, X, and
 #: lifted for the screen; P besides where more than the mean is taken out. And arrays of a strip.
 COPIES, STRIPS = 4, 20
+#: Times that shares by which the inflation is measured are held: of tiles, of all, for medians.
+COPIED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,7 @@ class PairTest:
         n_runs, fit = -(-d // width), 4 + q + (q > 1)
         run_bytes = (COPIES + (q > 1)) * 4 * m * width
         state = 4 * m * t * (n_permutations + 1) if n_permuted else 0
+        some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
         stored = m * d * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
@@ -187,7 +191,7 @@ class PairTest:
             2.0 * m * n_permuted * (t * (n_permutations + 1) + fit),
             float(m) * d * (n_runs + 1),
             2 * run_bytes + 4 * STRIPS * STRIP_ENTRIES + state,
-            min(COMPACT_BYTES, stored) + 8 * VECTORS * d,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * d + COPIED * 4 * some,
             n_tasks,
         )
 
