@@ -248,7 +248,7 @@ def test_bandwidths_before_the_first_feature(rng):
 
 @given(
     sigma=st.floats(1e-4, 2.0),
-    peak=st.floats(0.05, 12.0),
+    peak=st.floats(0.05, 10.0),
     tolerance=st.sampled_from([1e-2, 1e-5, 1e-8, 1e-14]),
 )
 def test_separable_is_the_kernel_to_what_it_says_it_leaves(sigma, peak, tolerance):
