@@ -311,7 +311,7 @@ def test_who_has_no_certificate_of_the_authority_is_refused(cluster, tmp_path, h
     words = [word.replace("first", "refused") for word in words]
     code, log = driven(net, words, given, f"{config.name}.log", pod="stranger")
     assert code != 0, log
-    assert "Error" in log
+    assert '"level": "error"' in log
     assert not (net.folder / "results" / "refused.zarr").exists()
 
 

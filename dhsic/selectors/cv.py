@@ -80,6 +80,11 @@ class Validation:
         self, request: Request, run: SelectionRun, runtime: AbstractRuntime, rank: Rank
     ) -> Scores:
         """Scores of every number of features, of a request and the run that it would be."""
+        if run.n_candidates == 1:
+            raise InputError(
+                "Cross-validation chooses among numbers of features, and there is n_features=1; "
+                "pass more features, or take BAHSIC."
+            )
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
         run.promised(runtime.tightest())  # refuses what is refused without folds
