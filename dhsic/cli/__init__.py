@@ -213,8 +213,8 @@ _add(
     help="""Select the features of PATH on which the labels depend most.
 
     PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL, or a file: .h5ad,
-    .bed, .pgen, CSV, Parquet. The table of selected
-    features goes to stdout, everything else to stderr.
+    .bed, .pgen, CSV, Parquet. The table of selected features goes to stdout, everything else to
+    stderr.
     """,
 )
 _add(

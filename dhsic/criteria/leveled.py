@@ -37,7 +37,7 @@ from dhsic.criteria.null import Moments, NullOf
 #: Features and samples of a product: few calls, for threads wait for each other between them.
 HEIGHT, WIDTH = 256, 2048
 #: Part of the samples up to which what is missing of a feature is added call by call, and up to
-#: which a feature is rare.
+#: which those that are not of the commonest code are few.
 SELDOM = 1 / 64
 
 

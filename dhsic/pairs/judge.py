@@ -30,7 +30,7 @@ VALUE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class JudgedPairs:
     """The best pairs by their final shares, those of the scan, and how many are certain."""
 
     found: BestPairs
@@ -43,7 +43,7 @@ def n_kept(n: int) -> int:
     return max(LEAST_KEPT, KEPT_EACH * n)
 
 
-def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float) -> Judged:
+def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float) -> JudgedPairs:
     """The best n of all pairs that a scan has kept, of those that reach."""
     shares = np.minimum(scanned.shares, _given_squares(reader, scanned, labels))
     is_full = len(shares) >= n_kept(n)
@@ -51,7 +51,7 @@ def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: fl
     every = replace(scanned, shares=shares)
     order = every.order()[:n]
     found = every.take(order)
-    return Judged(found, scanned.shares[order], int((found.shares >= floor).sum()))
+    return JudgedPairs(found, scanned.shares[order], int((found.shares >= floor).sum()))
 
 
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:

@@ -47,7 +47,7 @@ from scipy.stats import gumbel_r
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import CheckpointError
 from dhsic.pairs.inflation import Inflation, every, medians_of
-from dhsic.pairs.judge import Judged, judged, n_kept
+from dhsic.pairs.judge import JudgedPairs, judged, n_kept
 from dhsic.pairs.share import Labels, deflated
 from dhsic.pairs.tiles import BestPairs, Largest, Scan, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
@@ -177,7 +177,7 @@ class Scanned:
 
     Attributes
     ----------
-    judged : Judged
+    judged : JudgedPairs
         The best pairs.
     labels : Labels
         What they were judged by.
@@ -194,7 +194,7 @@ class Scanned:
         How much larger shares are than those of permuted labels; None where that is not known.
     """
 
-    judged: Judged
+    judged: JudgedPairs
     labels: Labels
     null: Null | None
     reach: float
