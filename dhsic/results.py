@@ -95,12 +95,18 @@ def selected_features(result: Any) -> xr.Dataset:
     InputError
         `result` is no result, nor a selector that was fitted.
     """
+    computed: xr.Dataset = selected_lazily(result).compute()
+    return computed
+
+
+def selected_lazily(result: Any) -> xr.Dataset:
+    """As `selected_features`; names and alleles that nobody asks for are not read."""
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
     without = result.drop_dims(["rounds", "pairs"], errors="ignore").drop_vars("selected")
-    chosen_alone: xr.Dataset = without.isel(features=best_first).compute()
-    return chosen_alone.assign_coords(features=best_first)
+    alone: xr.Dataset = without.isel(features=best_first)
+    return alone.assign_coords(features=best_first)
 
 
 def result_of_one(given: Any) -> xr.Dataset:

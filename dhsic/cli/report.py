@@ -29,7 +29,7 @@ from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.outcome import left_out
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
-from dhsic.results import load, selected_features
+from dhsic.results import load, selected_lazily
 from dhsic.selectors.several import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
@@ -231,7 +231,7 @@ class _Told:
         planted = None if truth is None else compare(shown, truth)
         if planted is not None and first is not None:
             planted = replace(planted, among=f" among the first {planted.markers.size:,} features")
-        return _Told(result, selected_features(shown), costs_of(result, took), planted)
+        return _Told(result, selected_lazily(shown), costs_of(result, took), planted)
 
 
 def filters_told(left_out: Mapping[str, int]) -> str:

@@ -12,6 +12,7 @@ their levels (`dhsic.criteria.leveled`); others O(m r^3) each, r directions of t
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,8 @@ SAME = 1e-9
 #: millionth for most features); part of that which may be missing before covariates are taken out;
 #: and most directions.
 LEFT_OUT, MISSING, MOST_DIRECTIONS = 1e-3, 0.01, 128
+#: Held by the thread that draws a law: others ask for the same one.
+_DRAWING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +93,9 @@ class Permuted:
     def log_p_of_rare(self, z: Float, carriers: Carriers, estimator: str) -> Float:
         """The same of variants of so many carriers."""
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
-        if carriers not in self.laws:
-            self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, estimator)
+        with _DRAWING:
+            if carriers not in self.laws:
+                self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, estimator)
         law = self.laws[carriers]
         return np.zeros_like(z) if law is None else law.log_p(z)
 
@@ -240,11 +244,13 @@ class Independence(AbstractCriterion):
     def finish(self, state: Permuted, columns: Float) -> CriterionScores:
         """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and sigma."""
         score, observed, sigma = columns
-        p = 10.0**-score
+        p, q = 10.0**-score, np.empty_like(score)
+        order = np.argsort(p)  # what is in order is sorted again soon
+        q[order] = false_discovery_control(p[order])
         meanings = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
             "p": (p, "p-value: probability of an HSIC as large under independence"),
-            "q": (np.asarray(false_discovery_control(p)), Q_MEANING),
+            "q": (q, Q_MEANING),
             "sigma": (sigma, "width of the kernel on the feature, sigma in exp(-sigma d^2)"),
         }
         return CriterionScores(score, others=meanings)

@@ -82,7 +82,7 @@ class LevelForms:
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
         """``<C, A>``, (c,), of U (c, q, r) and ``Z'c`` (c, q)."""
-        inner = np.einsum("ckl,ckl->c", self.kappa, (U * w) @ U.transpose(0, 2, 1))
+        inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
     def centred(self) -> tuple[LevelForms, Float]:
@@ -105,7 +105,7 @@ class LevelForms:
         M = kappa * n[:, None, :]
         M[:, range(n.shape[1]), range(n.shape[1])] += self.delta
         # Of the n samples of a level n - 1 directions are its own: A has delta there.
-        trace = np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(n - 1, _cube(self.delta))
+        trace = np.einsum("ckl,clk->c", _products(M, M), M) + np.vecdot(n - 1, _cube(self.delta))
         quadratic = np.vecdot(n * a, _times(M, a))
         third = np.vecdot(n, _cube(a)), np.vecdot(n, cubes), np.vecdot(n * a, squares)
         second = (n * a * a).sum(axis=1), np.vecdot(n, squares)
@@ -119,17 +119,18 @@ class LevelForms:
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []
         for _ in range(3):
-            X = self.kappa @ (n * X + power * T) + delta * X
+            X = _products(self.kappa, n * X + power * T) + delta * X
             power = power * delta
             rest = np.einsum("cl,clpr->cpr", power[..., 0], S)
-            between.append(T.transpose(0, 2, 1) @ X + rest)  # Q' A^k Q
+            between.append(_products(T.transpose(0, 2, 1), X) + rest)  # Q' A^k Q
         M = self.kappa * self.counts[:, None, :]
         M[:, range(n.shape[1]), range(n.shape[1])] += self.delta
         first, second, _ = between
         of_A = [
             np.vecdot(self.counts, own + self.delta),
             np.einsum("ckl,clk->c", M, M) + np.vecdot(self.counts - 1, self.delta**2),
-            np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(self.counts - 1, _cube(self.delta)),
+            np.einsum("ckl,clk->c", _products(M, M), M)
+            + np.vecdot(self.counts - 1, _cube(self.delta)),
         ]
         tr = [np.einsum("cpp->c", each) for each in between]
         twice = np.einsum("cpr,crp->c", first, first)
@@ -167,7 +168,15 @@ def _cube(x: Float) -> Float:
 
 def _times(K: Float, n: Float) -> Float:
     """``K n`` of each feature, (c, q)."""
-    return np.asarray((K @ n[..., None])[..., 0])
+    return np.asarray(np.einsum("ckl,cl->ck", K, n))
+
+
+def _products(A: Float, B: Float) -> Float:
+    """``A B`` of each feature, (c, k, r).
+
+    Not by BLAS, which takes a lock for every small product: two threads took three times as long.
+    """
+    return np.asarray(np.einsum("ckl,clr->ckr", A, B))
 
 
 def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:

@@ -11,6 +11,7 @@ itself; the law is that of its deviation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -111,10 +112,15 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
         first = np.multiply.outer(x, classes[1]) + np.multiply.outer(k - x, classes[0])
         second = np.multiply.outer(y, classes[1]) + np.multiply.outer(n - y, classes[0])
         return first, second, parts, False
-    rng = np.random.default_rng([m, k + n])
-    drawn = _subsets(rng, m, k + n, DRAWS)
+    drawn = _drawn(m, k + n)
     first, second = _sums_of(columns, drawn[:, :k]), _sums_of(columns, drawn[:, k:])
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
+
+
+@lru_cache(FEW)
+def _drawn(m: int, k: int) -> Index:
+    """`DRAWS` sets of k of m samples, the same ones whoever asks."""
+    return _subsets(np.random.default_rng([m, k]), m, k, DRAWS)
 
 
 def _subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 from scipy.sparse import coo_array
@@ -28,6 +27,8 @@ def lazy_matrix(source: AbstractSource) -> xr.DataArray:
 
     Where integers have a code for missing values it is floats, and these are NaN.
     """
+    import dask.array as da  # which takes long to load, and few ask for
+
     blocks, dtype = source.blocks(WIDTH), np.dtype(source.dtype)
     if source.missing_code is not None and dtype.kind in "iu":
         dtype = np.result_type(dtype, np.float32)

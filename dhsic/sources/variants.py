@@ -197,8 +197,17 @@ class Variants:
             return Naming(by_id=False, by_alleles=self._repeat_places) if has_places else None
         n = int(ids.shape[0])
         of_ids = Naming(by_id=True, by_place=False)
-        are_named = not any(_unnamed(part).any() for part in self._parts(of_ids, n))
-        if not has_places or (are_named and all_differ(partial(self._parts, of_ids, n))):
+        if not has_places:
+            return of_ids
+        are_named = True
+
+        def parts() -> Iterator[Array]:
+            nonlocal are_named
+            for part in self._parts(of_ids, n):
+                are_named = are_named and not _unnamed(part).any()
+                yield part
+
+        if all_differ(parts) and are_named:
             return of_ids
         by_alleles = self._repeat_places
         both = Naming(by_id=True, by_alleles=by_alleles)
