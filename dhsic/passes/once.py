@@ -24,6 +24,7 @@ from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
+from dhsic.passes.jobs import merged
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
@@ -35,6 +36,8 @@ from dhsic.sources.views import checksums
 LOOKED_AT = 1 << 30
 #: Jobs that are looked at first: where these are of another kind, so are the rest.
 FEW_JOBS = 3
+#: Jobs of which two blocks each are worked on together: few calls, for threads wait between them.
+MANY_JOBS = 128
 #: float64 arrays of a tile: values, deviations, their squares, and masks.
 TILES = 6
 
@@ -77,7 +80,8 @@ class Judge(AbstractShared):
     def cost(self, m: int) -> Cost:
         c = float64_height(m)
         of_criterion = 0 if self.criterion is None else self.criterion.tile_bytes(c, m)
-        return Cost(values=m, tile=8 * TILES * c * m + of_criterion)
+        joined = 2 * CODE_ENTRIES if self._takes_codes else 0
+        return Cost(values=m, tile=8 * TILES * c * m + of_criterion + joined)
 
     @property
     def _takes_codes(self) -> bool:
@@ -104,9 +108,9 @@ class Judge(AbstractShared):
 def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
     """Tiles of genotypes as they are stored, where they are taken so, or in float64.
 
-    Those of several blocks are worked on together: few calls, as of `CODE_ENTRIES`.
+    Those of two blocks are worked on together: few calls, as of `CODE_ENTRIES`.
     """
-    height, waiting, n = max(1, CODE_ENTRIES // m), list[Tile](), 0
+    height, waiting, n = max(1, 2 * CODE_ENTRIES // m), list[Tile](), 0
     for block in blocks:
         is_coded = coded and block.codes is not None
         if waiting and (not is_coded or n + len(block.raw) > height):
@@ -215,6 +219,7 @@ def read_once(
     reader = Reader(source, runtime, rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     jobs = reader.jobs(every)
+    jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
     scalings, columns = [], []
     for scaling, values in reader.joined(judge, jobs):
         scalings.append(scaling)
