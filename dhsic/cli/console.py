@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import signal
+import sys
 import textwrap
 import threading
 import traceback
@@ -339,6 +340,8 @@ class Command(click.Command):
 
 def _loaded(module: str) -> ModuleType:
     """A module; nothing is collected meanwhile, for loading leaves no garbage: a sixth faster."""
+    if module in sys.modules:
+        return sys.modules[module]
     gc.disable()
     try:
         return import_module(module)
