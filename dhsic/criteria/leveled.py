@@ -33,9 +33,11 @@ from scipy.sparse import csr_array
 
 from dhsic._typing import Array, Float
 from dhsic.criteria.null import Moments, NullOf
+from dhsic.namespace import slices
 
-#: Features and samples of a product: few calls, for threads wait for each other between them.
-HEIGHT, WIDTH = 256, 2048
+#: Features, samples and columns of a product: few calls, for threads wait for each other between
+#: them. Of 16 columns, or of features that are no multiple of 12, BLAS sums rows in several orders.
+HEIGHT, WIDTH, COLUMNS = 240, 2048, 8
 #: Part of the samples up to which what is missing of a feature is added call by call, and up to
 #: which those that are not of the commonest code are few.
 SELDOM = 1 / 64
@@ -235,10 +237,13 @@ def _add_products(values: Array, Y: Array, *outs: Float) -> None:
     """
     c, m = values.shape
     strip = np.zeros((HEIGHT, min(m, WIDTH)), dtype=Y.dtype)
+    panels = [np.ascontiguousarray(Y[:, k]) for k in slices(Y.shape[1], COLUMNS)]
     for a, b in product(range(0, m, WIDTH), range(0, c, HEIGHT)):
-        some, y = values[b : b + HEIGHT, a : a + WIDTH], Y[a : a + WIDTH]
-        n, g = len(some), strip[:, : len(y)]
+        some = values[b : b + HEIGHT, a : a + WIDTH]
+        n, g = len(some), strip[:, : some.shape[1]]
         g[:n] = some
-        outs[0][b : b + HEIGHT] += (g @ y)[:n]
-        for of_squares in outs[1:]:
-            of_squares[b : b + HEIGHT] += (np.multiply(g, g, out=g) @ y)[:n]
+        for number, out in enumerate(outs):
+            if number:
+                np.multiply(g, g, out=g)
+            for k, y in zip(slices(Y.shape[1], COLUMNS), panels, strict=True):
+                out[b : b + HEIGHT, k] += (g @ y[a : a + WIDTH])[:n]
