@@ -1,7 +1,10 @@
 """The runner that makes the papers' tables again: what it files, computes, and goes on with."""
 
+import multiprocessing
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from reproduce.comparison import (
 from reproduce.experiments import DRAWN, EXPERIMENTS, LEFT_OUT, QUICK_SETS, planned
 from reproduce.methods import DEFAULT, METHODS, standardised
 from reproduce.rivals import clumped_f_test, l1, rfe
+from reproduce.running import work
 from reproduce.sets import CLASSES, SETS, Data, Recipe
 from reproduce.standings import Standings
 from scipy.spatial.distance import pdist
@@ -183,7 +187,7 @@ def test_a_cell_goes_on_where_it_was(tmp_path, monkeypatch):
     one = replace(EXPERIMENTS["classes"], sets=("made",), methods=("F test",))
     cell, cache = Cell(one, "made", "F test", None), Cache(tmp_path)
     assert cell.rows(cache) is None
-    cell.run(cache)
+    list(cell.run(cache))
     rows = cell.rows(cache)
     assert len(rows) == 5 * 2 * 2  # folds, SVMs, 5 and 10 features
     assert all(0 <= row["score"] <= 1 for row in rows)
@@ -193,12 +197,31 @@ def test_a_cell_goes_on_where_it_was(tmp_path, monkeypatch):
         raise AssertionError("asked again")
 
     monkeypatch.setattr("reproduce.methods.Method.order", refuse)
-    Cell(one, "made", "F test", None).run(cache)
+    list(Cell(one, "made", "F test", None).run(cache))
     inside = replace(EXPERIMENTS["ccm-inside"], sets=("made",), methods=("F test",))
-    Cell(inside, "made", "F test", None).run(cache)
+    list(Cell(inside, "made", "F test", None).run(cache))
     before = replace(EXPERIMENTS["ccm"], sets=("made",), methods=("F test",))
     with pytest.raises(AssertionError, match="asked again"):
-        Cell(before, "made", "F test", None).run(cache)
+        list(Cell(before, "made", "F test", None).run(cache))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize(("seconds", "ended"), [((0.6, 0.6, 0.6), 0), ((0, 9), -signal.SIGXCPU)])
+def test_each_fold_has_its_time(seconds, ended):
+    """One that takes longer ends there, whatever the others took."""
+
+    class Burning:
+        def run(self, _):
+            for more in seconds:
+                yield
+                until = time.process_time() + more
+                while time.process_time() < until:
+                    pass
+
+    process = multiprocessing.get_context("fork").Process(target=work, args=(Burning(), None, 1.0))
+    process.start()
+    process.join()
+    assert process.exitcode == ended
 
 
 def test_the_width_of_jmlr_is_of_all_features():

@@ -57,11 +57,6 @@ class Cell:
     def tasks(self):
         return self.experiment.tasks_of(self.method, self.data.X.shape[1])
 
-    @property
-    def parts(self):
-        """How many times as long as a fold it may take."""
-        return self.experiment.folds.total
-
     @cached_property
     def folds(self):
         """(training samples, test samples, samples that are ranked)."""
@@ -71,9 +66,18 @@ class Cell:
             for train, test in self.experiment.folds.of(self.data)
         ]
 
+    @property
+    def n_steps(self):
+        """Steps of a run."""
+        return self.experiment.folds.total
+
+    #: How many times as long as a fold a step may take.
+    folds_a_step = 1
+
     def run(self, cache):
-        """File what is not filed yet."""
+        """File what is not filed yet, a fold a step."""
         for train, test, ranked in self.folds:
+            yield
             found = self._selection(cache, ranked)
             for judge, counts in self.tasks[1]:
                 key, versions = self._of_score(ranked, train, judge, counts)
@@ -168,11 +172,16 @@ class Drawn:
         return {name: version_of(name) for name in ("dhsic", "scikit-learn", "skrebate", "numpy")}
 
     @property
-    def parts(self):
-        return max(1, self.protocol.runs // RUNS_A_FOLD) * len(self.protocol.samples)
+    def n_steps(self):
+        return len(self.protocol.samples)
+
+    @property
+    def folds_a_step(self):
+        return max(1, self.protocol.runs // RUNS_A_FOLD)
 
     def run(self, cache):
         for m in self.protocol.samples:
+            yield
             if cache.read(self._key(m), self.versions) is None:
                 runs = range(self.protocol.runs)
                 ranks = [protocols.median_rank(self.world, m, i, self.method) for i in runs]

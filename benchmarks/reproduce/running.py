@@ -106,13 +106,13 @@ class Run:
 
     def _begin(self, name, cell):
         """Fork a cell."""
-        limit = math.ceil(self.limit_s * cell.parts)
+        limit = self.limit_s * cell.folds_a_step
         process = multiprocessing.get_context("fork").Process(
             target=work, args=(cell, self.cache, limit), daemon=True
         )
         process.start()
         now = time.monotonic()
-        return Running(name, cell, process, now, now + PATIENCE * limit)
+        return Running(name, cell, process, now, now + PATIENCE * limit * cell.n_steps)
 
     def _ended(self, one, until):
         """Whether a cell is at an end; ends it where its time is up."""
@@ -154,17 +154,23 @@ class Run:
 
 
 def work(cell, cache, limit_s):
-    """A cell, in its process; whatever a method raises is its result."""
+    """A cell, in its process, each step within its time; whatever a method raises is its result."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     try:
-        cell.run(cache)
+        for _ in cell.run(cache):
+            _allow(limit_s)
     except Exception as error:
         told = failure(error)
         status = NOT_INSTALLED if isinstance(error, ImportError) else told["status"]
         result = {"status": status, "reason": told["reason"], "limit_s": None}
         cache.write(cell.failure_key(), cell.versions, result)
     os._exit(0)  # threads and atexit handlers of a rival are of no interest
+
+
+def _allow(more_s):
+    """End this process when it has taken so much more processor time: SIGXCPU."""
+    until = math.ceil(time.process_time() + more_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.getrlimit(resource.RLIMIT_CPU)[1]))
