@@ -1,8 +1,8 @@
 """The data sets: how each is read from its file, and those that are made here.
 
 Files are `.npz` with X (m, d), y (m,) and task ("binary", "multiclass", "regression"), in folders
-`ccm`, `bahsic`, `microarray` and `genotypes`; they are read where they are, never copied. What a
-paper did with a set, as far as it is known, is in its `Recipe`.
+`ccm`, `bahsic`, `microarray` and `genotypes`, and AnnData in `singlecell`; they are read where they
+are, never copied. What a paper did with a set, as far as it is known, is in its `Recipe`.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+import dhsic
 from dhsic import datasets
+from dhsic.sources import Block
 
 from .cache import checksum
 
@@ -98,6 +100,26 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """AnnData in `.h5ad` of anndata 0.5: one of its matrices, and a column of `obs` as classes."""
+
+    file: str
+    variable: str
+    column: str
+    note: str = ""
+
+    def read(self, name, folder):
+        import h5py
+
+        path = folder / f"{self.file}.h5ad"
+        source = dhsic.open_source(path, variable=self.variable)
+        X = source.read(Block(0, 0, source.n_features))
+        with h5py.File(path) as file:
+            y = file["obs"][self.column].astype(np.int64)
+        return Data(name, X[:, varies(X)], y, "multiclass", self.note)
+
+
+@dataclass(frozen=True)
 class Made:
     """A set that is drawn here: `draw` gives a `dhsic.datasets.Dataset` for (m, random_state=)."""
 
@@ -163,6 +185,11 @@ GENOTYPES = {
     "Arabidopsis FT16": Recipe("genotypes/arabidopsis_ft16"),
     **{f"wheat {i + 1}": Recipe("genotypes/wheat_bglr", trait=i) for i in range(4)},
 }
+CELLS = {
+    "pbmc68k": Cells(
+        "singlecell/pbmc68k_reduced_v050", "raw/X", "bulk_labels", note="types of cells"
+    ),
+}
 MADE = {
     "XOR": Made(datasets.binary_xor, 200),
     "collinear classes": Made(datasets.collinear_classes, 200),
@@ -173,7 +200,7 @@ MADE_REAL = {
     "nonlinear regression": Made(datasets.nonlinear_regression, 200),
     "additive regression": Made(datasets.additive_regression, 200),
 }
-SETS = {**CCM, **JMLR, **MICROARRAY, **GENOTYPES, **MADE, **MADE_REAL}
+SETS = {**CCM, **JMLR, **MICROARRAY, **CELLS, **GENOTYPES, **MADE, **MADE_REAL}
 
 #: Those that count for ranks of methods: classes, each collection of samples once.
 CLASSES = (
@@ -181,5 +208,5 @@ CLASSES = (
     *("sonar", "ionosphere", "heart", "breastcancer", "australian", "cleveland", "dermatology"),
     *("hepatitis", "spectf", "wdbc", "vehicle", "svmguide2", "svmguide3", "splice", "segment"),
     *("covertype", "adult_a1a", "optdigits", "satimage", "madelon", "arcene"),
-    *("breast", "colon", "aml", "lymphoma", "yeast"),
+    *("breast", "colon", "aml", "lymphoma", "yeast", "pbmc68k"),
 )
