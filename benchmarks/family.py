@@ -1,13 +1,15 @@
-"""Two members of the family against what they cannot avoid.
+"""Members of the family: against what they cannot avoid, and what each of them sees.
 
     python benchmarks/family.py forward    # FOHSIC of 50 from 1,000 x 20,000 over its bare products
     python benchmarks/family.py xor        # BAHSIC, polynomial of degree 2: a pair among 20,000
+    python benchmarks/family.py shapes     # one feature among many, by the shape of its effect
 
 *forward*: the time of `dhsic.FOHSIC` over that of the plain ``numpy.matmul`` products that its
 terms need (as the history counts them: one column of ``A f`` a term and feature, in its precision),
 BLAS free to use every core, in the same process; the median of --repeat runs, each timed next to
 its products. *xor*: the sign of the product of two of 20,000 normal features is the label; where
-the two come in the ranking, time, and the peak memory of the process.
+the two come in the ranking, time, and the peak memory of the process. *shapes*: one normal feature
+explains half of the labels, by a line or not; its rank, the median of ten draws.
 """
 
 import argparse
@@ -21,6 +23,24 @@ from measuring import MIB
 import dhsic
 from dhsic.memory import peak_bytes
 from dhsic.results import rounds_of_engines
+
+#: What the labels are of one feature, before they are scaled and noise of the same size is added.
+SHAPES = {
+    "line": lambda x: x,
+    "step": np.sign,
+    "wave": lambda x: np.sin(3 * x),
+    "square": np.square,
+    "magnitude": np.abs,
+}
+SIZES = ((200, 100), (400, 1_000))
+_QUIET = {"progress": False, "runtime": "threads"}
+RANKED_BY = {
+    "default": lambda: dhsic.BAHSIC(5, **_QUIET),
+    "Algorithm 1": lambda: dhsic.BAHSIC(5, given_others=False, **_QUIET),
+    "laplace-l1": lambda: dhsic.BAHSIC(5, kernel="laplace-l1", given_others=False, **_QUIET),
+    "hsic": lambda: dhsic.OnePass(5, criterion="hsic", **_QUIET),
+    "pearson": lambda: dhsic.OnePass(5, criterion="pearson", **_QUIET),
+}
 
 
 def normal(m, d):
@@ -68,15 +88,36 @@ def xor(options):
     }
 
 
+def shapes(options):
+    return {
+        f"{name}, {m:,} x {d:,}": ", ".join(
+            f"{by} {np.median([*ranks_of_first(make, m, d, f, options.repeat)]):,.0f}"
+            for by, make in RANKED_BY.items()
+        )
+        for m, d in SIZES
+        for name, f in SHAPES.items()
+    }
+
+
+def ranks_of_first(make, m, d, f, draws):
+    """Ranks of feature 0, of which the labels are made."""
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((m, d))
+        effect = f(X[:, 0])
+        y = effect / effect.std() + rng.standard_normal(m)
+        yield make().fit(X, y).ranking_[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["forward", "xor"])
+    parser.add_argument("what", choices=["forward", "xor", "shapes"])
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--features", type=int, default=20000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    table = {"forward": forward, "xor": xor}[options.what](options)
+    table = {"forward": forward, "xor": xor, "shapes": shapes}[options.what](options)
     if options.json:
         print(json.dumps(table))
     else:

@@ -28,8 +28,9 @@ from reproduce.experiments import DRAWN, EXPERIMENTS, LEFT_OUT, QUICK_SETS, plan
 from reproduce.methods import DEFAULT, METHODS, standardised
 from reproduce.rivals import clumped_f_test, l1, rfe
 from reproduce.running import work
-from reproduce.sets import CLASSES, SETS, Data, Recipe
+from reproduce.sets import CLASSES, SCIKIT_FEATURE, SETS, Data, Matlab, Recipe
 from reproduce.standings import Standings
+from scipy.io import savemat
 from scipy.spatial.distance import pdist
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -128,6 +129,23 @@ def test_a_recipe_leaves_out_what_it_says(tmp_path):
     assert data.X.tolist() == [[0], [1]]  # 7 does not vary any more, and a target is missing
     assert data.y.tolist() == [1, 2]
     assert data.X.dtype == np.int8
+
+
+def test_a_class_is_told_from_the_rest(tmp_path):
+    path = tmp_path / "some.npz"
+    np.savez(path, X=np.arange(4)[:, None], y=[7, 5, 9, 5], task="multiclass")
+    data = Recipe("some", one=0).read("some", tmp_path)
+    assert data.y.tolist() == [0, 1, 0, 1]
+    assert data.task == "binary"
+
+
+def test_files_of_matlab_are_read(tmp_path):
+    X = np.array([[1, 7, 0], [2, 7, 0], [3, 7, 1]], dtype=np.uint8)
+    savemat(tmp_path / "some.mat", {"X": X, "Y": np.array([[3], [1], [3]])})
+    data = Matlab("some").read("some", tmp_path)
+    assert data.X.tolist() == [[1, 0], [2, 0], [3, 1]]
+    assert data.y.tolist() == [1, 0, 1]
+    assert not set(SCIKIT_FEATURE) & set(CLASSES)
 
 
 def made(m=60, d=12):
@@ -275,6 +293,16 @@ def test_standings_wait_for_all_methods():
 def test_drawn_data_have_a_median_rank_a_run(tmp_path):
     world = protocols.JMLR.worlds[1]
     assert protocols.median_rank(world, 400, 0, "FOHSIC") == world.ideal
+
+
+def test_sets_whose_files_are_not_there_are_left_out(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-m", "reproduce", "--data", str(tmp_path)]
+    command += ["--only", "unseen", "table1", "--hours", "0", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "left out, for their files are not in" in done.stderr
+    assert "lung_small" in done.stderr
+    assert "0 cells to run" in done.stderr
 
 
 def test_without_data_it_draws_and_goes_on(tmp_path):

@@ -23,6 +23,7 @@ from . import report
 from .cache import Cache
 from .experiments import DRAWN, EXPERIMENTS, planned
 from .running import Run
+from .sets import is_there
 
 #: Where the files of real data are, if not said.
 DATA = "DHSIC_DATA"
@@ -54,12 +55,21 @@ def arguments():
 
 
 def chosen(options):
-    """The experiments that are asked for."""
+    """The experiments that are asked for, on sets that are there."""
     found = planned(quick=options.quick, has_data=options.data is not None)
     found = {name: one for name, one in found.items() if not options.only or name in options.only}
-    return {
-        name: narrowed(one, options) if name in EXPERIMENTS else one for name, one in found.items()
+    drawn = {name: one for name, one in found.items() if name in DRAWN}
+    others = {name: narrowed(one, options) for name, one in found.items() if name in EXPERIMENTS}
+    absent = {
+        name for one in others.values() for name in one.sets if not is_there(name, options.data)
     }
+    if absent:
+        say(f"left out, for their files are not in {options.data}: {', '.join(sorted(absent))}")
+    others = {
+        name: replace(one, sets=tuple(a_set for a_set in one.sets if a_set not in absent))
+        for name, one in others.items()
+    }
+    return drawn | {name: one for name, one in others.items() if one.sets}
 
 
 def narrowed(one, options):

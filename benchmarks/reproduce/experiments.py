@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from . import judges, protocols
 from .judges import Judge
 from .methods import DEFAULT
-from .sets import CCM, CLASSES, GENOTYPES, JMLR, MADE, MICROARRAY
+from .sets import CCM, CLASSES, GENOTYPES, MADE, MICROARRAY, SCIKIT_FEATURE, TABLE_1
 
 #: Features that a method is asked for, at most.
 MOST = 100
@@ -99,6 +99,7 @@ OURS = (
     *(DEFAULT, "BAHSIC", *RIDGES, "BAHSIC to 200, then ridge 10", "BAHSIC to 500, then ridge 10"),
     *("ranks of BAHSIC and ridge 10", "HSIC less redundancy", "HSIC of one feature"),
     *("BAHSIC, median width", "BAHSIC, step 0.5", "BAHSIC, polynomial", "BAHSIC, Laplace L1"),
+    "Laplace L1, then ridge",
     *("linear HSIC", "FOHSIC", "CCM"),
 )
 RIVALS = (
@@ -141,7 +142,7 @@ EXPERIMENTS = {
     ),
     "table1": Experiment(
         "JMLR Table 1",
-        (*JMLR, "vowel", "wine"),
+        TABLE_1,
         OF_TABLE_1,
         Folds(10),
         (judges.JMLR,),
@@ -168,7 +169,7 @@ EXPERIMENTS = {
     ),
     "ccm": Experiment(
         "CCM Figure 2, features ranked before the folds as there",
-        tuple(CCM),
+        (*CCM, "TOX-171"),
         ("CCM", "BAHSIC", "mutual information", "mRMR, three levels"),
         Folds(5),
         (judges.GAUSSIAN,),
@@ -177,6 +178,16 @@ EXPERIMENTS = {
     ),
 }
 
+#: On sets that nothing in dhsic was decided by.
+EXPERIMENTS["unseen"] = replace(
+    EXPERIMENTS["classes"],
+    title="Classes of sets that nothing was decided by",
+    sets=tuple(SCIKIT_FEATURE),
+    methods=(
+        *(DEFAULT, "BAHSIC", "L1", "HSIC Lasso", "RFE", "F test", "ReliefF"),
+        *("mutual information", "mRMR", "trees"),
+    ),
+)
 EXPERIMENTS["ccm-inside"] = replace(
     EXPERIMENTS["ccm"],
     title="CCM Figure 2, features ranked inside the folds",
@@ -198,6 +209,7 @@ QUICK_SETS = {
     "tables3and4": ("colon", "lymphoma"),
     "ccm": ("glass", "wine"),
     "ccm-inside": ("glass", "wine"),
+    "unseen": ("lung_small",),
 }
 LEFT_OUT = (
     *("Boruta", "MultiSURF", "BAHSIC, Laplace L1", "BAHSIC, step 0.5", "ridge 30"),

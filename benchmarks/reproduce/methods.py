@@ -172,6 +172,7 @@ METHODS = {
     "BAHSIC, as dosages": ours(rankers.bahsic, **ALONE, standardize=False),
     "BAHSIC, polynomial": ours(kernel_named, **ALONE, kernel="polynomial"),
     "BAHSIC, Laplace L1": ours(kernel_named, **ALONE, kernel="laplace-l1"),
+    "Laplace L1, then ridge": ours(kernel_named, **STEP, given_others="auto", kernel="laplace-l1"),
     "BAHSIC, inverse distance": ours(kernel_named, **ALONE, kernel="inverse-distance"),
     **{
         f"ridge {penalty}": ours(ridge, **STEP, penalty=float(penalty))

@@ -39,7 +39,11 @@ bodyfat|3.5±2.5 3.5±2.5 3.4±2.5 3.4±2.5 - - - -
 abalone|55.1±2.7 55.9±2.9 54.2±3.3 56.5±2.6 - - - -
 """
 #: The same sets in another form, or with more or less in them than the paper tells of.
-ALSO = {"adult_a1a": "adult"}
+ALSO = {
+    "adult_a1a": "adult",
+    "dermatology, two classes": "dermatology",
+    "optdigits, two classes": "optdigits",
+}
 #: Table 3, two classes: its rows 10, 11 and 13; Table 4: columns 16, 18 and 19.
 COLUMNS_3 = (
     *("Pearson", "signal to noise", "shrunken centroid", "t", "moderated t", "B", "linear HSIC"),

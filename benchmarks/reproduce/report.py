@@ -16,7 +16,9 @@ PACKAGES = (
     *("dhsic", "numpy", "scipy", "scikit-learn", "mrmr-selection", "pyHSICLasso", "skrebate"),
     *("Boruta", "fastcan"),
 )
-#: Experiment: its tables, and its figure.
+#: Experiments that rank methods over sets.
+RANKED = ("classes", "unseen")
+#: Others: their tables, and their figure.
 SECTIONS = {
     "figure2": (beside.drawn, curves.draw_jmlr),
     "figure1": (beside.drawn, curves.draw_ccm),
@@ -54,7 +56,7 @@ def section(name, one, rows, stands, out):
     """Paragraphs of an experiment, and its figure."""
     if rows.empty:
         return ["Nothing is there yet."]
-    if name == "classes":
+    if name in RANKED:
         found = Standings(one, rows, stands)
         told, draw = found.sections(), curves.draw_ranks if found.names else None
         drawn = (found.methods, found.ranks)

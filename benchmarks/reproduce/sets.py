@@ -1,8 +1,10 @@
 """The data sets: how each is read from its file, and those that are made here.
 
 Files are `.npz` with X (m, d), y (m,) and task ("binary", "multiclass", "regression"), in folders
-`ccm`, `bahsic`, `microarray` and `genotypes`, and AnnData in `singlecell`; they are read where they
-are, never copied. What a paper did with a set, as far as it is known, is in its `Recipe`.
+`ccm`, `bahsic`, `microarray` and `genotypes`, AnnData in `singlecell`, and the MATLAB files of
+scikit-feature (Li et al. 2018, folder `skfeature/data` of its repository at 48cffad) in
+`scikit-feature`; they are read where they are, never copied. What a paper did with a set, as far as
+it is known, is in its `Recipe`.
 """
 
 from dataclasses import dataclass, replace
@@ -68,6 +70,8 @@ class Recipe:
         Features that are left out.
     trait : int or None
         Column of `pheno` that is the target.
+    one : int or None
+        Class that is told from the rest.
     note : str
         Why, for people.
     """
@@ -77,6 +81,7 @@ class Recipe:
     split: int | None = None
     without: tuple[int, ...] = ()
     trait: int | None = None
+    one: int | None = None
     note: str = ""
 
     def read(self, name, folder):
@@ -93,6 +98,8 @@ class Recipe:
             X, y = X[known], y[known].astype(np.float64)
         else:
             y = np.unique(y, return_inverse=True)[1]
+        if self.one is not None:
+            y, task = (y == self.one).astype(np.int64), "binary"
         return Data(name, X[:, varies(X)], y, task, self.note)
 
     def path(self, folder):
@@ -111,12 +118,33 @@ class Cells:
     def read(self, name, folder):
         import h5py
 
-        path = folder / f"{self.file}.h5ad"
+        path = self.path(folder)
         source = dhsic.open_source(path, variable=self.variable)
         X = source.read(Block(0, 0, source.n_features))
         with h5py.File(path) as file:
             y = file["obs"][self.column].astype(np.int64)
         return Data(name, X[:, varies(X)], y, "multiclass", self.note)
+
+    def path(self, folder):
+        return folder / f"{self.file}.h5ad"
+
+
+@dataclass(frozen=True)
+class Matlab:
+    """A file of MATLAB with X and classes Y."""
+
+    file: str
+    note: str = ""
+
+    def read(self, name, folder):
+        from scipy.io import loadmat
+
+        file = loadmat(self.path(folder))
+        X, y = file["X"], np.unique(file["Y"], return_inverse=True)[1].ravel()
+        return Data(name, X[:, varies(X)], y, "multiclass", self.note)
+
+    def path(self, folder):
+        return folder / f"{self.file}.mat"
 
 
 @dataclass(frozen=True)
@@ -133,6 +161,15 @@ class Made:
         X = data.X[:, np.random.default_rng(0).permutation(data.X.shape[1])]
         task = REGRESSION if data.y.dtype.kind == "f" else "multiclass"
         return Data(name, X, data.y, task, self.note)
+
+    def path(self, folder):
+        return None
+
+
+def is_there(name, folder):
+    """Whether a set has no file, or its file is in the folder."""
+    path = SETS[name].path(folder)
+    return path is None or path.is_file()
 
 
 def varies(X):
@@ -156,20 +193,24 @@ JMLR = {
     **_plain("bahsic", "covertype ionosphere sonar heart breastcancer australian cleveland"),
     **_plain("bahsic", "wdbc arcene vehicle svmguide2 housing adult_a1a"),
     "adult": Recipe("bahsic/adult", note="balanced, as the paper says; see adult_a1a"),
-    "dermatology": Recipe("bahsic/dermatology", note="six classes; which two: not in the paper"),
+    "dermatology": Recipe("bahsic/dermatology"),
     "hepatitis": Recipe("bahsic/hepatitis", rows="complete_rows", note="complete rows"),
     "spectf": Recipe("bahsic/spectf", split=0, note="the 80 training rows"),
     "svmguide3": Recipe("bahsic/svmguide3", split=0, note="the 1,243 training rows"),
     "splice": Recipe("bahsic/splice", split=0, note="the 1,000 training rows"),
-    "optdigits": Recipe(
-        "bahsic/optdigits", rows=BALANCED, note="ten classes; which two: not in the paper"
-    ),
+    "optdigits": Recipe("bahsic/optdigits", rows=BALANCED),
     "madelon": Recipe("bahsic/madelon", rows=BALANCED, note=_LARGE),
     "satimage": Recipe("bahsic/satimage", rows=BALANCED, note=_LARGE),
     "segment": Recipe("bahsic/segment", rows=BALANCED, note=_LARGE),
     "abalone": Recipe("bahsic/abalone", rows=BALANCED, note="1,999 at random"),
     "bodyfat": Recipe("bahsic/bodyfat", note="with Density, of which the target is made"),
     "bodyfat without Density": Recipe("bahsic/bodyfat", without=(0,)),
+}
+_FIRST = "the first class against the rest; which are the paper's two is not known"
+#: Those that the paper has with two classes.
+OF_TWO = {
+    f"{name}, two classes": replace(JMLR[name], one=0, note=_FIRST)
+    for name in ("dermatology", "optdigits")
 }
 MICROARRAY = {
     "breast": Recipe("microarray/breast_west_er_soto"),
@@ -184,6 +225,13 @@ GENOTYPES = {
     "mouse MCH": Recipe("genotypes/mouse_hs1940", trait=5),
     "Arabidopsis FT16": Recipe("genotypes/arabidopsis_ft16"),
     **{f"wheat {i + 1}": Recipe("genotypes/wheat_bglr", trait=i) for i in range(4)},
+}
+SCIKIT_FEATURE = {
+    name: Matlab(f"scikit-feature/{name}")
+    for name in (
+        *("BASEHOCK", "COIL20", "GLIOMA", "Isolet", "PCMAC", "Prostate-GE", "RELATHE", "TOX-171"),
+        *("lung_small", "nci9"),
+    )
 }
 CELLS = {
     "pbmc68k": Cells(
@@ -200,7 +248,7 @@ MADE_REAL = {
     "nonlinear regression": Made(datasets.nonlinear_regression, 200),
     "additive regression": Made(datasets.additive_regression, 200),
 }
-SETS = {**CCM, **JMLR, **MICROARRAY, **CELLS, **GENOTYPES, **MADE, **MADE_REAL}
+SETS = CCM | JMLR | OF_TWO | MICROARRAY | CELLS | SCIKIT_FEATURE | GENOTYPES | MADE | MADE_REAL
 
 #: Those that count for ranks of methods: classes, each collection of samples once.
 CLASSES = (
@@ -209,4 +257,9 @@ CLASSES = (
     *("hepatitis", "spectf", "wdbc", "vehicle", "svmguide2", "svmguide3", "splice", "segment"),
     *("covertype", "adult_a1a", "optdigits", "satimage", "madelon", "arcene"),
     *("breast", "colon", "aml", "lymphoma", "yeast", "pbmc68k"),
+)
+
+#: Those of JMLR Table 1, with two classes where it has two.
+TABLE_1 = tuple(
+    two if (two := f"{name}, two classes") in OF_TWO else name for name in (*JMLR, "vowel", "wine")
 )
