@@ -206,9 +206,10 @@ POSITIVE = such(is_positive, "a number above 0.")
 COUNT = such(is_count, "a whole number from 1.")
 SCALING = such(
     lambda value: (
-        isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto")
+        isinstance(value, bool | np.bool_)
+        or (isinstance(value, str) and value in ("auto", "presence"))
     ),
-    "'auto', True or False.",
+    "'auto', 'presence', True or False.",
 )
 HALVES = such(
     lambda n: is_count(n, 0) and n != 1,

@@ -117,7 +117,10 @@ def _product(A, B):
 
 
 def standardise(X, scale=True):
-    """Zero mean and, with `scale`, unit population deviation; NaN becomes the mean, that is 0."""
+    """Zero mean and, with `scale`, unit population deviation; NaN becomes the mean, that is 0.
+
+    By "presence", a feature of which q < 1/2 are not zero has the deviation sqrt(4 q (1 - q)).
+    """
     m, d = len(X), len(X[0])
     out = [[0.0] * d for _ in range(m)]
     for j in range(d):
@@ -125,15 +128,18 @@ def standardise(X, scale=True):
         mean = sum(known) / len(known)
         full = [mean if math.isnan(X[i][j]) else X[i][j] for i in range(m)]
         spread = math.sqrt(sum((v - mean) ** 2 for v in full) / m)
+        q = sum(v != 0 for v in known) / len(known)
+        if scale == "presence" and q < 0.5:
+            spread /= math.sqrt(4 * q * (1 - q))
         for i in range(m):
             out[i][j] = (full[i] - mean) / (spread if scale else 1.0)
     return out
 
 
 def scaled(X):
-    """As `standardise`, but data of nothing but 0, 1 and 2 keep their scale."""
+    """By presence, but data of nothing but 0, 1 and 2 keep their scale."""
     only = all(math.isnan(v) or v in (0, 1, 2) for row in X for v in row)
-    return standardise(X, scale=not only)
+    return standardise(X, scale=False if only else "presence")
 
 
 # -- Algorithm 1 (JMLR 4.1) ---------------------------------------------------------------------

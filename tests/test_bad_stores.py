@@ -268,7 +268,7 @@ CHECKPOINTS = {
     "other samples": (kept(), read(X[:10], Y[:10]), CheckpointError, "other data", "another fold"),
     "newer format": (
         *(damaged(kept(), ROOT, newer), read(X), CheckpointError),
-        *("format 99", "up to 1", "Upgrade dhsic"),
+        *("format 99", "up to 2", "Upgrade dhsic"),
     ),
     "damaged": (
         *(damaged(kept(), ROOT, lambda b: b.replace(b'"complete": true', b'"complete": 1')),),

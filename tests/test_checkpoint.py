@@ -227,11 +227,18 @@ def test_one_folder_is_made_to_keep_it_in(tmp_path):
 
 def test_a_newer_format_is_refused(spot):
     keep(spot.path, RUN[:3])
-    spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 1', b'"format": 7'))
-    sentence = r"has checkpoint format 7, and this dhsic knows formats up to 1\. Upgrade"
+    spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 2', b'"format": 7'))
+    sentence = r"has checkpoint format 7, and this dhsic knows formats up to 2\. Upgrade"
     with pytest.raises(CheckpointError, match=sentence):
         keep(spot.path, RUN)
     with pytest.raises(CheckpointError, match=sentence):
+        Checkpoint(spot.path).load()
+
+
+def test_an_older_format_is_refused(spot):
+    keep(spot.path, RUN[:3])
+    spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 2', b'"format": 1'))
+    with pytest.raises(CheckpointError, match="of an earlier dhsic, which scaled features"):
         Checkpoint(spot.path).load()
 
 

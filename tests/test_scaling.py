@@ -14,14 +14,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import matrices
 
 from dhsic.sources import scaling as codes
-from dhsic.sources.scaling import Codes, Scaling, code_values, measure, scaling_of, standardise
+from dhsic.sources.scaling import (
+    PRESENCE,
+    Codes,
+    Scaling,
+    code_values,
+    measure,
+    scaling_of,
+    standardise,
+)
 
 
-@given(matrices(missing=True))
-def test_standardised_as_defined(X):
-    expected = np.array(naive.standardise(X.tolist())).T
+@given(matrices(missing=True), st.sampled_from([True, False, PRESENCE]))
+def test_standardised_as_defined(X, standardize):
+    expected = np.array(naive.standardise(X.tolist(), standardize)).T
 
-    scaling, Z = measure(X.T.copy(), None, standardize=True)
+    scaling, Z = measure(X.T.copy(), None, standardize=standardize)
 
     np.testing.assert_allclose(Z, expected, atol=1e-9)
     np.testing.assert_allclose(
@@ -175,7 +183,7 @@ def test_missing_ones_are_filled_in(raw):
             assert value == np.float32(mean if code == -1 else code)
 
 
-@given(genotypes(), st.booleans())
+@given(genotypes(), st.sampled_from([True, False, PRESENCE]))
 def test_scaling_is_the_measured_one(raw, standardize):
     known = Codes.of(raw, -1)
     scaling = scaling_of(known.counts(), standardize=standardize)

@@ -17,6 +17,8 @@ from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
 from dhsic.passes.once import look_at
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.base import scales
+from dhsic.selectors.run import SCALED
 from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.values import CODES, Census, ValueKind
@@ -179,7 +181,7 @@ def test_kept_as_asked():
 
     kept = dhsic.open_source(X, missing_code=None)
 
-    assert_array_equal(ranking(kept), ranking(kept, standardize=True))
+    assert_array_equal(ranking(kept), ranking(kept, standardize="presence"))
     assert "besides them -9 (once" in str(values_of(X, missing_code=None))
 
 
@@ -314,8 +316,33 @@ def test_dosages_keep_their_scale_and_nothing_else_does(method):
         found = dhsic.select(X, Y, method=method, progress=False, n_features_to_select=5, **options)
         return found["rank"].to_numpy()
 
-    for X, standardize in ((GIVEN, False), (CALLS > 0, False), (GIVEN + 0.5 * CALLS, True)):
-        assert_array_equal(chosen(X), chosen(X, standardize=standardize))
+    more = GIVEN + 0.5 * CALLS
+    for X, asked in ((GIVEN, False), (CALLS > 0, False), (more, "presence"), (more + 0.25, True)):
+        assert_array_equal(chosen(X), chosen(X, standardize=asked))
+
+
+def test_what_is_rare_drowns_nothing():
+    """Words of which each text has few: one in fifty says what a text is about."""
+    rng = np.random.default_rng(0)
+    often = rng.random((300, 3)) < 0.3
+    X = np.where(rng.random((300, 1500)) < 0.01, rng.integers(1, 9, (300, 1500)), 0)
+    X[:, :3] = often * rng.integers(1, 9, (300, 3))
+    y = often.sum(axis=1) + 0.3 * rng.standard_normal(300) > 1
+
+    def worst(**options):
+        found = dhsic.BAHSIC(3, given_others=False, progress=False, **options).fit(X, y)
+        return found.ranking_[:3].max()
+
+    assert worst() == 3
+    assert worst(standardize=True) > 50
+
+
+def test_a_run_says_how_features_are_scaled():
+    plain = ValueKind(dosages=False, because="more")
+    told = {of: SCALED[scales(of, plain)] for of in ("auto", "presence", True, False)}
+    assert told["auto"] == told["presence"] != told[True] != told[False]
+    assert scales("auto", ValueKind(dosages=True)) is False
+    assert scales("auto", plain, alone=True) is True
 
 
 def test_a_feature_alone_is_scaled():

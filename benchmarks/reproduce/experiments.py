@@ -113,7 +113,7 @@ OF_TABLE_3 = (
 )
 _BY_GENOTYPES = (
     *("F test", "F test, clumped", "L1", "mRMR", "HSIC Lasso", "fastcan", DEFAULT),
-    *("BAHSIC, standardised", "BAHSIC, as dosages", "linear HSIC", *RIDGES[2:]),
+    *("BAHSIC", "BAHSIC, as dosages", "linear HSIC", *RIDGES[2:]),
     *("ridge 1, standardised", "ridge 100, standardised"),
 )
 #: Numbers of features of JMLR Figure 3 and CCM Figure 2.

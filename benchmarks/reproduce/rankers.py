@@ -26,6 +26,8 @@ WITHIN = 0.5
 LAMBDA_2 = 100.0
 #: Of dhsic's own.
 ALONE = {"progress": False, "runtime": Threads(1)}
+#: The papers scale all features.
+PAPER = {**ALONE, "standardize": True}
 
 
 def bahsic(X, y, _, step=1, **options):
@@ -41,7 +43,7 @@ def bahsic_first(X, y, _, **options):
 def fohsic(X, y, _, wanted=None, **options):
     """All features wanted, or so many: the round that reaches their number ranks what is left."""
     n = wanted or X.shape[1]
-    model = dhsic.FOHSIC(n, **ALONE, **options)
+    model = dhsic.FOHSIC(n, **PAPER, **options)
     return model.fit(X, y, missing_code=None).ranking_
 
 
@@ -57,7 +59,7 @@ def criterion(X, y, _, **options):
 
 
 def svm_rfe(X, y, _, **options):
-    model = dhsic.SVMRFE(1, **ALONE, **options)
+    model = dhsic.SVMRFE(1, **PAPER, **options)
     return model.fit(X, y, missing_code=None).ranking_
 
 
@@ -67,7 +69,7 @@ def ccm(X, y, n, **variant):
         n,
         epsilon=0.1 if is_real(y) else 0.001,
         max_iterations=1000,
-        **ALONE,
+        **PAPER,
         **variant,
     )
     return model.fit(X, y, missing_code=None).ranking_

@@ -33,7 +33,7 @@ SHORT = {"n_features": "-n", "force": "-f"}
 FEW_CHOICES = 4
 #: What a default stands for, where it does not say so itself.
 SHOWN = {
-    "standardize": "all but dosages",
+    "standardize": "by the values",
     "n_features": "50, or all if fewer",
     "given_others": "unless HSIC alone tells more",
 }

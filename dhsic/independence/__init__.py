@@ -57,7 +57,7 @@ from dhsic.selectors.request import Request, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import Scale, Scaling
 from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
@@ -304,7 +304,7 @@ test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it 
 class Standardise(AbstractPass):
     """Scaling of the features, and their standardised values, (c, m)."""
 
-    standardize: bool
+    standardize: Scale
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
         known, Z = zip(*(b.measured(standardize=self.standardize) for b in blocks), strict=True)

@@ -22,7 +22,7 @@ from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.namespace import Move, slices
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
-from dhsic.sources.scaling import Codes, Scaling, measure, standardise
+from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
 
 #: Features of a tile in float64, of which one in single precision has twice as many: fewer take
@@ -78,7 +78,7 @@ class Tile:
             known[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
         return known[key]
 
-    def measured(self, *, standardize: bool) -> tuple[Scaling, Float]:
+    def measured(self, *, standardize: Scale) -> tuple[Scaling, Float]:
         """Scaling, which is not known yet, and standardised values (c, m) float64."""
         return measure(self.raw, self.missing_code, standardize=standardize)
 
@@ -223,7 +223,7 @@ class Measure(AbstractSum):
 
     is_common: ClassVar[bool] = True
 
-    standardize: bool = True
+    standardize: Scale = True
     sums: AbstractSums | None = None
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Float | None]:

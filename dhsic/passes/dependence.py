@@ -383,7 +383,9 @@ class SourceForward(AbstractRoundDependence):
     def _before_the_first(self) -> float:
         """The median rule with nothing chosen: for a normal feature of the mean variance."""
         alive, scaling = self.data.alive, self.data.scaling
-        variance = 1.0 if self.choices.standardize else float(np.mean(scaling.std[alive] ** 2))
+        unit = self.choices.standardize is True
+        scaled = scaling.std[alive] * scaling.scale[alive]
+        variance = 1.0 if unit else float(np.mean(scaled**2))
         return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
 
     def _best_alone(self, sigma: float) -> float:

@@ -36,7 +36,7 @@ from dhsic.passes.landmarks import sample_slices
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.statistic import MEASURING, height_of, lowrank_tile, scaled
 from dhsic.runtime.base import Job
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import Scale, Scaling
 
 #: Samples of which values are standardised at a time.
 AT_ONCE = 1024
@@ -84,7 +84,7 @@ class ProductsWithLabels(AbstractByTile):
 
 
 def measured_linear(
-    data: AbstractReader, weights: LowRankSymmetric, *, standardize: bool
+    data: AbstractReader, weights: LowRankSymmetric, *, standardize: Scale
 ) -> tuple[Scaling, Gains]:
     """First pass under the linear kernel, where A is W, exactly: what features gain for good."""
     ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
@@ -113,11 +113,11 @@ class MeasureLinear(AbstractShared, AbstractSum):
     """Scaling of features and their gains, (c,) each, both in parts; W is the form, in float64."""
 
     form: LowRankQuadratic
-    standardize: bool = True
+    standardize: Scale = True
     device: str | None = field(default_factory=wanted_device)
 
     @property
-    def shares(self) -> tuple[bool, str | None]:
+    def shares(self) -> tuple[Scale, str | None]:
         return self.standardize, self.device
 
     @classmethod

@@ -28,7 +28,7 @@ from dhsic.passes.jobs import merged
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import MISSING, Codes, Scaling, code_values, scaling_of
+from dhsic.sources.scaling import MISSING, Codes, Scale, Scaling, code_values, scaling_of
 from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
@@ -52,7 +52,7 @@ class Judge(AbstractShared):
     `prepared` is what it made of the labels; without a criterion only the scaling is wanted.
     """
 
-    standardize: bool
+    standardize: Scale
     criterion: AbstractCriterion | None = None
     prepared: object = None
 
@@ -162,7 +162,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 
 
 def _coded(
-    codes: Codes, directions: Directions, alike: Alike, *, standardize: bool
+    codes: Codes, directions: Directions, alike: Alike, *, standardize: Scale
 ) -> tuple[Scaling, Features, Index]:
     """As of `_features`, of genotypes, by sums over their levels."""
     sums, counts = _sums_over_levels(codes, directions, alike)

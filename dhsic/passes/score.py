@@ -30,7 +30,7 @@ from dhsic.passes import (
     tile_height,
     tile_of,
 )
-from dhsic.sources.scaling import Codes, code_values, scaling_of
+from dhsic.sources.scaling import Codes, Scale, code_values, scaling_of
 
 #: Time of scoring a value in low rank, and that for each direction, over that of standardising it;
 #: and directions of a factor at most, for its size.
@@ -90,7 +90,7 @@ class ScoreLowRank(AbstractByTile):
     """
 
     state: RoundState
-    standardize: bool = True
+    standardize: Scale = True
     device: str | None = field(default_factory=wanted_device)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:

@@ -26,7 +26,7 @@ from dhsic.passes.candidates import AbstractCandidates, Gains, Scoring, Singles
 from dhsic.passes.lazy import Lazy, is_rough
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import Scale, Scaling
 
 #: What the history says of rounds without error, in a run that has others.
 NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
@@ -43,7 +43,7 @@ class Choices:
 
     kernel: AbstractKernel
     bandwidth: AbstractBandwidth
-    standardize: bool = True
+    standardize: Scale = True
     dtype: Any = np.float32
     by_definition: bool = False
 

@@ -19,7 +19,7 @@ from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of, slices
 from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, cut, mover, tile_height
-from dhsic.sources.scaling import Codes, Scaling, scaling_of
+from dhsic.sources.scaling import Codes, Scale, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
 #: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
@@ -60,7 +60,7 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
     return left
 
 
-def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: bool) -> Scaling:
+def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Scaling:
     """Scaling of a tile, from counts of its codes where it has them."""
     if codes is None:
         few = tile.cut(tile_height(m))  # so few are in float64 at a time
@@ -76,10 +76,10 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
     is_common: ClassVar[bool] = True
 
     taken: AbstractTaking
-    standardize: bool = True
+    standardize: Scale = True
 
     @property
-    def shares(self) -> tuple[bool, str | None]:
+    def shares(self) -> tuple[Scale, str | None]:
         return self.standardize, self.taken.device
 
     @classmethod

@@ -25,7 +25,7 @@ from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import Scale, Scaling
 
 
 class WeightedSource:
@@ -37,7 +37,7 @@ class WeightedSource:
         runtime: AbstractRuntime,
         *,
         rows: Index | None = None,
-        standardize: bool = True,
+        standardize: Scale = True,
         seed: int = 0,  # of random directions
         memory: int | None = None,
     ) -> None:

@@ -34,7 +34,7 @@ from dhsic.selectors.journal import check_progress, told
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.transformer import Transformer
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
 from dhsic.validation import (
     BYTES,
@@ -50,6 +50,7 @@ from dhsic.validation import (
     such,
 )
 
+#: What may be asked for: "auto", or a `Scale`.
 Standardize = bool | str
 
 
@@ -303,8 +304,8 @@ class Selector(Transformer):
     def described(self) -> str:
         """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
 
-    def scales(self, values: ValueKind) -> bool:
-        """Whether features are scaled to unit deviation, by what the values of the data are."""
+    def scales(self, values: ValueKind) -> Scale:
+        """How features are scaled, by what the values of the data are."""
         return scales(self.standardize, values, alone=self._alone)
 
     def check_samples(self, run: SelectionRun) -> None:
@@ -360,11 +361,15 @@ class Selector(Transformer):
 Selector._aside = {of.name for of in fields(Selector)} - {"standardize", "missing"}
 
 
-def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> bool:
-    """Whether features are scaled to unit deviation: as asked, or as suits the data.
+def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> Scale:
+    """How features are scaled: as asked, or as suits the data.
 
-    Scaled, a variant that three people carry weighs as much as a common one, and its few large
-    values drown the rest in a kernel of all features. So dosages keep their scale, unless every
-    feature is judged `alone`.
+    To unit deviation, a variant that three people carry weighs as much as a common one, and its few
+    large values drown the rest in a kernel of all features. So dosages keep their scale, and what
+    else is mostly zero is scaled by `PRESENCE`, unless every feature is judged `alone`.
     """
-    return alone or not values.dosages if isinstance(asked, str) else bool(asked)
+    if not isinstance(asked, str):
+        return bool(asked)
+    if asked == PRESENCE:
+        return PRESENCE
+    return alone or (PRESENCE if not values.dosages else False)

@@ -139,7 +139,8 @@ class KernelSelector(Selector, Generic[D]):
         )
         found = Reranking.of(data, features, W, of_y, self._seed, always=self._always_again)
         # Dosages keep their scale for kernels of all features alone.
-        return found.scaled() if isinstance(self.standardize, str) else found
+        is_left = isinstance(self.standardize, str) and not run.standardizes
+        return found.scaled() if is_left else found
 
     @abstractmethod
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:

@@ -29,7 +29,7 @@ from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
 from dhsic.sources.vcz import DIPLOID
 
@@ -147,14 +147,15 @@ class OnePass(Selector):
         against = ", against residuals of a ridge of all other chromosomes" if self.loco else ""
         return f"{self.criterion} of each feature in one pass{against}"
 
-    def scales(self, values: ValueKind) -> bool:
-        """Whether features are scaled: as asked or as the criterion is meant, whatever the data."""
+    def scales(self, values: ValueKind) -> Scale:
+        """How features are scaled: as asked or as the criterion is meant, whatever the data."""
         return self._scales
 
     @property
-    def _scales(self) -> bool:
-        auto = isinstance(self.standardize, str)
-        return self.resolved().standardize if auto else bool(self.standardize)
+    def _scales(self) -> Scale:
+        if self.standardize == "auto":
+            return self.resolved().standardize
+        return PRESENCE if self.standardize == PRESENCE else bool(self.standardize)
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
@@ -254,7 +255,7 @@ def _record(
     found: Judged,
     started: float,
     *,
-    standardized: bool,
+    standardized: Scale,
 ) -> dict[str, Any]:
     lost = int(np.isnan(scores.score).sum())
     if lost:

@@ -38,7 +38,7 @@ from dhsic.selectors.journal import Journal, logger
 from dhsic.selectors.pairs import check_pairs, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.sources.views import ShadowedSource
 from dhsic.storage.checkpoint import Checkpoint
@@ -46,6 +46,12 @@ from dhsic.storage.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
+#: What is done with features, for people.
+SCALED: dict[Scale, str] = {
+    True: "and scaled to unit deviation",
+    False: "not scaled",
+    PRESENCE: "and scaled to unit deviation, those that are mostly zero to less",
+}
 #: What a feature without a group is named, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
 
@@ -166,8 +172,8 @@ class SelectionRun:
         return self.source.n_features if self.groups is None else self.groups.names.size
 
     @property
-    def standardizes(self) -> bool:
-        """Whether features are scaled to unit deviation; known once the values are."""
+    def standardizes(self) -> Scale:
+        """How features are scaled; known once the values are."""
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
 
@@ -309,8 +315,7 @@ class SelectionRun:
 
     def values_told(self) -> str:
         """What the values are and what is done with them, for people; once they are known."""
-        done = "and scaled to unit deviation" if self.standardizes else "not scaled"
-        return f"{self.values}; features are centred, {done}"
+        return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None

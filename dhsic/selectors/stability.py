@@ -87,8 +87,6 @@ def halved(run: SelectionRun) -> Iterator[SelectionRun]:
     asked = run.selector
     place = asked.checkpoint
     of_all: dict[str, Any] = {"progress": False, "interactions": None}
-    if run.values is not None:
-        of_all["standardize"] = run.standardizes
     rows, source = run.rows, run.source
     if run.common is not None and run.common.source.in_memory:
         rows, source = None, run.common.source

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,14 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
 from dhsic.sources.views import checksums
+
+#: How features are scaled: to unit deviation (True), not at all, or by presence: features that are
+#: zero in more than half of the samples, q of whose values are not, to a deviation of
+#: ``sqrt(4 q (1 - q))``, all others to 1. A word in a hundredth of the texts would have values ten
+#: deviations from its mean, and a thousand such words would drown the rest of a kernel matrix; so
+#: they weigh as whether they are there varies, whatever their unit.
+PRESENCE: Literal["presence"] = "presence"
+Scale = bool | Literal["presence"]
 
 #: Features with at most this many distinct values are few-valued.
 MOST_LEVELS = 8
@@ -50,7 +58,7 @@ class Scaling:
     ----------
     scale : float64
         Data are ``(x - mean) * scale``, and a missing value 0: features are always centred, and
-        divided by their deviation where they are standardised; 0 where the feature is constant.
+        scaled as `Scale` says; 0 where the feature is constant.
     mean, std : float64
         Of the values present, and of the feature with its missing values filled in; `std` is NaN
         where its square, or its inverse, leaves the range of the numbers that it is computed in.
@@ -89,7 +97,7 @@ class Scaling:
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Scaling))
         )
 
-    def check(self, missing: str, *, standardize: bool, has_bandwidth: bool) -> None:
+    def check(self, missing: str, *, standardize: Scale, has_bandwidth: bool) -> None:
         """Refuse data that nothing can be ranked by.
 
         Those are missing values where `missing` is "error", values beyond numbers (of a kernel
@@ -126,6 +134,12 @@ class Scaling:
 _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # looking them up each time takes longest
 
 
+def of_presence(n_zero: Array, n_present: Array) -> Float:
+    """Deviations of features that are scaled by `PRESENCE`, (c,), from how many values are zero."""
+    q = 1.0 - n_zero / np.maximum(n_present, 1)
+    return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
+
+
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
     """Where values are missing, or None where none can be; raw is (c, m)."""
     if raw.dtype.kind == "f":
@@ -137,10 +151,10 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
     return mask if mask.any() else None
 
 
-def measure(raw: Array, missing_code: int | None, *, standardize: bool) -> tuple[Scaling, Float]:
+def measure(raw: Array, missing_code: int | None, *, standardize: Scale) -> tuple[Scaling, Float]:
     """Scaling of stored values (c, m), a feature a row, and (c, m) float64 scaled with it.
 
-    To zero mean in any case, to unit standard deviation with `standardize`.
+    To zero mean in any case, as `Scale` says with `standardize`.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
@@ -150,7 +164,7 @@ def measure(raw: Array, missing_code: int | None, *, standardize: bool) -> tuple
     return Scaling.join(known), Z
 
 
-def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: bool) -> Scaling:
+def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Scale) -> Scaling:
     """Scaling of a few features; their scaled values go to Z."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
@@ -169,6 +183,9 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: boo
     std[varies & ~((std > 1 / narrowest) & (std < narrowest))] = np.nan
     alive = np.where(std > 0, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
+    if standardize == PRESENCE:
+        is_zero = raw == 0 if mask is None else (raw == 0) & ~mask
+        scale *= of_presence(is_zero.sum(axis=1), m - n_missing)
     if standardize:
         Z *= scale[:, None]
     else:
@@ -389,7 +406,7 @@ def code_values(scaling: Scaling) -> Float:
     return np.stack([*values, np.zeros_like(scaling.mean)])
 
 
-def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
+def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
     """Scaling of features from how often each code occurs, (4, c); as `measure` finds it."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
@@ -402,6 +419,8 @@ def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
     std = np.where(varies, np.sqrt((counts[:3] * away**2).sum(axis=0) / m), 0.0)
     alive = np.where(varies, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=varies) if standardize else alive
+    if standardize == PRESENCE:
+        scale *= of_presence(counts[0], n)
     values = away * scale
     values = np.where(counts[:3] > 0, values, 0.0)
     is_level = (codes == mean) & (counts[:3] > 0)

@@ -132,7 +132,8 @@ def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
 
 # The root ----------------------------------------------------------------------------------
 
-FORMAT = 1
+#: 2: features that are mostly zero weigh less by default.
+FORMAT = 2
 ROOT = META
 KEY = "dhsic_checkpoint"
 REMEDY = "Pass the folder given as checkpoint=, or a new one."
@@ -184,6 +185,12 @@ class Root:
             raise CheckpointError(
                 f"{path} has checkpoint format {version}, and this dhsic knows formats up "
                 f"to {FORMAT}. Upgrade dhsic, or start again in another folder."
+            )
+        if version < FORMAT:
+            raise CheckpointError(
+                f"{path} has checkpoint format {version}, of an earlier dhsic that scaled features "
+                "otherwise: rounds of both make no ranking. Start again in another folder, or go "
+                "on with that dhsic."
             )
         if content.pop("sha256", None) != sha(canonical(content)):
             raise _damaged(path, "its content and its sha256 differ")
