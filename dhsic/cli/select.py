@@ -49,9 +49,16 @@ from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.several import numbered, of_classes, result_of
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.ids import some
+from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
+#: What else may be done with the scale of features, by what is done.
+OTHERWISE: dict[Scale, str] = {
+    True: "--no-standardize keeps their scale",
+    False: "--standardize scales them",
+    PRESENCE: "--standardize scales all alike, --no-standardize none",
+}
 #: Options of `select` that are about what it writes: a plan writes nothing.
 OF_RESULTS = {
     "checkpoint": None,
@@ -197,11 +204,7 @@ def _announce(
 ) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
-    asked = (
-        "--no-standardize keeps their scale" if run.standardizes else "--standardize scales them"
-    )
-    if "standardize" in job.parameters:
-        asked = "as asked"
+    asked = "as asked" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
     say("values", run.values_told() + ("" if job.tests else f" ({asked})"))
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name

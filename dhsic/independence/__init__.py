@@ -181,7 +181,7 @@ def test_features(
     rows : (m',) array, optional
         Positions of the samples to test on, or a mask (m,); all by default.
     standardize : "auto" or bool
-        To unit deviation over the samples tested on, as of `BAHSIC`; to zero mean in any case.
+        Scale features over the samples tested on, as of `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
     kernel, label_kernel, bandwidth, estimator, covariates, n_permutations, random_state

@@ -65,7 +65,7 @@ class BAHSIC(AbstractElimination):
         may be rough; where more would be lost by estimate, more of the kernel matrix is computed.
         The result has the estimate, ``expected_lost``, which is no bound (see `dhsic.results`).
         Has no effect on exact rounds.
-    standardize : {"auto", "presence"} or bool
+    standardize : "auto", "presence" or bool
         Scale features to unit standard deviation; they are centred in any case. ``"auto"`` leaves
         dosages (data of nothing but 0, 1, 2 and missing values) as they are, where rare variants
         would drown the others, and scales everything else by ``"presence"``: to unit deviation,
