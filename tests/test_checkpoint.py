@@ -238,7 +238,7 @@ def test_a_newer_format_is_refused(spot):
 def test_an_older_format_is_refused(spot):
     keep(spot.path, RUN[:3])
     spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 2', b'"format": 1'))
-    with pytest.raises(CheckpointError, match="of an earlier dhsic, which scaled features"):
+    with pytest.raises(CheckpointError, match="of an earlier dhsic that scaled features otherwise"):
         Checkpoint(spot.path).load()
 
 
