@@ -119,7 +119,8 @@ def _product(A, B):
 def standardise(X, scale=True):
     """Zero mean and, with `scale`, unit population deviation; NaN becomes the mean, that is 0.
 
-    By "presence", a feature of which q < 1/2 are not zero has the deviation sqrt(4 q (1 - q)).
+    By "presence", a feature of which q < 1/2 are not of its most common value has the deviation
+    sqrt(4 q (1 - q)).
     """
     m, d = len(X), len(X[0])
     out = [[0.0] * d for _ in range(m)]
@@ -128,7 +129,7 @@ def standardise(X, scale=True):
         mean = sum(known) / len(known)
         full = [mean if math.isnan(X[i][j]) else X[i][j] for i in range(m)]
         spread = math.sqrt(sum((v - mean) ** 2 for v in full) / m)
-        q = sum(v != 0 for v in known) / len(known)
+        q = 1 - max(known.count(v) for v in known) / len(known)
         if scale == "presence" and q < 0.5:
             spread /= math.sqrt(4 * q * (1 - q))
         for i in range(m):

@@ -317,7 +317,8 @@ def test_dosages_keep_their_scale_and_nothing_else_does(method):
         return found["rank"].to_numpy()
 
     more = GIVEN + 0.5 * CALLS
-    for X, asked in ((GIVEN, False), (CALLS > 0, False), (more, "presence"), (more + 0.25, True)):
+    uneven = more + np.linspace(0, 0.1, more.size).reshape(more.shape)
+    for X, asked in ((GIVEN, False), (CALLS > 0, False), (more, "presence"), (uneven, True)):
         assert_array_equal(chosen(X), chosen(X, standardize=asked))
 
 
@@ -329,12 +330,14 @@ def test_what_is_rare_drowns_nothing():
     X[:, :3] = often * rng.integers(1, 9, (300, 3))
     y = often.sum(axis=1) + 0.3 * rng.standard_normal(300) > 1
 
-    def worst(**options):
+    def worst(X, **options):
         found = dhsic.BAHSIC(3, given_others=False, progress=False, **options).fit(X, y)
         return found.ranking_[:3].max()
 
-    assert worst() == 3
-    assert worst(standardize=True) > 50
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9)
+    for same in (X, 10 - 2 * X, scaled, scaled.astype(np.float32)):
+        assert worst(same) == 3
+    assert worst(X, standardize=True) > 50
 
 
 def test_a_run_says_how_features_are_scaled():

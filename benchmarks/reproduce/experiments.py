@@ -179,7 +179,7 @@ EXPERIMENTS = {
 }
 
 #: On sets that took no part when dhsic was built; on three of them, which are texts, it was decided
-#: how features that are mostly zero are scaled.
+#: how features that are mostly one value are scaled.
 EXPERIMENTS["unseen"] = replace(
     EXPERIMENTS["classes"],
     title="Classes of ten sets more",

@@ -69,9 +69,9 @@ class BAHSIC(AbstractElimination):
         Scale features to unit standard deviation; they are centred in any case. ``"auto"`` leaves
         dosages (data of nothing but 0, 1, 2 and missing values) as they are, where rare variants
         would drown the others, and scales everything else by ``"presence"``: to unit deviation,
-        but features that are zero in more than half of the samples, q of whose values are not, to
-        ``sqrt(4 q (1 - q))``, so that rare words, counts and categories drown nothing either. The
-        result says which.
+        but features of which more than half of the samples share one value, such as 0, and q differ
+        from it, to ``sqrt(4 q (1 - q))``, so that rare words, counts and categories drown nothing
+        either. The result says which.
     given_others : "auto" or bool
         Rank the last 2,048 features (fewer of many samples) again by ridge regression, each given
         the others (JMLR 6.6 with one feature leaving at a time, see `dhsic.algorithms.ridge`): of

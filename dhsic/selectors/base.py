@@ -366,7 +366,7 @@ def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> Sca
 
     To unit deviation, a variant that three people carry weighs as much as a common one, and its few
     large values drown the rest in a kernel of all features. So dosages keep their scale, and what
-    else is mostly zero is scaled by `PRESENCE`, unless every feature is judged `alone`.
+    else is mostly one value is scaled by `PRESENCE`, unless every feature is judged `alone`.
     """
     if not isinstance(asked, str):
         return bool(asked)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
-    PRESENCE: "and scaled to unit deviation, those that are mostly zero to less",
+    PRESENCE: "and scaled to unit deviation, those that are mostly one value to less",
 }
 #: What a feature without a group is named, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}

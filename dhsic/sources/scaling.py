@@ -23,11 +23,11 @@ from dhsic.errors import InputError
 from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
 from dhsic.sources.views import checksums
 
-#: How features are scaled: to unit deviation (True), not at all, or by presence: features that are
-#: zero in more than half of the samples, q of whose values are not, to a deviation of
+#: How features are scaled: to unit deviation (True), not at all, or by presence: features of which
+#: more than half of the samples share one value, such as 0, and q differ from it, to a deviation of
 #: ``sqrt(4 q (1 - q))``, all others to 1. A word in a hundredth of the texts would have values ten
 #: deviations from its mean, and a thousand such words would drown the rest of a kernel matrix; so
-#: they weigh as whether they are there varies, whatever their unit.
+#: they weigh as whether they are there varies, whatever their unit and origin.
 PRESENCE: Literal["presence"] = "presence"
 Scale = bool | Literal["presence"]
 
@@ -134,10 +134,24 @@ class Scaling:
 _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # looking them up each time takes longest
 
 
-def of_presence(n_zero: Array, n_present: Array) -> Float:
-    """Deviations of features that are scaled by `PRESENCE`, (c,), from how many values are zero."""
-    q = 1.0 - n_zero / np.maximum(n_present, 1)
+def of_presence(n_alike: Array, n_present: Array) -> Float:
+    """Deviations of features scaled by `PRESENCE`, (c,), of which so many values are the same."""
+    q = 1.0 - n_alike / np.maximum(n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
+
+
+def count_alike(raw: Array, mask: Mask | None) -> Index:
+    """Samples that share the value of more than half of those present, (c,); fewer if none do."""
+    if mask is not None:
+        ordered = np.sort(np.where(mask, np.nan, raw), axis=1)  # what is missing comes last
+        middle = (raw.shape[1] - mask.sum(axis=1, keepdims=True)) // 2
+        return np.asarray((raw == np.take_along_axis(ordered, middle, axis=1)).sum(axis=1))
+    # On a circle two of so many are neighbours, which is seen sooner than what is in the middle.
+    near = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
+    some, middle = raw[near], raw.shape[1] // 2
+    found = np.zeros(len(raw), dtype=np.int64)
+    found[near] = (some == np.partition(some, middle, axis=1)[:, middle, None]).sum(axis=1)
+    return found
 
 
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
@@ -184,8 +198,7 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
     alive = np.where(std > 0, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
     if standardize == PRESENCE:
-        is_zero = raw == 0 if mask is None else (raw == 0) & ~mask
-        scale *= of_presence(is_zero.sum(axis=1), m - n_missing)
+        scale *= of_presence(count_alike(raw, mask), m - n_missing)
     if standardize:
         Z *= scale[:, None]
     else:
@@ -420,7 +433,7 @@ def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
     alive = np.where(varies, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=varies) if standardize else alive
     if standardize == PRESENCE:
-        scale *= of_presence(counts[0], n)
+        scale *= of_presence(counts[:3].max(axis=0), n)
     values = away * scale
     values = np.where(counts[:3] > 0, values, 0.0)
     is_level = (codes == mean) & (counts[:3] > 0)

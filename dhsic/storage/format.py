@@ -132,7 +132,7 @@ def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
 
 # The root ----------------------------------------------------------------------------------
 
-#: 2: features that are mostly zero weigh less by default.
+#: 2: features that are mostly one value weigh less by default.
 FORMAT = 2
 ROOT = META
 KEY = "dhsic_checkpoint"
