@@ -142,15 +142,17 @@ def of_presence(n_alike: Array, n_present: Array) -> Float:
 
 def count_alike(raw: Array, mask: Mask | None) -> Index:
     """Samples that share the value of more than half of those present, (c,); fewer if none do."""
+    # Of so many on a circle two are neighbours, where none is missing between them.
+    some = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
+    n_present = np.full(len(raw), raw.shape[1])
     if mask is not None:
-        ordered = np.sort(np.where(mask, np.nan, raw), axis=1)  # what is missing comes last
-        middle = (raw.shape[1] - mask.sum(axis=1, keepdims=True)) // 2
-        return np.asarray((raw == np.take_along_axis(ordered, middle, axis=1)).sum(axis=1))
-    # On a circle two of so many are neighbours, which is seen sooner than what is in the middle.
-    near = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
-    some, middle = raw[near], raw.shape[1] // 2
+        n_present -= mask.sum(axis=1)
+        some |= n_present < raw.shape[1]
+        raw = np.where(mask, np.nan, raw)  # last in order
+    values, middle = raw[some], n_present[some, None] // 2
+    ordered = np.partition(values, np.unique(middle), axis=1)
     found = np.zeros(len(raw), dtype=np.int64)
-    found[near] = (some == np.partition(some, middle, axis=1)[:, middle, None]).sum(axis=1)
+    found[some] = (values == np.take_along_axis(ordered, middle, axis=1)).sum(axis=1)
     return found
 
 
