@@ -126,6 +126,18 @@ def test_a_process_that_is_not_the_command_keeps_its_handlers():
     assert done.stdout == "True\n"
 
 
+@pytest.fixture
+def heeding():
+    """Signals that are heeded as in a shell's foreground; one in the background ignores some."""
+    before = {number: signal.getsignal(number) for number in ENDS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("heeding")
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_whose_error_is_lost_in_a_callback(store, monkeypatch, number):
     def lose(*_):

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demo import TARGET, run
 from PIL import Image
+
+from demo import TARGET, run
 
 HERE = Path(__file__).parent
 #: Picture: report, width and height of the window, part of its width that is kept.
