@@ -6,12 +6,13 @@ import pytest
 from cases import CLASS_KERNELS, ESTIMATORS, PLAIN_KERNELS
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from strategies import labels, matrices
 
 import dhsic
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.labels import label_matrix, named_classes
 
 
 @given(st.data(), st.integers(5, 12))
@@ -75,10 +76,32 @@ def test_class_kernels_agree_where_the_paper_says_so(rng):
         ([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], "multiclass"),
         ([1, 2, 3, 4, 5, 6], "gaussian"),
         ([0.5, 2.25, 3.0, 1.0, 2.0], "gaussian"),
+        # Classes of which one is rare, also where others were filtered out.
+        ([0, 1, 2] * 4 + [3], "gaussian"),
+        ([0, 1, 2] * 5 + [3], "multiclass"),
+        ([1.0, 2.0, 4.0] * 6 + [3.0], "multiclass"),
+        ([0, 1, 2] * 6 + [8], "gaussian"),
+        # Measurements: they begin elsewhere, or are many.
+        ([31, 32, 33] * 6 + [34], "gaussian"),
+        ([-1, 0, 1] * 6 + [2], "gaussian"),
+        ([*range(51)] * 5, "gaussian"),
     ],
 )
 def test_auto_label_kernel(y, expected):
     assert label_matrix(np.array(y)).description == expected
+    assert label_matrix(named_classes(np.array(y))).description == expected
+
+
+def test_classes_of_all_samples_are_classes_of_some(rng):
+    y = np.repeat([1, 7, 9], [5, 5, 2])
+    some = np.r_[0:4, 5:9, 10]
+
+    assert label_matrix(y[some]).description == "gaussian"
+    assert label_matrix(named_classes(y)[some]).description == "multiclass"
+    assert_array_equal(label_matrix(named_classes(y)).L, label_matrix(y).L)
+    both = np.column_stack([rng.standard_normal(12), y])
+    assert label_matrix(named_classes(both)[some]).description == "multiclass + gaussian"
+    assert_array_equal(label_matrix(named_classes(both)).L, label_matrix(both).L)
 
 
 def test_several_targets_add_up(rng):

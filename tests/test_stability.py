@@ -50,6 +50,29 @@ def test_halves_of_many_small_classes_are_halves():
     assert set(half // 3) == set(range(10))
 
 
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_a_class_of_three_is_a_class_in_every_part(rng, kind):
+    """A part may have one sample of it: its number is no measurement for that."""
+    y = np.repeat([10, 20, 30, 40], [12, 12, 12, 3])
+    X = rng.standard_normal((39, 15))
+    X[:, 2] += y == 20
+    options = {"step": 0.3, "progress": False}
+    named = dhsic.BAHSIC(3, stability=4, holdout=0.6, **options).fit(X, [f"c{k}" for k in y])
+
+    found = dhsic.BAHSIC(3, stability=4, holdout=0.6, **options).fit(X, y.astype(kind))
+
+    assert found.result_.attrs["label_kernel_used"] == "multiclass"
+    assert_array_equal(found.ranking_, named.ranking_)
+    assert_array_equal(found.stability_, named.stability_)
+    for criterion in ("hsic", "qmi", "pearson"):
+        dhsic.OnePass(3, criterion=criterion, stability=4, progress=False).fit(X, y)
+    scored = [
+        dhsic.BAHSICCV(selector=dhsic.BAHSIC(**options), n_features=[2], cv=3).fit(X, labels)
+        for labels in (y, [f"c{k}" for k in y])
+    ]
+    assert_array_equal(*(model.cv_results_["mean_test_score"] for model in scored))
+
+
 def test_halves_that_are_too_few_are_refused_before_the_work(rng):
     X, y = data(rng, m=6, d=5)
     y[:3], y[3:] = 0, 1

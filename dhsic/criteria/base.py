@@ -69,6 +69,7 @@ class LabelReading:
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
     of_two: bool = False  # classes, and no more
+    of_numbers: bool = False  # also where they look like classes
 
 
 class AbstractCriterion(ABC):
@@ -252,5 +253,5 @@ def _of_norm_one(labels: LabelMatrix) -> Float:
 TWO_CLASSES = LabelReading(two_classes, Classes.of, of_two=True)
 TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of, of_two=True)
 CLASSES = LabelReading(any_classes, Classes.of)
-NUMBERS = LabelReading(numbers, centred)
-UNIT_NUMBERS = LabelReading(numbers, _of_norm_one)
+NUMBERS = LabelReading(numbers, centred, of_numbers=True)
+UNIT_NUMBERS = LabelReading(numbers, _of_norm_one, of_numbers=True)

@@ -25,13 +25,14 @@ since values on a line lie close together: incomplete Cholesky decomposition wit
 from __future__ import annotations
 
 import warnings
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import few_samples, sigma_of_median
 from dhsic.kernels.base import COMPLETE
@@ -53,6 +54,8 @@ ROUNDING = 4
 EXPLAINED = 1e-8
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
 MOST_CLASSES = 50
+#: Samples of a class in the mean, at least, where some classes have but one.
+OF_A_CLASS = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
@@ -275,7 +278,8 @@ def label_matrix(
     label_kernel : str
         One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more and
         eq. 20 for real values. Strings and booleans are classes; so are whole numbers with at
-        most 50 distinct values, each held by two samples or more. With several targets the real
+        most 50 distinct values, each held by two samples or more, or counted from 0 or 1 and held
+        by four samples in the mean (`are_classes`). With several targets the real
         ones (standardised) share one kernel and every class target has its own; L is their sum.
     covariates : (m, q) array, optional
         Real targets are replaced by what a linear regression on them leaves: the Gaussian kernel
@@ -363,12 +367,41 @@ def auto_kernel(column: Array) -> str:
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"
     distinct, counts = np.unique(values, return_counts=True)
-    whole = bool(np.all(distinct == np.floor(distinct)))
     if len(distinct) == 2:
         return "balanced"
-    if whole and len(distinct) <= MOST_CLASSES and (counts >= 2).all():
-        return "multiclass"
-    return "gaussian"
+    return "multiclass" if are_classes(distinct, counts) else "gaussian"
+
+
+def are_classes(distinct: Float, counts: Index) -> bool:
+    """Whether numbers, ascending, and how many samples have each, look like classes.
+
+    They are whole and few, and shared: one that a single sample has is a measurement, unless they
+    are counted from 0 or 1, most of them there, as classes are of which one is rare.
+    """
+    n, least, most = len(distinct), distinct[0], distinct[-1]
+    if n > MOST_CLASSES or (distinct != np.floor(distinct)).any():
+        return False
+    is_counted = least in (0, 1) and most < 2 * n
+    return bool(counts.min() >= 2 or (is_counted and counts.sum() >= OF_A_CLASS * n))
+
+
+def named_classes(y: Array) -> Array:
+    """Labels (m,) or (m, t) in which classes that are numbers are text: they stay classes.
+
+    Of some of the samples a class may have one, and would be taken for a measurement.
+    """
+    if y.dtype.kind not in "iufO":
+        return y
+    columns = [y] if y.ndim == 1 else list(y.T)
+    found = [
+        np.array([f"class {value}" for value in column], dtype=object)
+        if auto_kernel(column) == "multiclass"
+        else column
+        for column in columns
+    ]
+    if all(map(operator.is_, found, columns)):
+        return y
+    return found[0] if y.ndim == 1 else np.column_stack([c.astype(object) for c in found])
 
 
 def _class_target(column: Array, kernel: str) -> ClassTarget:

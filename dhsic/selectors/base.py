@@ -25,7 +25,7 @@ from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
+from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate
 from dhsic.outcome import Order
 from dhsic.selectors.cv import Validation
@@ -334,6 +334,11 @@ class Selector(Transformer):
     def smaller(self, run: SelectionRun) -> str:
         """What makes m x m matrices smaller, for people."""
         return "use fewer samples"
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether labels that are numbers are no classes, whatever they look like."""
+        return self.label_kernel not in ("auto", *CLASS_KERNELS)
 
     @property
     def _takes_two(self) -> bool:

@@ -123,6 +123,10 @@ class OnePass(Selector):
         kind = CRITERIA.get(self.criterion)
         return super()._takes_two or (kind is not None and kind.labels.of_two)
 
+    @property
+    def takes_numbers(self) -> bool:
+        return self.loco or super().takes_numbers or self.resolved().labels.of_numbers
+
     def resolved(self) -> AbstractCriterion:
         """The criterion, with its parameters."""
         given = {name: getattr(self, name) for name in OF_SOME}

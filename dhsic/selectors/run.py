@@ -23,7 +23,7 @@ from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
-from dhsic.kernels.labels import SELF, LabelMatrix
+from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
 from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
 from dhsic.outcome import Order, Outcome, versions
 from dhsic.passes.candidates import Membership
@@ -182,11 +182,16 @@ class SelectionRun:
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
     def of_samples(self, some: Index) -> Self:
-        """The run on some of its samples, by their positions among them."""
-        is_matrix = self.selector.label_kernel == "precomputed"
+        """The run on some of its samples, by their positions among them.
+
+        What are classes of all samples are classes of these.
+        """
+        is_matrix, y = self.selector.label_kernel == "precomputed", self.y
+        if y is not None and not self.selector.takes_numbers:
+            y = named_classes(y)
         return replace(
             self,
-            y=self.y if self.y is None else self.y[np.ix_(some, some) if is_matrix else some],
+            y=y if y is None else y[np.ix_(some, some) if is_matrix else some],
             covariates=None if self.covariates is None else self.covariates[some],
             rows=some if self.rows is None else self.rows[some],
         )
