@@ -72,6 +72,26 @@ def test_errors_are_those_of_samples_left_out(m, n, q, seed):
     assert_allclose(ridge.left_out_errors(X, U), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("noise", "penalty"),
+    [(0.0, 0.1), (0.005, 0.1), (0.2, 2.5), (0.5, 10.0), (0.9, 10.0), (2.0, 10.0)],
+)
+def test_the_penalty_is_noise_over_what_is_explained(noise, penalty):
+    assert ridge.ridge_penalty(noise) == pytest.approx(penalty)
+
+
+def test_what_all_features_explain_is_asked_of_all_or_of_many_before_any_leaves(rng, monkeypatch):
+    X, y = copies(rng)
+    X *= rng.uniform(0.5, 2, X.shape[1])  # units do not matter
+    clear, noisy = (fit(X, y + sd * rng.standard_normal(M)).result_.attrs for sd in (0, 9))
+    assert clear["explained_by_all"] > 0.5 > 0.2 > noisy["explained_by_all"]
+    assert clear["ridge_penalty"] < noisy["ridge_penalty"] == ridge.MOST_PENALTY
+    monkeypatch.setattr(again, "MOST", 20)  # so of 80 in places
+    monkeypatch.setattr(again, "PLACES", 4)
+    some = fit(X, y).result_.attrs["explained_by_all"]
+    assert 0 < abs(some - clear["explained_by_all"]) < 0.3
+
+
 def test_of_copies_one_stays_in_front(rng):
     X, y = copies(rng)
     plain, model = fit(X, y, given_others=False), fit(X, y)
@@ -96,7 +116,12 @@ def test_the_result_is_the_definition(rng, label_kernel):
     L = np.outer(z, z) if label_kernel == "gaussian" else label_matrix(y, label_kernel).L
     H = np.eye(40) - 1 / 40
     values, vectors = np.linalg.eigh(H @ L @ H / 39**2)
-    order, falls = naive_order(Z, vectors * np.sqrt(np.maximum(values, 0)), again.PENALTY)
+    U = vectors * np.sqrt(np.maximum(values, 0))
+    noise = naive_left_out(Z, U, ridge.PENALTIES).mean()
+    penalty = min(max(10 * noise / (1 - noise), 0.1), 10)
+    assert model.result_.attrs["explained_by_all"] == pytest.approx(1 - noise, rel=1e-6)
+    assert model.result_.attrs["ridge_penalty"] == pytest.approx(penalty, rel=1e-6)
+    order, falls = naive_order(Z, U, penalty)
     assert np.argsort(model.ranking_)[::-1].tolist() == order
     assert_allclose(model.result_["fall_given_others"].to_numpy()[order], falls, rtol=1e-6)
 
@@ -199,7 +224,7 @@ def test_same_bits_everywhere(rng, tmp_path, client, monkeypatch, approx, n_slic
     for other in others:
         for name in ("rank", "score", "rank_alone", "fall_given_others"):
             assert_array_equal(first[name], other[name])
-        for name in ("explained_alone", "explained_given_others"):
+        for name in ("explained_alone", "explained_given_others", "explained_by_all"):
             assert first.attrs[name] == other.attrs[name]
 
 

@@ -12,7 +12,9 @@ the number of samples. A copy of a feature that is left explains little more (it
 takes away: the less, the smaller lambda is), where HSIC of all of them would keep both.
 
 Lambda is `penalty` times the mean of the diagonal of K, as of `dhsic.kernels.Ridge`: it falls with
-the number of features. As sigma it stays as it is for a round, here a tenth of the features.
+the number of features. As sigma it stays as it is for a round, here a tenth of the features. The
+penalty is `ridge_penalty` of what all features leave unexplained: where little is noise, weak
+features that mend what strong ones miss are worth having.
 
 Ridge regression sees straight lines. Whether it may judge is asked of the labels themselves:
 `left_out_errors` of kernel ridge regression on the first features of either order, by the Gaussian
@@ -40,6 +42,8 @@ STEP = 0.1
 MIRRORED = 256
 #: Falls that differ by less, over the largest, are equal: of equal ones the first leaves first.
 TIE = 1e-10
+#: Lambda over the mean of the diagonal of K: its bounds.
+LEAST_PENALTY, MOST_PENALTY = 0.1, 10.0
 #: Features that leave before C is brought up to date at once.
 TOGETHER = 48
 #: Penalties of kernel ridge regression that are tried, over the mean of the diagonal of K.
@@ -112,14 +116,14 @@ def inverse(G: Float, penalty: float) -> Float:
     return np.asarray(C)
 
 
-def left_out_errors(X: Float, U: Float) -> Float:
+def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
     """Squared errors at samples that are left out, (m,), of mean 1 where nothing is explained.
 
     Of kernel ridge regression of the columns of U (m, q), whose means are 0, on features X (m, k),
-    by ``exp(-||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
+    by ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
     """
     m = len(X)
-    G = X @ X.T
+    G = scale * (X @ X.T)
     norms = np.diagonal(G)
     K = np.exp(np.minimum(2.0 * G - norms[:, None] - norms, 0.0) / (2.0 * X.shape[1]))
     K -= K.mean(axis=0)
@@ -135,6 +139,24 @@ def left_out_errors(X: Float, U: Float) -> Float:
         if errors.sum() < best.sum():
             best = errors
     return np.asarray(best * m / np.square(U).sum())
+
+
+def unexplained(X: Float, U: Float) -> float:
+    """Part of the labels U (m, q) that features X (m, n) leave unexplained where they are left out.
+
+    By `left_out_errors` of all features, whose mean square is taken for 1.
+    """
+    size = float(np.vdot(X, X))
+    return float(left_out_errors(X, U, X.size / size if size else 1.0).mean())
+
+
+def ridge_penalty(noise: float) -> float:
+    """Penalty of `ridge_order`, of the part of the labels that is noise.
+
+    Ridge regression predicts best where lambda is as the variance of the noise over that of what
+    features tell: at half and half, and with more noise, it is the most.
+    """
+    return max(LEAST_PENALTY, MOST_PENALTY * noise / max(noise, 1.0 - noise))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ since values on a line lie close together: incomplete Cholesky decomposition wit
 
 from __future__ import annotations
 
-import warnings
 import operator
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce

@@ -34,7 +34,14 @@ from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
-from dhsic.selectors.ridge import Reranking, bytes_again, bytes_read_again, most_again, ranked_again
+from dhsic.selectors.ridge import (
+    Reranking,
+    bytes_again,
+    bytes_read_again,
+    most_again,
+    noise_of,
+    ranked_again,
+)
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
@@ -123,12 +130,26 @@ class KernelSelector(Selector, Generic[D]):
                 return 0
         return most_again(run.n_samples) if self.given_others else 0
 
+    def _noise(
+        self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
+    ) -> float | None:
+        """Part of the labels that all features leave unexplained; None where nobody asks."""
+        if not self.again_from(run) or labels is None or data.alive.size < 2:
+            return None
+        of_y = checked_factored_weights(labels.linear.factor(), "biased", run.covariates)
+        return noise_of(data, of_y, self._seed)
+
     def _again(
-        self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None, state: Any
+        self,
+        run: SelectionRun,
+        data: AbstractReader,
+        labels: LabelMatrix | None,
+        state: Any,
+        noise: float | None,
     ) -> Reranking | None:
         """What ranks the last features again, once they are few enough; None where none are."""
         most = self.again_from(run)
-        if state.survivors.size > most or labels is None:
+        if state.survivors.size > most or labels is None or noise is None:
             return None
         features = ranked_again(state, most)
         if features.size < 2:
@@ -137,7 +158,8 @@ class KernelSelector(Selector, Generic[D]):
             checked_factored_weights(each.factor(), "biased", run.covariates)
             for each in (labels, labels.linear)
         )
-        found = Reranking.of(data, features, W, of_y, self._seed, always=self._always_again)
+        always = self._always_again
+        found = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
         # Dosages keep their scale for kernels of all features alone.
         is_left = isinstance(self.standardize, str) and not run.standardizes
         return found.scaled() if is_left else found
@@ -173,7 +195,8 @@ class KernelSelector(Selector, Generic[D]):
                 )
             state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
-            again = self._again(run, dependence.data, labels, state)  # before more is let go
+            noise = self._noise(run, dependence.data, labels)
+            again = self._again(run, dependence.data, labels, state, noise)  # before more is let go
             dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
             journal.progress.expect(sum(self._ahead(run, state)))
@@ -182,7 +205,7 @@ class KernelSelector(Selector, Generic[D]):
                 if state.round == 1 and dependence.first_scores is not None:
                     kept[FIRST_SCORES] = dependence.first_scores
                 journal.note(state, kept)
-                again = again or self._again(run, dependence.data, labels, state)
+                again = again or self._again(run, dependence.data, labels, state, noise)
             journal.finish()
         self._warn(state, run)
         order = self._order(state)

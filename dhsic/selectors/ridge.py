@@ -3,6 +3,7 @@
 HSIC of the features that are left judges a feature by its part in one kernel matrix, where many
 that say the same are all good. `dhsic.algorithms.ridge` judges what one adds to the others, from
 inner products alone, which one pass over a few thousand features gives at any number of samples.
+Its penalty follows from how much of the labels all features explain, before any has left.
 
 Of real labels it is regression of y itself (JMLR 6.6): by the directions of a Gaussian kernel on
 labels it predicts worse. Orders are compared by the label kernel of the run, which sees more.
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.algorithms.ridge import Explained, ridge_order
+from dhsic.algorithms.ridge import Explained, ridge_order, ridge_penalty, unexplained
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.labels import FEW_DIRECTIONS
@@ -28,10 +29,11 @@ from dhsic.sources import AbstractSource
 
 #: Features that are ranked again, at most, and their values that one task reads.
 MOST, ENTRIES = 2048, 1 << 24
-#: Lambda over the mean of the diagonal of K.
-PENALTY = 10.0
 #: Samples that two orders are compared on, at most.
 SAMPLES = 512
+#: As many times as many features say how much of the labels all explain, side by side in so many
+#: places.
+WIDER, PLACES = 4, 64
 
 ALONE = "rank by HSIC of all that were left, as the feature left"
 FALL = "by how much HSIC with the ridge kernel falls without the feature, given those left"
@@ -47,8 +49,8 @@ class Reranking:
     """What ranking some features again takes: `features` (n,) ascending.
 
     `inner` (n, n) and `along` (n, q) are of `dhsic.algorithms.ridge`; `values` (n, s) and `labels`
-    (s, q) those of the samples that orders are compared on. `always` is whether ridge regression
-    counts whatever it explains.
+    (s, q) those of the samples that orders are compared on. `noise` is the part of the labels that
+    all features leave unexplained, `always` whether ridge regression counts whatever it explains.
     """
 
     features: Index
@@ -57,6 +59,7 @@ class Reranking:
     values: Float
     labels: Float
     n_samples: int
+    noise: float
     always: bool
 
     @staticmethod
@@ -67,17 +70,15 @@ class Reranking:
         of_y: LowRankSymmetric,
         seed: int,
         *,
+        noise: float,
         always: bool,
     ) -> Reranking:
         """Read them; the weights of the biased estimator are W, and `of_y` with y as it is."""
-        m = data.n_samples
-        samples = np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
-        U = _root(of_y)
+        m, samples, U = data.n_samples, _some(data.n_samples, seed), _root(of_y)
         inner, found = read_again(data, features, ProductsWithLabels(U, samples))
         along, values = np.split(found, [U.shape[1]], axis=1)
-        labels = _root(W)[samples]
-        labels -= labels.mean(axis=0)
-        return Reranking(features, inner, along, values, labels, m, always)
+        labels = _centred(_root(W)[samples])
+        return Reranking(features, inner, along, values, labels, m, noise, always)
 
     def scaled(self) -> Reranking:
         """With features of unit deviation."""
@@ -96,13 +97,16 @@ class Reranking:
         """
         n = self.features.size
         before = np.searchsorted(self.features, order.features[-n:])
-        after, falls = ridge_order(self.inner, self.along, PENALTY, self.n_samples)
+        penalty = ridge_penalty(self.noise)
+        after, falls = ridge_order(self.inner, self.along, penalty, self.n_samples)
         found = Explained.of(self.values.T, self.labels, before[::-1], after[::-1])
         is_taken = self.always or not found.is_worse
         told = {
             "given_others": n if is_taken else 0,
             "explained_alone": found.alone,
             "explained_given_others": found.given_others,
+            "explained_by_all": 1.0 - self.noise,
+            "ridge_penalty": penalty,
         }
         fallen = np.full(constant.size, np.nan)
         fallen[self.features[after]] = falls
@@ -112,6 +116,33 @@ class Reranking:
             places[-n:] = places[-n:][np.argsort(before)[after]]
         beside = {"rank_alone": (alone, ALONE), "fall_given_others": (fallen, FALL)}
         return order.at(places, told, **beside)
+
+
+def noise_of(data: AbstractReader, of_y: LowRankSymmetric, seed: int) -> float:
+    """Part of the labels that features leave unexplained: of all, or of many here and there.
+
+    Read before any has left: those that are left were chosen by these labels, and would explain
+    them whatever they are.
+    """
+    samples, everyone = _some(data.n_samples, seed), data.alive
+    most = WIDER * most_again(data.n_samples)
+    if everyone.size > most:
+        width = most // PLACES
+        starts = np.linspace(0, everyone.size - width, PLACES).astype(np.int64)
+        everyone = everyone[np.unique(starts[:, None] + np.arange(width))]
+    nothing = np.empty((data.n_samples, 0))
+    beside = data.apart()  # no round has read it
+    values = beside.scores(ProductsWithLabels(nothing, samples), beside.jobs(everyone))
+    return unexplained(values.T, _centred(_root(of_y)[samples]))
+
+
+def _some(m: int, seed: int) -> Index:
+    """Samples that orders are compared on, ascending."""
+    return np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
+
+
+def _centred(U: Float) -> Float:
+    return np.asarray(U - U.mean(axis=0))
 
 
 def _root(W: LowRankSymmetric) -> Float:
@@ -141,8 +172,12 @@ def ranked_again(state: SelectionState, most: int) -> Index:
 
 
 def bytes_again(n: int, m: int) -> int:
-    """Bytes kept to rank n features again; doing it takes less than tasks, which have ended."""
-    return 8 * n * (n + min(SAMPLES, m) + FEW_DIRECTIONS)
+    """Bytes kept to rank n features again; doing it takes less than tasks, which have ended.
+
+    Or, before, of the values that say how much all explain.
+    """
+    s = min(SAMPLES, m)
+    return 8 * n * max(n + s + FEW_DIRECTIONS, WIDER * s)
 
 
 def bytes_read_again(n: int, m: int, source: AbstractSource) -> int:
