@@ -27,6 +27,7 @@ from reproduce.comparison import (
 from reproduce.experiments import DRAWN, EXPERIMENTS, LEFT_OUT, QUICK_SETS, planned
 from reproduce.methods import DEFAULT, METHODS, standardised
 from reproduce.rivals import clumped_f_test, l1, rfe
+from reproduce.report import section
 from reproduce.running import work
 from reproduce.sets import CLASSES, SCIKIT_FEATURE, SETS, Data, Matlab, Recipe
 from reproduce.standings import Standings
@@ -288,6 +289,8 @@ def test_standings_wait_for_all_methods():
     assert found.names == ["heart"]
     assert found.ranks.mean.tolist() == [1, 2]
     assert "| **BAHSIC, default** | 1.0 | 75.0 | 75.0 |" in found.sections()[1]
+    waiting = section("classes", one, rows, stands.assign(status="not run"), Path("nowhere"))
+    assert waiting == ["No set was run with all methods yet."]
 
 
 def test_drawn_data_have_a_median_rank_a_run(tmp_path):
@@ -309,6 +312,7 @@ def test_without_data_it_draws_and_goes_on(tmp_path):
     """The whole of it, in a process of its own; the second run finds everything filed."""
     command = [sys.executable, "-W", "ignore", "-m", "reproduce", "--quick", "--only", "classes"]
     command += ["--sets", "XOR", "--methods", "F test", DEFAULT, "Boruta", "--jobs", "1"]
+    command += ["--repeats", "2"]
     command += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     told = []
     for _ in range(2):
@@ -320,5 +324,5 @@ def test_without_data_it_draws_and_goes_on(tmp_path):
     assert "0 cells to run" in told[1]
     out = tmp_path / "out"
     assert "| **BAHSIC, default** |" in (out / "report.md").read_text()
-    assert len(pd.read_csv(out / "results.csv")) == 2 * 5 * 2 * 2
+    assert len(pd.read_csv(out / "results.csv")) == 2 * 2 * 5 * 2 * 2  # of two draws of the folds
     assert (out / "classes.png").stat().st_size > 1000

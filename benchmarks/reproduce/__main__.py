@@ -41,6 +41,7 @@ def arguments():
     add("--only", nargs="+", choices=[*DRAWN, *EXPERIMENTS], help="experiments")
     add("--sets", nargs="+", metavar="NAME", help="of the sets only these")
     add("--methods", nargs="+", metavar="NAME", help="of the methods only these")
+    add("--repeats", type=int, help="how often folds are drawn, to tell methods apart more finely")
     add("--cache", type=Path, default=OUT / "cache", help="where results are filed")
     add("--stale", action="store_true", help="take results of other versions where there are some")
     add("--out", type=Path, default=OUT, help="where tables and figures go")
@@ -73,10 +74,11 @@ def chosen(options):
 
 
 def narrowed(one, options):
-    """An experiment on the sets and methods that are asked for."""
+    """An experiment on the sets, methods and folds that are asked for."""
     sets, methods = options.sets or one.sets, options.methods or one.all_methods
     return replace(
         one,
+        folds=replace(one.folds, repeats=options.repeats or one.folds.repeats),
         sets=tuple(name for name in one.sets if name in sets),
         methods=tuple(name for name in one.methods if name in methods),
         on_all=tuple(entry for entry in one.on_all if entry[0] in methods),

@@ -58,8 +58,9 @@ def section(name, one, rows, stands, out):
         return ["Nothing is there yet."]
     if name in RANKED:
         found = Standings(one, rows, stands)
-        told, draw = found.sections(), curves.draw_ranks if found.names else None
-        drawn = (found.methods, found.ranks)
+        if not found.names:
+            return found.sections()
+        told, draw, drawn = found.sections(), curves.draw_ranks, (found.methods, found.ranks)
     else:
         tables, draw = SECTIONS[name]
         told, drawn = tables(one, rows), (one, rows)
