@@ -26,8 +26,8 @@ from reproduce.comparison import (
 )
 from reproduce.experiments import DRAWN, EXPERIMENTS, LEFT_OUT, QUICK_SETS, planned
 from reproduce.methods import DEFAULT, METHODS, standardised
-from reproduce.rivals import clumped_f_test, l1, rfe
 from reproduce.report import section
+from reproduce.rivals import clumped_f_test, l1, rfe
 from reproduce.running import work
 from reproduce.sets import CLASSES, SCIKIT_FEATURE, SETS, Data, Matlab, Recipe
 from reproduce.standings import Standings

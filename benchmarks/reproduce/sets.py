@@ -3,8 +3,9 @@
 Files are `.npz` with X (m, d), y (m,) and task ("binary", "multiclass", "regression"), in folders
 `ccm`, `bahsic`, `microarray` and `genotypes`, AnnData in `singlecell`, and the MATLAB files of
 scikit-feature (Li et al. 2018, folder `skfeature/data` of its repository at 48cffad) in
-`scikit-feature`; they are read where they are, never copied. What a paper did with a set, as far as
-it is known, is in its `Recipe`.
+`scikit-feature`, those of R of datamicroarray (Ramey, folder `data` of its repository at a95f6f6)
+in `datamicroarray`; they are read where they are, never copied. What a paper did with a set, as far
+as it is known, is in its `Recipe`.
 """
 
 from dataclasses import dataclass, replace
@@ -148,6 +149,25 @@ class Matlab:
 
 
 @dataclass(frozen=True)
+class R:
+    """A file of R with a list of x, a matrix, and y, a factor; it has the name of the list."""
+
+    file: str
+    note: str = ""
+
+    def read(self, name, folder):
+        import rdata
+
+        (found,) = rdata.read_rda(self.path(folder)).values()
+        X = np.asarray(found["x"], dtype=np.float64)
+        y = np.unique(np.asarray(found["y"]).astype(str), return_inverse=True)[1]
+        return Data(name, X[:, varies(X)], y, "multiclass", self.note)
+
+    def path(self, folder):
+        return folder / f"{self.file}.RData"
+
+
+@dataclass(frozen=True)
 class Made:
     """A set that is drawn here: `draw` gives a `dhsic.datasets.Dataset` for (m, random_state=)."""
 
@@ -233,6 +253,14 @@ SCIKIT_FEATURE = {
         *("lung_small", "nci9"),
     )
 }
+#: Those of samples that no other set has, in files that its repository's history still holds.
+DATAMICROARRAY = {
+    name: R(f"datamicroarray/{name}")
+    for name in (
+        *("borovecki", "chowdary", "christensen", "gordon", "gravier", "khan", "nakayama"),
+        *("pomeroy", "shipp", "sorlie", "su", "subramanian"),
+    )
+}
 CELLS = {
     "pbmc68k": Cells(
         "singlecell/pbmc68k_reduced_v050", "raw/X", "bulk_labels", note="types of cells"
@@ -248,7 +276,9 @@ MADE_REAL = {
     "nonlinear regression": Made(datasets.nonlinear_regression, 200),
     "additive regression": Made(datasets.additive_regression, 200),
 }
-SETS = CCM | JMLR | OF_TWO | MICROARRAY | CELLS | SCIKIT_FEATURE | GENOTYPES | MADE | MADE_REAL
+SETS = (CCM | JMLR | OF_TWO | MICROARRAY | CELLS | SCIKIT_FEATURE | DATAMICROARRAY | GENOTYPES) | (
+    MADE | MADE_REAL
+)
 
 #: Those that count for ranks of methods: classes, each collection of samples once.
 CLASSES = (

@@ -161,9 +161,11 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
             )
         return
     if n:
+        penalty = result.attrs.get("ridge_penalty", 10.0)  # what it was before it was told
         yield (
-            f"the best {n:,} are ranked each given the others, by ridge regression: the first ones "
-            f"explain {others} of labels left out, by HSIC alone {alone} (--no-given-others)"
+            f"the best {n:,} are ranked each given the others, by ridge regression of penalty "
+            f"{penalty:.2g}: the first ones explain {others} of labels left out, by HSIC alone "
+            f"{alone} (--no-given-others)"
         )
     else:
         yield (
