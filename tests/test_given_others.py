@@ -92,6 +92,19 @@ def test_what_all_features_explain_is_asked_of_all_or_of_many_before_any_leaves(
     assert 0 < abs(some - clear["explained_by_all"]) < 0.3
 
 
+def test_a_class_that_is_not_among_the_samples_that_are_looked_at(rng, monkeypatch):
+    monkeypatch.setattr(again, "SAMPLES", 8)
+    X, y = rng.standard_normal((400, 12)), np.zeros(400, dtype=int)
+    looked_at = again._some(400, 0)
+    y[np.setdiff1d(np.arange(400), looked_at)[:5]] = 1
+    X[:, 3] += 3 * y
+    model = fit(X, y)
+    told = model.result_.attrs
+    assert told["explained_by_all"] == told["explained_alone"] == 0
+    assert told["ridge_penalty"] == ridge.MOST_PENALTY
+    assert model.ranking_[3] == 1
+
+
 def test_of_copies_one_stays_in_front(rng):
     X, y = copies(rng)
     plain, model = fit(X, y, given_others=False), fit(X, y)

@@ -119,10 +119,14 @@ def inverse(G: Float, penalty: float) -> Float:
 def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
     """Squared errors at samples that are left out, (m,), of mean 1 where nothing is explained.
 
+    Or where labels do not vary, as a rare class may not among these samples.
+
     Of kernel ridge regression of the columns of U (m, q), whose means are 0, on features X (m, k),
     by ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
     """
-    m = len(X)
+    m, size = len(X), float(np.square(U).sum())
+    if size == 0.0:
+        return np.ones(m)
     G = scale * (X @ X.T)
     norms = np.diagonal(G)
     K = np.exp(np.minimum(2.0 * G - norms[:, None] - norms, 0.0) / (2.0 * X.shape[1]))
@@ -138,7 +142,7 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
         errors = np.square((Q @ (shrunk[:, None] * along)) / left[:, None]).sum(axis=1)
         if errors.sum() < best.sum():
             best = errors
-    return np.asarray(best * m / np.square(U).sum())
+    return np.asarray(best * m / size)
 
 
 def unexplained(X: Float, U: Float) -> float:

@@ -31,6 +31,8 @@ from dhsic.sources import AbstractSource
 MOST, ENTRIES = 2048, 1 << 24
 #: Samples that two orders are compared on, at most.
 SAMPLES = 512
+#: Part of the largest label by which equal ones differ.
+ROUNDING = 1e-12
 #: As many times as many features say how much of the labels all explain, side by side in so many
 #: places.
 WIDER, PLACES = 4, 64
@@ -142,7 +144,10 @@ def _some(m: int, seed: int) -> Index:
 
 
 def _centred(U: Float) -> Float:
-    return np.asarray(U - U.mean(axis=0))
+    """Labels of mean 0, and 0 where they do not vary."""
+    centred = np.asarray(U - U.mean(axis=0))
+    centred[:, np.ptp(U, axis=0) <= ROUNDING * np.abs(U).max()] = 0.0
+    return centred
 
 
 def _root(W: LowRankSymmetric) -> Float:
