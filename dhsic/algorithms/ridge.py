@@ -119,10 +119,9 @@ def inverse(G: Float, penalty: float) -> Float:
 def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
     """Squared errors at samples that are left out, (m,), of mean 1 where nothing is explained.
 
-    Or where labels do not vary, as a rare class may not among these samples.
-
-    Of kernel ridge regression of the columns of U (m, q), whose means are 0, on features X (m, k),
-    by ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
+    Labels that do not vary, as a rare class may not among these samples, are not explained. Of
+    kernel ridge regression of the columns of U (m, q), whose means are 0, on features X (m, k), by
+    ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
     """
     m, size = len(X), float(np.square(U).sum())
     if size == 0.0:
@@ -155,7 +154,7 @@ def unexplained(X: Float, U: Float) -> float:
 
 
 def ridge_penalty(noise: float) -> float:
-    """Penalty of `ridge_order`, of the part of the labels that is noise.
+    """Penalty of `ridge_order` (lambda of JMLR 6.6), of the part of the labels that is noise.
 
     Ridge regression predicts best where lambda is as the variance of the noise over that of what
     features tell: at half and half, and with more noise, it is the most.

@@ -279,7 +279,7 @@ def label_matrix(
         One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more and
         eq. 20 for real values. Strings and booleans are classes; so are whole numbers with at
         most 50 distinct values, each held by two samples or more, or counted from 0 or 1 and held
-        by four samples in the mean (`are_classes`). With several targets the real
+        by four samples in the mean. With several targets the real
         ones (standardised) share one kernel and every class target has its own; L is their sum.
     covariates : (m, q) array, optional
         Real targets are replaced by what a linear regression on them leaves: the Gaussian kernel
@@ -369,11 +369,11 @@ def auto_kernel(column: Array) -> str:
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) == 2:
         return "balanced"
-    return "multiclass" if are_classes(distinct, counts) else "gaussian"
+    return "multiclass" if _are_numbered(distinct, counts) else "gaussian"
 
 
-def are_classes(distinct: Float, counts: Index) -> bool:
-    """Whether numbers, ascending, and how many samples have each, look like classes.
+def _are_numbered(distinct: Float, counts: Index) -> bool:
+    """Whether numbers, ascending, and how many samples have each, look like those of classes.
 
     They are whole and few, and shared: one that a single sample has is a measurement, unless they
     are counted from 0 or 1, most of them there, as classes are of which one is rare.

@@ -130,14 +130,17 @@ class KernelSelector(Selector, Generic[D]):
                 return 0
         return most_again(run.n_samples) if self.given_others else 0
 
-    def _noise(
+    def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
-    ) -> float | None:
-        """Part of the labels that all features leave unexplained; None where nobody asks."""
+    ) -> tuple[LowRankSymmetric, float] | None:
+        """Weights with y as it is, and the part of it that all features leave unexplained.
+
+        Known before any has left; None where none are ranked again.
+        """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
         of_y = checked_factored_weights(labels.linear.factor(), "biased", run.covariates)
-        return noise_of(data, of_y, self._seed)
+        return of_y, noise_of(data, of_y, self._seed)
 
     def _again(
         self,
@@ -145,19 +148,17 @@ class KernelSelector(Selector, Generic[D]):
         data: AbstractReader,
         labels: LabelMatrix | None,
         state: Any,
-        noise: float | None,
+        target: tuple[LowRankSymmetric, float] | None,
     ) -> Reranking | None:
         """What ranks the last features again, once they are few enough; None where none are."""
         most = self.again_from(run)
-        if state.survivors.size > most or labels is None or noise is None:
+        if state.survivors.size > most or labels is None or target is None:
             return None
         features = ranked_again(state, most)
         if features.size < 2:
             return None
-        W, of_y = (
-            checked_factored_weights(each.factor(), "biased", run.covariates)
-            for each in (labels, labels.linear)
-        )
+        W = checked_factored_weights(labels.factor(), "biased", run.covariates)
+        of_y, noise = target
         always = self._always_again
         found = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
         # Dosages keep their scale for kernels of all features alone.
@@ -195,8 +196,8 @@ class KernelSelector(Selector, Generic[D]):
                 )
             state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
-            noise = self._noise(run, dependence.data, labels)
-            again = self._again(run, dependence.data, labels, state, noise)  # before more is let go
+            target = self._target(run, dependence.data, labels)
+            again = self._again(run, dependence.data, labels, state, target)  # before more leaves
             dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
             journal.progress.expect(sum(self._ahead(run, state)))
@@ -205,7 +206,7 @@ class KernelSelector(Selector, Generic[D]):
                 if state.round == 1 and dependence.first_scores is not None:
                     kept[FIRST_SCORES] = dependence.first_scores
                 journal.note(state, kept)
-                again = again or self._again(run, dependence.data, labels, state, noise)
+                again = again or self._again(run, dependence.data, labels, state, target)
             journal.finish()
         self._warn(state, run)
         order = self._order(state)
