@@ -60,7 +60,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.variants import CONTIG
+from dhsic.sources.variants import CONTIG, NOWHERE, chromosome_name
 from dhsic.sources.vcz import DIPLOID
 from dhsic.validation import BYTES, is_count, seed_of
 
@@ -361,27 +361,42 @@ class Relate(AbstractSum):
         return Cost(float64=flops, values=m, result=8 * m * width, state=state, tile=exact_tile(m))
 
 
-def chromosomes_of(source: AbstractSource) -> list[Index]:
-    """Features of each chromosome, ascending; refused where there are not two at least."""
+def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
+    """Features of each chromosome, ascending, and of none that is known; refused of fewer than two.
+
+    "chr6" and "6" are the same.
+    """
     known = described(source)
     if CONTIG not in known:
         raise InputError(
             "The data do not say on which chromosome features lie, which loco=True leaves out one "
             "by one; leave it out, and pass principal components as covariates (dhsic.pca)."
         )
-    codes, names = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
-    if len(names) < 2:
+    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
+    codes, names = pd.factorize(np.array([*map(chromosome_name, texts)], dtype=object))
+    codes, is_known = codes[spelled], ~np.isin(names, NOWHERE)
+    if is_known.sum() < 2:
+        where = f"on one chromosome ({names[is_known][0]})" if is_known.any() else "nowhere known"
         raise InputError(
-            f"All features lie on one chromosome ({names[0]}), and loco=True takes out what others "
-            "predict; leave it out, or take features of all chromosomes."
+            f"All features lie {where}, and loco=True takes out what other chromosomes predict; "
+            "leave it out, or take features of all chromosomes."
         )
-    return [np.flatnonzero(codes == code) for code in range(len(names))]
+    of_each = [np.flatnonzero(codes == code) for code in np.flatnonzero(is_known)]
+    return of_each, np.flatnonzero(~is_known[codes])
 
 
 def residuals_by_chromosome(
-    reader: Reader, chromosomes: list[Index], Y: Float, Q: Float, ploidy: int | None
+    reader: Reader,
+    chromosomes: list[Index],
+    Y: Float,
+    Q: Float,
+    ploidy: int | None,
+    unplaced: Index | None = None,
 ) -> Iterator[tuple[Index, Float]]:
     """Features of each chromosome, and what all others leave of labels Y (m, t).
+
+    Those of no known chromosome predict nothing, as they may lie beside what is tested; they come
+    last, with what all chromosomes leave.
 
     Parameters
     ----------
@@ -391,13 +406,20 @@ def residuals_by_chromosome(
         Orthonormal basis of the mean and the covariates.
     ploidy : int or None
         How features are scaled, as of `Relate`.
+    unplaced : (u,), optional
+        Features of no known chromosome.
     """
     whole = Statistic(product(reader, Relate(ploidy))).whole()
+    nowhere = np.arange(0) if unplaced is None else unplaced
+    if nowhere.size:
+        whole -= Statistic(product(reader, Relate(ploidy), nowhere)).whole()
     Y = _without(Q, Y)
     penalty = _best_penalty(_without(Q, _without(Q, whole).T), Y, Q)
-    for features in chromosomes:
-        own = product(reader, Relate(ploidy), features)
-        K = _without(Q, _without(Q, whole - Statistic(own).whole()).T)
+    for features in [*chromosomes, nowhere] if nowhere.size else chromosomes:
+        K = whole
+        if features is not nowhere:
+            K = whole - Statistic(product(reader, Relate(ploidy), features)).whole()
+        K = _without(Q, _without(Q, K).T)
         penalised = penalty * float(np.trace(K)) / len(K)
         V = inverse(K, penalised)
         yield features, V @ Y / (np.diagonal(V) - (Q**2).sum(axis=1) / penalised)[:, None]

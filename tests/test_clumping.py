@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.reports.sentences import order_of
 from dhsic.selectors import clumping
 
 QUIET = {"progress": False}
@@ -118,6 +119,19 @@ def test_the_command_says_what_went_behind(tmp_path):
     run("simulate", store, "--samples", 60, "--variants", 200)
     said = run("select", store, "--target", "sample_trait", "-n", 8, "--clump-r2", 0.2).stderr
     assert "squared correlation is above 0.2" in " ".join(said.split())
+
+
+def test_those_that_repeat_better_ones_are_counted_where_too_few_others_are_there():
+    X, y = linked()
+    asked = {"n_features_to_select": 20, "clump_r2": 0.3, **QUIET}
+    found = dhsic.select(X, y, **asked)
+    n = int((found["selected"] & (found["clumped_by"] >= 0)).sum())
+    assert 0 < n < 20
+    told = [*order_of(found)]
+    expected = f"{n} of the 20 selected are in linkage with better ones: only {20 - n} are not"
+    assert sum(expected in line for line in told) == 1
+    few = dhsic.select(X, y, **asked | {"n_features_to_select": 4})
+    assert not any("in linkage" in line for line in order_of(few))
 
 
 def test_what_is_refused():

@@ -99,6 +99,21 @@ def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
         dhsic.plan(place, "y", variable="x", n_features_to_select="auto")
 
 
+def test_classes_of_several_columns_count_whatever_their_numbers(rng):
+    X, classes = rng.standard_normal((120, 12)), np.arange(120) % 4
+    X[:, 0] += 3 * (classes == 1)
+    X[:, 1] += 3 * (classes == 2)
+    X[:, 2] += 3 * (classes == 3)
+    scores = []
+    for names in ([0, 1, 2, 3], [2, 0, 3, 1], ["d", "a", "c", "b"]):
+        y = np.column_stack([np.array(names, dtype=object)[classes], X[:, 5]])
+        model = dhsic.BAHSICCV(n_features=SIZES).fit(X, y)
+        scores.append(model.cv_results_["mean_test_score"])
+    assert scores[0][-1] > 0.4
+    assert_allclose(scores[1], scores[0])
+    assert_allclose(scores[2], scores[0])
+
+
 def test_groups_of_features_are_counted_whole_and_missing_values_filled_in(problem):
     X, y = problem
     X[::7, 4] = np.nan

@@ -6,6 +6,7 @@ import naive
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, run
 from hypothesis import assume, given
@@ -180,6 +181,54 @@ def test_main_effects_of_a_selection_are_taken_out(rng):
     assert found["share"][list(table(found)).index((7, 9))] == pytest.approx(expected[0, 1])
 
 
+def of_names(names, seed=0):
+    X = np.random.default_rng(seed).standard_normal((80, len(names)))
+    return pd.DataFrame(X, columns=names)
+
+
+def with_repeats(frame):
+    """A frame whose names may repeat, as an array that has them."""
+    return xr.DataArray(frame.to_numpy(), {"gene": frame.columns.to_numpy()}, ("cell", "gene"))
+
+
+@pytest.mark.parametrize("filters", [None, dhsic.Filters(exclude=["g0", "g1"])])
+def test_features_of_a_selection_are_found_by_name(filters):
+    frame = of_names([f"g{j}" for j in range(12)])
+    y = frame["g3"] + 2 * frame["g8"] + 0.1 * frame["g5"] * frame["g6"]
+    selection = dhsic.select(frame, y, n_features_to_select=2, filters=filters)
+    turned = frame.iloc[:, ::-1]
+    more = pd.concat([of_names(["new", "twice", "twice"], seed=1), turned], axis=1)
+
+    expected = find_pairs(frame, y, n_pairs=1, selection=["g3", "g8"], n_permutations=0)
+    for data in (frame, turned, with_repeats(more), frame[["g8", "g6", "g3", "g5"]]):
+        found = find_pairs(data, y, n_pairs=1, selection=selection, n_permutations=0)
+        assert {found["first_feature"].item(), found["second_feature"].item()} == {"g5", "g6"}
+        np.testing.assert_allclose(found["share"], expected["share"])
+        terms = interactions.shares(data, y, selection)
+        assert {*terms["first_feature"].to_numpy()} == {"g3", "g8"}
+    by_place = find_pairs(frame.to_numpy(), y, n_pairs=1, selection=selection, n_permutations=0)
+    np.testing.assert_allclose(by_place["share"], expected["share"])
+    with pytest.raises(InputError, match="is about 12 features and the data have 11"):
+        find_pairs(frame.to_numpy()[:, 1:], y, selection=selection)
+
+
+def test_features_of_a_selection_that_have_no_name_of_their_own_are_refused():
+    frame = of_names([f"g{j}" for j in range(6)])
+    y = frame["g3"] + frame["g4"] + np.random.default_rng(1).standard_normal(80)
+    selection = dhsic.select(frame, y, n_features_to_select=2)
+
+    with pytest.raises(InputError, match=r"has 2 features.*: 1 not there \(g4\)\. Pass"):
+        find_pairs(frame.rename(columns={"g4": "other"}), y, selection=selection)
+    twice = with_repeats(frame.rename(columns={"g0": "g4"}))
+    with pytest.raises(InputError, match=r": 1 there more than once \(g4\)\. Pass"):
+        interactions.shares(twice, y, selection)
+    same = dhsic.select(twice, y, n_features_to_select=2)  # alike in all, so nothing is in doubt
+    found = find_pairs(twice, y, n_pairs=1, selection=same, n_permutations=0)
+    assert found.attrs["n_main_effects"] == 2
+    with pytest.raises(InputError, match=r": 1 there more than once \(g4\)\. Pass"):
+        find_pairs(twice[:, ::-1], y, selection=same)
+
+
 def test_rates_are_those_of_the_fitted_law(untidy):
     X, y = untidy
 
@@ -204,6 +253,23 @@ def test_law_of_independent_pairs_is_known(rng):
     assert law.scale == pytest.approx(1, abs=0.05)
     assert law.family_wise(np.log([0.05 / 150]))[0] == pytest.approx(0.05, abs=0.01)
     assert law.family_wise(np.array([law.log_p_at(0.1)]))[0] == pytest.approx(0.1)
+
+
+def test_a_law_tells_no_more_than_a_pair_alone_nor_than_permutations(rng):
+    """A family of one pair has its p-value; where few samples decide, nothing is extrapolated."""
+    p = np.array([1e-50, 1e-6, 0.2])
+    alone = scan.Null(-2.0, 0.5, 1.0, 100)
+    np.testing.assert_allclose(alone.family_wise(np.log(p)), p)
+    assert alone.log_p_at(0.05) == pytest.approx(np.log(0.05))
+    heavy = scan.Null(1.0, scan.HEAVY + 0.1, 1.0, 99)
+    assert heavy.family_wise(np.log(p))[0] == pytest.approx(0.01)
+
+    X, y = rng.integers(0, 3, (300, 20)).astype(float), rng.standard_normal(300)
+    X[:, :8] = rng.random((300, 8)) < 0.03
+    X[0, :2], y[0] = 1, 1e6  # a slip of the pen, of who carries two rare variants
+    with pytest.warns(UserWarning, match=r"not below 1 in 101, .* slips of the pen"):
+        found = find_pairs(X, y, n_pairs=3)
+    assert found["family_wise"].to_numpy().min() >= 1 / 101 - 1e-12
 
 
 def test_some_are_permuted_of_many_features(rng, monkeypatch):
@@ -428,6 +494,17 @@ def test_a_plan_on_the_command_line(tmp_path):
     assert "flops" in result.stdout
     assert told["n_pairs"] == 719_400
     assert told["flops"] == 2 * 60 * 719_400 * 6
+    assert "A scan of pairs needs" in run(*asked, "--memory", "10MB", code=5).stderr
+
+
+def test_nothing_is_advised_that_the_command_does_not_have(tmp_path):
+    store = tmp_path / "g.vcz"
+    run("simulate", store, *SIMULATE)
+
+    said = run("pairs", store, code=2).stderr + run("pairs", "--help").stdout
+    assert "Missing option '--target'" in said
+    assert "--label-kernel" not in said
+    assert "--per-target" not in said
 
 
 KINDS = {"gaussian": {}, "polynomial": {"degree": 2}, "cubic": {"degree": 3, "offset": 0.5}}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from commands import SIMULATE, run
 from naive_interactions import shares
 from scipy.stats import beta
@@ -155,3 +156,21 @@ def test_variants_have_their_places(tmp_path):
     same = found["first_contig"].values == found["second_contig"].values
     gaps = np.abs(found["first_position"].values - found["second_position"].values)
     np.testing.assert_array_equal(found["distance"], np.where(same, gaps, -1))
+
+
+def test_a_chromosome_is_one_however_it_is_spelled(rng):
+    contigs = ["1", "chr1", "2", "0", "chr0"]
+    X = xr.Dataset(
+        {
+            "call_dosage": (("variants", "samples"), rng.standard_normal((5, 60))),
+            "variant_position": ("variants", np.arange(5) * 100),
+            "variant_contig": ("variants", np.arange(5)),
+            "contig_id": ("contigs", contigs),
+        }
+    )
+    asked = {"n_pairs": 10, "n_permutations": 0, "variable": "call_dosage"}
+    found = find_pairs(X, rng.standard_normal(60), **asked)
+    pairs = zip(found["first"].values, found["second"].values, strict=True)
+    distance = dict(zip(pairs, found["distance"].values, strict=True))
+    assert distance.pop((0, 1)) == 100
+    assert {*distance.values()} == {-1}

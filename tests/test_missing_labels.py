@@ -39,6 +39,7 @@ CODED = {
     "lists": with_codes(CLASSES).tolist(),
     "a series": pd.Series(with_codes(CLASSES)),
     "one target of two": np.column_stack([CLASSES, with_codes(CLASSES)]),
+    "several times, near others": with_codes(np.linspace(-5.3, 4.3, M)),
 }
 
 
@@ -54,7 +55,7 @@ def test_codes_are_refused(kind):
         hsic_test(X, CODED[kind])
 
 
-@pytest.mark.parametrize("word", ["NA", "nan", "None", "<NA>"])
+@pytest.mark.parametrize("word", ["NA", "nan", "None", "<NA>", "null", "."])
 @pytest.mark.parametrize("kind", [str, object, pd.Series, pd.Categorical])
 def test_text_for_missing_ones_is_no_class(word, kind):
     text = with_codes(np.where(CLASSES, "case", "control").astype(object), word)
@@ -103,6 +104,46 @@ def test_shifted_values_rank_alike():
     y[[1, 4]] = -9
     ranks = [dhsic.BAHSIC(2).fit(X, y + shift).ranking_.tolist() for shift in (0, 9)]
     assert ranks[0] == ranks[1]
+
+
+@pytest.mark.parametrize(
+    ("names", "kernel"),
+    [
+        (["3_0", "3_1", "30"], "auto"),
+        (["3_0", "30", "4"], "multiclass"),
+        (["1.1", "1.10", "2.1"], "multiclass"),
+        (["a ", "b", "c\u00a0"], "auto"),
+    ],
+)
+def test_names_stay_apart_that_python_reads_as_one_number(store, tmp_path, names, kernel):
+    def chosen(classes):
+        table, out = tmp_path / "t.tsv", tmp_path / "out.tsv"
+        table.write_text("kind\n" + "".join(f"{classes[k]}\n" for k in np.arange(M) % 3))
+        asked = ("--labels", table, "--target", "kind", *SELECT, "--label-kernel", kernel)
+        run("select", store, *asked, "--out", out, "-f")
+        return out.read_text()
+
+    assert chosen(names) == chosen(["x", "y", "z"])
+    blanks = [" x", "x ", "y "] * (M // 3)
+    plain = [text.strip() for text in blanks]
+    found = [dhsic.BAHSIC(2).fit(X, np.array(y)).scores_ for y in (blanks, plain)]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("made", [pd.Series, pd.Categorical, pd.DataFrame])
+def test_categories_are_classes_though_they_be_numbers(made):
+    values = pd.Categorical(np.array([0.1, 0.25, 70.0])[np.arange(M) % 3])
+    y = (
+        values
+        if made is pd.Categorical
+        else made({"y": values} if made is pd.DataFrame else values)
+    )
+    found = dhsic.BAHSIC(2).fit(X, y)
+    expected = dhsic.BAHSIC(2).fit(X, np.array(["x", "y", "z"])[np.arange(M) % 3])
+    assert found.result_.attrs["label_kernel_used"] == "multiclass"
+    np.testing.assert_array_equal(found.scores_, expected.scores_)
+    with pytest.raises(InputError, match="1 of 12 labels are missing"):
+        dhsic.BAHSIC(2).fit(X, pd.Series(values).where(np.arange(M) > 0))
 
 
 def test_covariates_too():
@@ -250,6 +291,13 @@ def test_codes_are_compared_as_numbers(store, tmp_path):
         ((["none"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na none --drop-missing"),
         ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na '<0.1'"),
         (([], [f"0,{v}" for v in range(M)]), "numbers with decimal points"),
+        (
+            ([], [f"{v % 3},5" for v in range(M)]),
+            "(0,5, 1,5, 2,5): write numbers with decimal points",
+        ),
+        (([], [f"{v % 3}0 %" for v in range(M)]), "without percent"),
+        (([], [f"{v % 3 + 1},000" for v in range(M)]), "separators of thousands"),
+        (([], ["1.1", "1.10", "2.1"] * (M // 3)), "several texts (1.1 and 1.10). If these"),
     ],
 )
 def test_real_values_do_not_become_classes_by_a_slip(store, tmp_path, cells, words):

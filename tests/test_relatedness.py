@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, run, selected
 from hypothesis import given
@@ -191,6 +192,39 @@ def test_residuals_are_of_ridge_regression_on_the_other_samples_and_chromosomes(
         K -= K.mean(axis=1)[:, None]
         expected = y - predicted(K.tolist(), y.tolist(), 0.7 * np.trace(K) / m)
         np.testing.assert_allclose(residuals[:, 0], expected, rtol=1e-8)
+
+
+def test_chromosomes_are_one_however_spelled_and_variants_of_none_predict_nothing(rng, tmp_path):
+    m, d = 60, 90
+    X = rng.integers(0, 3, (m, d)).astype(np.int8)
+    y = X[:, :40].sum(axis=1) + rng.standard_normal(m)
+    asked = {"method": "hsic", "label_kernel": "linear", "bandwidth": 3.0, "loco": True}
+
+    def tested(contigs, features=None):
+        on = np.arange(d) if features is None else features
+        names, index = np.unique(np.array(contigs)[on], return_inverse=True)
+        data = xr.Dataset(
+            {
+                "call_dosage": (("variants", "samples"), X[:, on].T),
+                "variant_position": ("variants", on),
+                "variant_contig": ("variants", index),
+                "contig_id": ("contigs", names),
+            }
+        )
+        return dhsic.select(data, y, variable="call_dosage", **asked)["p"].to_numpy()
+
+    plain = [str(1 + j // 30) for j in range(d)]
+    spelled = [f"chr0{c}" if j % 2 else c for j, c in enumerate(plain)]
+    np.testing.assert_array_equal(tested(spelled), tested(plain))
+    placed = np.flatnonzero(np.arange(d) % 10 > 1)
+    with pytest.warns(UserWarning, match="18 features lie on no known chromosome"):
+        found = tested(["0."[j % 10] if j % 10 < 2 else c for j, c in enumerate(plain)])
+    np.testing.assert_allclose(found[placed], tested(plain, placed), rtol=1e-6)
+    assert np.isfinite(found).all()
+    with pytest.raises(InputError, match=r"on one chromosome \(1\)"):
+        tested(["0", "1", "chr1"] * 30)
+    with pytest.raises(InputError, match="lie nowhere known"):
+        tested(["0", ".", ""] * 30)
 
 
 def test_chromosome_is_left_out(tmp_path, client):

@@ -25,6 +25,14 @@ from dhsic.sources.scaling import (
 )
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_rounding_alone_tells_apart_is_constant(missing):
+    rows = np.array([[0.1 * 3, 0.3, 0.3], [0.3, 0.3 + 1e-14, 0.3], [2.0**53, 2.0**53 - 1, 2.0**53]])
+    rows = np.column_stack([rows, np.full(3, np.nan)]) if missing else rows
+    scaling, _ = measure(rows, None, standardize=True)
+    assert scaling.constant.tolist() == [True, False, False]
+
+
 @given(matrices(missing=True), st.sampled_from([True, False, PRESENCE]))
 def test_standardised_as_defined(X, standardize):
     expected = np.array(naive.standardise(X.tolist(), standardize)).T

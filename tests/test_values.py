@@ -420,6 +420,20 @@ def test_the_sentence_says_what_was_seen():
         values_of(np.where(GAPS, 9, CALLS.astype(int) - 1))
 
 
+def test_levels_without_any_count_are_values_though_some_are_missing():
+    for moved in (10.0, 1000.0):
+        found = values_of(GIVEN + moved)
+        assert not found.dosages
+        assert found.codes == {}
+
+
+def test_a_lone_value_has_all_of_its_digits():
+    X = CALLS.astype("f8")
+    X[7, 11] = 1000.000001
+    with pytest.raises(DataError, match=r"only 1000\.000001 \(once.*missing_code=1000\.000001;"):
+        values_of(X)
+
+
 IMPUTED = np.random.default_rng(3).uniform(0, 2, (40, 30)).astype("f4")
 
 

@@ -57,6 +57,11 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 )
 #: Options of methods that a test takes.
 OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
+#: Help of --target where pairs are looked for.
+TARGET_OF_PAIRS = (
+    "Labels: a variable of the store along the samples, or a column of --labels. Of several, what "
+    "pairs tell of them together. Needed."
+)
 OUTPUT = named("checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
@@ -270,7 +275,10 @@ _add(
     "pairs.pairs",
     DATA,
     UNGROUPED,
-    of_sections("Target", without=("per_target", "per_class")),
+    [
+        but(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
+        for one in of_sections("Target", without=("per_target", "per_class"))
+    ],
     _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
     Option(
         "--selection",

@@ -31,6 +31,11 @@ LISTS = ("keep", "remove", "extract", "exclude")
 PATHS = ("path", "labels", "covariates", "out", "truth", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
+#: What is said where no labels are named.
+NO_TARGET = (
+    "Missing option '--target': the labels, a variable of the store along the samples or a column "
+    "of --labels."
+)
 #: Options that ask for several runs, and the dimension that their result has more.
 SEVERAL = {"per_target": "targets", "per_class": "classes"}
 #: Options that say how a method does its work.
@@ -360,9 +365,8 @@ class SelectJob:
         said = "--sample-column" if by_name else "--by-position"
         refuse(
             not self.target and not is_self,
-            "Missing option '--target': the labels, a variable of the store along the samples "
-            "or a column of --labels. Without any, --label-kernel self selects the features "
-            "that the others depend on.",
+            f"{NO_TARGET} Without any, --label-kernel self selects the features that the others "
+            "depend on.",
         )
         refuse(
             self.target and is_self,

@@ -20,12 +20,15 @@ from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.text import (
     MISSING_CODES,
+    check_numbers,
     is_missing,
     n_coded,
     read_table,
+    stripped,
     typed,
     whole_numbers,
     written_by,
+    written_twice,
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.passes.once import counting_on
@@ -49,6 +52,8 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 #: Classes that are named with their sizes, at most, and samples of a class that are few.
 MOST_TOLD, FEW = 20, 20
+#: Classes that are numbers, more of which may be ages or counts.
+MANY = 10
 
 Columns = Sequence[tuple[str, Array]]
 
@@ -227,8 +232,13 @@ def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
-    """A column of numbers or text, of which no digit is lost."""
+    """A column of numbers or text, of which no digit is lost, nor what tells classes apart."""
     column = typed(values, job.na, job.not_na)
+    if name in job.target and values.dtype.kind == "O":
+        if job.labels_as == "auto":
+            check_numbers(name, column, values)
+        elif job.labels_as in CLASS_KERNELS and written_twice(stripped(values)):
+            return np.where(is_missing(column), "", stripped(values))
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
     return column
@@ -406,6 +416,8 @@ def _describe(column: Array, label_kernel: str | None) -> str:
         order = np.argsort(-counts, kind="stable")
         sizes = some((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
         plural = "class" if len(names) == 1 else "classes"
+        if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > MANY:
+            told += "; if these are measurements, --label-kernel gaussian takes them so"
         return f"{len(names)} {plural} {sizes}{told}"
     values = column.astype(np.float64)
     return f"{values.size:,} real values from {values.min():.4g} to {values.max():.4g}{told}"

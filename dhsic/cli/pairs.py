@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
-from dhsic.cli.job import SelectJob
+from dhsic.cli.job import NO_TARGET, SelectJob
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
@@ -55,6 +55,8 @@ def pairs(
 ) -> None:
     """Scan all pairs and print the best; or share out HSIC of the features of a selection."""
     started = time.perf_counter()
+    if not options["target"]:
+        raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
@@ -124,6 +126,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
+    told.check(test.memory)
     rates = Rates.measured(given.source, m)
     times = {n: told.seconds(rates.float32, rates.values, n) for n in sorted({1, 10, 100, n_tasks})}
     if as_json:

@@ -39,6 +39,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array, Float, Index
@@ -47,6 +48,7 @@ from dhsic.hsic import checked_weights
 from dhsic.independence import features_at, standardised
 from dhsic.independence.estimate import HsicSpec
 from dhsic.joins.filters import Filters
+from dhsic.joins.keys import as_text
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.kernels import KERNELS, AbstractKernel, Gaussian, check_bandwidth, resolve_kernel
@@ -59,6 +61,8 @@ from dhsic.passes.once import counting_on
 from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME
+from dhsic.sources.ids import some
 from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES
 
@@ -340,7 +344,7 @@ def chosen_features(selection: Any, source: AbstractSource) -> Index:
         return np.empty(0, dtype=np.int64)
     result, stored = getattr(selection, "result_", selection), stored_positions(source)
     if isinstance(result, xr.Dataset):
-        chosen = _selected(result, source.n_features + source.n_features_filtered)
+        chosen = _selected(result, whole_of(source))
     else:
         chosen = features_at(result, whole_of(source))
     here = np.isin(stored, chosen)
@@ -353,18 +357,46 @@ def chosen_features(selection: Any, source: AbstractSource) -> Index:
     return np.flatnonzero(here)
 
 
-def _selected(result: xr.Dataset, d: int) -> Index:
-    """Positions of the features that a result selects, of d in the data."""
+def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
+    """Positions in the data of the features that a result selects; by name where both have some."""
     if "selected" not in result:
         raise InputError(
             "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
             "returns, a selector after fit, or positions of features."
         )
-    n = result["selected"].size + int(result.attrs.get("n_features_filtered", 0))
-    if n != d or result["selected"].ndim != 1:
+    if result["selected"].ndim != 1:
         raise InputError(
-            f"selection= is about {n} features and the data have {d}; pass a selection from the "
-            "same data."
+            f"selection= is of several runs, along {str(result['selected'].dims[0])!r}; pass one "
+            "of them."
         )
-    chosen = np.flatnonzero(result["selected"].to_numpy())
-    return result[STORED].to_numpy()[chosen] if STORED in result.coords else chosen
+    selected, names = result["selected"].to_numpy().astype(bool), whole.feature_names()
+    at = result[STORED].to_numpy() if STORED in result.coords else np.arange(selected.size)
+    chosen: Index = at[selected]
+    n = at.size + int(result.attrs.get("n_features_filtered", 0))
+    if NAME in result.coords and names is not None:
+        mine, theirs = as_text(result[NAME].to_numpy()), as_text(names)
+        is_same = n == theirs.size and np.array_equal(mine, theirs[at])
+        return chosen if is_same else _called(mine[selected], theirs)
+    if n != whole.n_features:
+        raise InputError(
+            f"selection= is about {n} features and the data have {whole.n_features}, and names "
+            "that would tell which are the same are not in both; pass a selection from the same "
+            "data."
+        )
+    return chosen
+
+
+def _called(wanted: Array, names: Array) -> Index:
+    """Positions of the features that are called as those wanted, each of them once."""
+    each = pd.Index(wanted).unique()
+    place = each.get_indexer(pd.Index(names))
+    times = np.bincount(place[place >= 0], minlength=each.size)
+    repeated = (times > 1) | each.isin(wanted[pd.Index(wanted).duplicated()])
+    faults = {"not there": each[times == 0], "there more than once": each[repeated]}
+    told = [f"{of.size:,} {what} ({some(of)})" for what, of in faults.items() if of.size]
+    if told:
+        raise InputError(
+            f"selection= has {wanted.size:,} features, which are looked for in the data by name: "
+            f"{'; '.join(told)}. Pass a selection from data that call their features so, each once."
+        )
+    return np.flatnonzero(place >= 0)

@@ -30,7 +30,7 @@ from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, is_id, plain, some
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.values import Alleles
-from dhsic.sources.variants import CONTIG, IDS, POSITION
+from dhsic.sources.variants import CONTIG, IDS, POSITION, chromosome_name
 from dhsic.validation import is_number
 
 #: Chromosomes from one number to another, and a place on one.
@@ -388,13 +388,13 @@ class _Place:
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
         """Which features of a chromosome lie there; whether all do."""
-        name, span = _chromosome(chromosome), SPAN.fullmatch(self.said)
-        if name == _chromosome(self.said):
+        name, span = chromosome_name(chromosome), SPAN.fullmatch(self.said)
+        if name == chromosome_name(self.said):
             return True
         if span is not None:
             return name.isdecimal() and int(span[1]) <= int(name) <= int(span[2])
         place = PLACE.fullmatch(self.said)
-        if place is None or _chromosome(place[1]) != name:
+        if place is None or chromosome_name(place[1]) != name:
             return False
         if positions is None:
             raise InputError(
@@ -402,16 +402,6 @@ class _Place:
                 "chromosome features lie; pass chromosomes alone."
             )
         return np.asarray((int(place[2]) <= positions) & (positions <= int(place[3])))
-
-
-def _chromosome(name: str) -> str:
-    """Name of a chromosome as it is compared.
-
-    >>> _chromosome("chr06"), _chromosome("M"), _chromosome("chrX")
-    ('6', 'MT', 'X')
-    """
-    bare = re.sub("^chr", "", name.strip(), flags=re.IGNORECASE).upper()
-    return "MT" if bare == "M" else bare.lstrip("0") or bare
 
 
 def _at(said: Any, known: Mapping[str, Column]) -> Mask:

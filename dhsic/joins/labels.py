@@ -15,6 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 
@@ -23,7 +24,7 @@ from dhsic.errors import DhsicError, InputError
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
-from dhsic.joins.text import phenotype, typed
+from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
@@ -162,9 +163,9 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
 def as_labels(y: Any, data: Any) -> Array:
     """Labels as an array: what was given, or the variable of `data` that it names.
 
-    Columns of ids are left out of frames.
+    Columns of ids are left out of frames. Categories are text, though they be numbers.
     """
-    labels = read_target(data, y) if isinstance(y, str) else values_of(y, "y")
+    labels = read_target(data, y) if isinstance(y, str) else values_of(_of_categories(y), "y")
     refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
@@ -172,8 +173,24 @@ def as_labels(y: Any, data: Any) -> Array:
             "y.ravel(), or y.T."
         )
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
-        return labels.astype(str)  # text names classes, though they be called "0" and "1"
-    return labels
+        labels = labels.astype(str)  # text names classes, though they be called "0" and "1"
+    return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
+
+
+def _of_categories(y: Any) -> Any:
+    """Labels of pandas in which categories are text, "" where missing; others as they are."""
+    if isinstance(y, pd.Categorical):
+        y = pd.Series(y)
+    if not isinstance(y, pd.Series | pd.DataFrame):
+        return y
+    frame = y.to_frame() if y.ndim == 1 else y
+    of = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.CategoricalDtype)]
+    if not of:
+        return y
+    columns = [frame.iloc[:, i].astype(object) for i in range(frame.shape[1])]
+    for i in of:
+        columns[i] = columns[i].where(columns[i].notna(), "").map(str)
+    return columns[0] if y.ndim == 1 else pd.concat(columns, axis=1)
 
 
 def _has_variables(data: Any) -> bool:
@@ -242,7 +259,11 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     """
     values = labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
     of_table = isinstance(data, AbstractSource) or is_table(data)
-    return typed(values) if values.dtype.kind == "O" and of_table else values
+    if values.dtype.kind != "O" or not of_table:
+        return values
+    labels = typed(values)
+    check_numbers(name, labels, values)
+    return labels
 
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:

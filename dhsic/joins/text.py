@@ -7,6 +7,7 @@ Taken for values they would be learnt from, so they are refused unless somebody 
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from typing import Any
 
@@ -16,6 +17,7 @@ import zarr
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.table import REMEDIES, Table
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, is_number, plain, some
@@ -24,8 +26,8 @@ from dhsic.validation import as_array
 
 #: Columns of a .fam file, which has no header; as PLINK calls them.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
-#: Text that stands for one where tables and missing objects were made text.
-ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>", "N/A", "n/a"))
+#: Text that stands for one where missing objects were made text; in lower case it is a class.
+NONE = "None"
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
 #: Its codes of missing ones, of controls or males, of cases or females.
@@ -34,6 +36,12 @@ MISSING, CONTROL, CASE = 0, 1, 2
 WORDS = {"phenotype": "pheno"}
 #: Codes for missing values of numbers, which others write too.
 MISSING_CODES = (PLINK_MISSING, -99, -999, -9999)
+#: Numbers as people write them: decimal commas, separators of thousands, percent.
+WRITTEN = re.compile(
+    r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
+)
+#: What spreadsheets put behind a whole number.
+POINT_ZERO = re.compile(r"\.0*$")
 
 
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
@@ -89,8 +97,8 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     """Numbers as float64 with NaN where missing; text as objects, "" where missing.
 
     Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
-    text of fixed width, which names classes though they be called "0" and "1". Text that `not_na`
-    names is a value whatever it stands for elsewhere.
+    text of fixed width, which names classes though they be called "0" and "1". Blanks around text
+    are no part of it. Text that `not_na` names is a value whatever it stands for elsewhere.
 
     Examples
     --------
@@ -103,21 +111,70 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     if values.dtype.kind not in "OSUT":
         missing = np.isin(values, coded)
         return np.where(missing, np.nan, values) if missing.any() else values
-    absent = NA - {t.strip().lower() for t in not_na}
+    there = {t.strip().lower() for t in not_na}
 
     def is_none(text: str) -> bool:
-        said = text.lower() in absent or text in na
+        said = (stands_for_none(text) and text.lower() not in there) or text in na
         return said or (bool(coded) and is_number(text) and float(text) in coded)
 
-    text = np.array(_texts(values), dtype=object)
-    missing = np.array([is_none(t.strip()) for t in text], dtype=bool)
+    text = stripped(values)
+    missing = np.array([is_none(t) for t in text], dtype=bool)
     if values.dtype.kind == "U":
-        return np.where(missing, "", values)
+        return np.where(missing, "", text.astype(str))
     if missing.all() or not all(map(is_number, text[~missing])):
         return np.where(missing, "", text)
     numbers = np.full(text.shape, np.nan)
     numbers[~missing] = text[~missing].astype(np.float64)
     return numbers
+
+
+def stands_for_none(text: str) -> bool:
+    """Whether a text without blanks around it says that there is no value.
+
+    >>> [stands_for_none(text) for text in ("n/a", "NULL", "None", "none", "0")]
+    [True, True, True, False, False]
+    """
+    return text == NONE or text.lower() in NA
+
+
+def stripped(values: Array) -> Array:
+    """Text without blanks around it, as objects."""
+    return np.array([t.strip() for t in _texts(values)], dtype=object)
+
+
+def check_numbers(name: str, labels: Array, values: Array) -> None:
+    """Refuse labels (m,) of a table that are numbers by the eye, and classes by how they are read.
+
+    `labels` are typed from the text `values`. Decimal commas, separators of thousands and percent
+    make no numbers; and of classes 1.1 and 1.10 would be one.
+    """
+    text = stripped(values)
+    there = ~is_missing(labels)
+    if labels.dtype.kind != "f":
+        odd = sorted({t for t in text[there] if not is_number(t)})
+        if odd and all(WRITTEN.fullmatch(t) for t in set(text[there])):
+            raise InputError(
+                f"Labels of {name!r} are numbers with what is not read in one ({some(odd)}): write "
+                "numbers with decimal points, without percent and separators of thousands. If they "
+                "are names of classes, say so: --label-kernel multiclass, or y as text."
+            )
+    elif there.any() and auto_kernel(labels[there]) in CLASS_KERNELS:
+        twice = written_twice(text[there])
+        if twice:
+            raise InputError(
+                f"Labels of {name!r} are classes, and some are one number and several texts "
+                f"({some(map(' and '.join, twice), 3)}). If these are the same, write them alike; "
+                "if not, say that they are names: --label-kernel multiclass, or y as text."
+            )
+
+
+def written_twice(text: Array) -> list[list[str]]:
+    """Texts that are the same number, though more than ".0" tells them apart."""
+    found: dict[float, set[str]] = {}
+    for t in set(text):
+        if is_number(t):
+            found.setdefault(float(t), set()).add(POINT_ZERO.sub("", t))
+    return [sorted(texts) for _, texts in sorted(found.items()) if len(texts) > 1]
 
 
 def _texts(values: Array) -> list[str]:
@@ -162,8 +219,8 @@ def check_coded(X: Any, **given: Any) -> None:
                     "for missing ones, and no other is near it. "
                     f"{_without(X, what, columns, code)} If {code} is a value, {kept}."
                 )
-        texts = [v for v in columns.ravel().tolist() if isinstance(v, str)]
-        for word in sorted(ABSENT.intersection(texts)):
+        texts = [v for v in columns.ravel().tolist() if isinstance(v, str) and v]
+        for word in sorted({v for v in texts if stands_for_none(v.strip())}):
             raise InputError(
                 f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
                 f"stands for missing ones. {_without(X, what, columns, word)} If it is a class, "
@@ -179,12 +236,16 @@ def written_by(code: int) -> str:
 def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     """Count what looks like a code for missing values: far below all others, or among text.
 
+    Or there several times and below all others, which are fractions and differ.
+
     Examples
     --------
     >>> n_coded(np.array([1, 2, -9])), n_coded(np.array([-9.0, -8.5, 1.0]))
     (1, 0)
     >>> n_coded(np.array(["case", "-9", "control"])), n_coded(np.array([0.5, -999.0]), -999)
     (1, 1)
+    >>> n_coded(np.array([-9.0, -9.0, -5.3, 0.4, 1.7]))
+    2
     """
     if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
         said = (t.strip() for t in _texts(values))
@@ -194,8 +255,12 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
         return 0
     coded = values == code
     others = values[~coded & ~np.isnan(values)]
-    is_far = others.size and others.min() > code / 2 and others.max() >= 0
-    return int(coded.sum()) if is_far else 0
+    if not others.size:
+        return 0
+    is_far = others.min() > code / 2 and others.max() >= 0
+    n = int(coded.sum())
+    differ = len(np.unique(others)) == others.size and (others != np.floor(others)).any()
+    return n if is_far or (n > 1 and differ and others.min() > code) else 0
 
 
 def _without(X: Any, what: str, columns: Array, code: object) -> str:

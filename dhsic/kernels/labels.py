@@ -431,6 +431,8 @@ def _as_real(column: Array) -> Float | None:
     """Values as float64, or None where they are names."""
     if column.dtype.kind == "b":
         return None
+    if column.dtype.kind == "O" and any(isinstance(v, str) and "_" in v for v in column):
+        return None  # Python takes 3_0 for 30
     try:
         return column.astype(np.float64)
     except (TypeError, ValueError):

@@ -75,25 +75,34 @@ DIGEST = sha256().digest_size
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Law of the largest x of a permutation, and how many times more pairs there are in all."""
+    """Law of the largest x of n permutations, and how many times more pairs there are in all."""
 
     location: float
     scale: float
     times: float
+    n: int = 0
 
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
         """Law fitted by likelihood to the smallest p-values of permutations, as logarithms."""
         x = _x(log_p)
         if float(x.std()) < SAME:  # hardly a pair is tested
-            return cls(float(x.mean()), 1.0, times)
+            return cls(float(x.mean()), 1.0, times, x.size)
         location, scale = gumbel_r.fit(x)
-        return cls(float(location), float(scale), times)
+        return cls(float(location), float(scale), times, x.size)
 
     def rate(self, log_p: Float) -> Float:
-        """Pairs expected to reach p-values where there is nothing."""
+        """Pairs expected to reach p-values where there is nothing.
+
+        No fewer than of one pair, whose p-value it is; and where the law is far from that of normal
+        labels, no fewer than permutations can tell, for beyond them it is not known to hold.
+        """
         exponent = -(_x(log_p) - self.location) / self.scale
-        return np.asarray(self.times * np.exp(np.minimum(exponent, 700.0)))
+        found = self.times * np.exp(np.minimum(exponent, 700.0))
+        least = np.exp(log_p)
+        if self.scale > HEAVY:
+            least = np.maximum(least, 1 / (self.n + 1))
+        return np.asarray(np.maximum(found, -np.log1p(-np.minimum(least, 1 - SAME))))
 
     def family_wise(self, log_p: Float) -> Float:
         """Probability that any pair reaches p-values where there is nothing."""
@@ -107,7 +116,7 @@ class Null:
     def log_p_at(self, alpha: float) -> float:
         """Logarithm of the p-value whose family-wise one is `alpha`."""
         x = self.location - self.scale * np.log(-np.log1p(-alpha) / self.times)
-        return float(np.log(-np.expm1(-np.exp(-x))))
+        return float(min(np.log(-np.expm1(-np.exp(-x))), np.log(alpha)))
 
 
 def _x(log_p: Float) -> Float:

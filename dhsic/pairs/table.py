@@ -13,7 +13,7 @@ from dhsic._typing import Array, Index
 from dhsic.pairs.inflation import Inflation
 from dhsic.pairs.scan import HEAVY, Null, Scanned
 from dhsic.sources import AbstractSource
-from dhsic.sources.variants import CONTIG, POSITION
+from dhsic.sources.variants import CONTIG, NOWHERE, POSITION, chromosome_name
 from dhsic.sources.views import stored_positions
 
 #: What the columns of a result are.
@@ -36,7 +36,7 @@ PLACES = {
     "first_position": "position of the first variant on it",
     "second_contig": "chromosome of the second variant",
     "second_position": "position of the second variant on it",
-    "distance": "base pairs between the two, -1 on two chromosomes",
+    "distance": "base pairs between the two, -1 on two chromosomes, or on none that is known",
 }
 
 
@@ -83,8 +83,9 @@ def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
         yield (
             "The largest shares of permuted labels are far above those of normal labels (scale "
             f"{null.scale:.1f} in place of 1): few samples decide them. Family-wise p-values "
-            "allow for that and find less; take ranks or logarithms of the labels, or leave "
-            "out rare features."
+            f"allow for that, find less, and are not below 1 in {null.n + 1:,}, which is all that "
+            "permutations tell. Look for labels that are slips of the pen; take ranks or "
+            "logarithms, or leave out rare features."
         )
     if inflation is not None and inflation.is_real:
         yield (
@@ -128,7 +129,8 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:
         return {}
-    same = contigs[0] == contigs[1]
+    names = [np.array([*map(chromosome_name, of)], dtype=object) for of in contigs]
+    same = (names[0] == names[1]) & ~np.isin(names[0], NOWHERE)
     return {
         "first_contig": contigs[0],
         "first_position": positions[0],

@@ -35,6 +35,7 @@ from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.validation import is_count, is_number
 
@@ -142,7 +143,8 @@ class PairTest:
         at, ascending; all by default.
         """
         source = given.source
-        with closing(measured(source, runtime, given.rows, self.missing)) as reader:
+        reader = measured(source, runtime, given.rows, self.missing)
+        with closing(reader), single_blas_thread():  # several sum in another order
             Q = basis(reader, given.covariates, main)
             y = _checked(given.y, reader.n_samples)
             labels = Labels.of(label_columns(y), Q, linked=self.linked, least=self.least)

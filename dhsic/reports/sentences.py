@@ -145,6 +145,7 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
             f"{n_clumped:,} features went behind a better one, with which their squared "
             f"correlation is above {r2:g} (clumped_by says which)"
         )
+        yield from _repeating(result)
     n = result.attrs.get("given_others")
     if n is None:
         return
@@ -176,6 +177,18 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
         yield (
             "the same labels chose the features, so a part is explained where nothing is real too: "
             "dhsic test, --holdout and --stability tell what is"
+        )
+
+
+def _repeating(result: xr.Dataset) -> Iterator[str]:
+    """How many of those asked for went behind a better one, where too few others are there."""
+    n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
+    best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
+    n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
+    if n_behind:
+        yield (
+            f"{n_behind:,} of the {n:,} selected are in linkage with better ones: only "
+            f"{n - n_behind:,} are not; ask for fewer (-n), or allow for more (--clump-r2)"
         )
 
 

@@ -88,7 +88,7 @@ class Validation:
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
         run.promised(runtime.tightest())  # refuses what is refused without folds
-        y = _labels(run)
+        y = self._asked(_labels(run), run.selector.label_kernel)
         run.selector.labels(run)
         folds = [*self._folds(run, y)]
         asked = [_ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)]
@@ -111,9 +111,11 @@ class Validation:
         sizes: Index,
     ) -> list[list[float]]:
         from joblib import Parallel, delayed  # type: ignore[import-untyped]  # no stubs
-        from sklearn.metrics import check_scoring
+        from sklearn.metrics import check_scoring, make_scorer, r2_score
 
         scorer, C = check_scoring(model, self.scoring), run.covariates
+        if y.ndim == 2 and self.estimator is None and self.scoring is None:
+            scorer = make_scorer(r2_score, multioutput="variance_weighted")
         C = np.empty((run.n_samples, 0)) if C is None else C
         found: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_scored)(
@@ -152,7 +154,27 @@ class Validation:
         try:
             yield from check_cv(self.cv, y, classifier=classes).split(X, y, groups)
         except ValueError as error:
+            if self.cv is None:
+                raise InputError(
+                    f"Cross-validation takes five folds by default, and {error} Pass fewer (cv=2 "
+                    "of BAHSICCV), or a number of features, n_features_to_select=."
+                ) from error
             raise InputError(f"cv={self.cv!r}: {error}") from error
+
+    def _asked(self, y: Array, label_kernel: str) -> Array:
+        """Labels that the estimator predicts: of several columns numbers, if it is the default."""
+        if y.ndim == 1 or self.estimator is not None:
+            return y
+        columns = list[Array]()
+        for column in y.T:
+            kernel = auto_kernel(column) if label_kernel == "auto" else label_kernel
+            if kernel in CLASS_KERNELS:  # whatever numbers they have
+                names = column.astype(str) if column.dtype.kind == "O" else column
+                columns.append(np.asarray(names[:, None] == np.unique(names), dtype=np.float64))
+            else:
+                values = column.astype(np.float64)[:, None]
+                columns.append((values - values.mean()) / values.std())
+        return np.column_stack(columns)
 
     def _model(self, y: Array, m: int, label_kernel: str) -> Any:
         """The estimator, by default ridge regression with the Gaussian kernel in linear time."""

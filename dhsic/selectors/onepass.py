@@ -6,6 +6,7 @@ JMLR section 6, from end to end.
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -198,15 +199,23 @@ class OnePass(Selector):
         m, parts = run.n_samples, []
         Y, C = label_columns(run.y), run.covariates
         ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
-        chromosomes = chromosomes_of(run.source)
+        chromosomes, unplaced = chromosomes_of(run.source)
+        if unplaced.size:
+            warnings.warn(
+                f"{unplaced.size:,} features lie on no known chromosome (0 or .). They predict "
+                "nothing here, and are tested against what all chromosomes leave of the labels; "
+                "chromosomes= with the others leaves them out.",
+                stacklevel=2,
+            )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
             Q = covariate_basis(C, m)
-            for features, residuals in residuals_by_chromosome(reader, chromosomes, Y, Q, ploidy):
+            asked = reader, chromosomes, Y, Q, ploidy, unplaced
+            for features, residuals in residuals_by_chromosome(*asked):
                 if judge.criterion is not None:
                     labels = judge.criterion.read(residuals, C)
                     judge = replace(judge, prepared=judge.criterion.prepare(labels, C))
-                asked = run.source, run.runtime, judge, reporter
-                parts.append((features, read_once(*asked, rows=run.rows, features=features)))
+                there = run.source, run.runtime, judge, reporter
+                parts.append((features, read_once(*there, rows=run.rows, features=features)))
         return Judged.of(parts)
 
     def rank(

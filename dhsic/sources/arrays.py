@@ -241,10 +241,12 @@ def _check_frame(X: pd.DataFrame) -> None:
     odd = [not hasattr(t, "kind") or t.kind not in "biuf" for t in kinds]
     _refuse_columns(
         columns[[type(t).__name__ == "SparseDtype" for t in kinds]],
-        "are sparse; dhsic reads dense matrices. Pass X.sparse.to_dense().",
+        "are sparse. Pass X.sparse.to_coo().tocsr(), or X.sparse.to_dense().",
     )
     _refuse_columns(
-        columns[odd], "are not numbers. Drop them, or encode them: pandas.get_dummies(X)."
+        columns[odd],
+        "are not numbers. Drop them; make numbers of text that holds some, "
+        "X.apply(pandas.to_numeric); or encode categories, pandas.get_dummies(X).",
     )
     for kind in set(kinds):  # beside other columns integers become floats
         if kind.kind in "iu" and kind.itemsize >= WIDE:

@@ -27,7 +27,7 @@ THINGS = (
 #: Columns that a program wrote because a table had an index: a count says nothing there.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
 #: What stands for a missing value in text, in any case.
-NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a"})
+NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
 
@@ -53,7 +53,15 @@ def is_id(column: object) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number."""
+    """Whether a text is a number, written in plain digits.
+
+    Python reads 1_0 as ten, too, and every script's digits; in a table these are names.
+
+    >>> [is_number(text) for text in ("1e-3", " 2", "1_0", "0,5")]
+    [True, True, False, False]
+    """
+    if "_" in text or not text.isascii():
+        return False
     try:
         float(text)
     except ValueError:

@@ -45,6 +45,8 @@ FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
 #: ones, be told from squares in float64.
 RANGE, RANGE_WIDE = 1e30, 1e140
+#: Units in the last place up to which values of 64 bits are one, computed in several ways.
+ROUNDING = 4
 #: Values of features up to here, as scaled, have powers that are numbers; data all below the other
 #: one ask for a sigma whose powers are none.
 LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4
@@ -257,12 +259,20 @@ def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -
 
 
 def _varies(raw: Array, mask: Mask | None) -> Mask:
-    """Two different values at least among those present."""
-    if mask is None:
-        return np.asarray(raw.max(axis=1) != raw.min(axis=1))
-    first = np.argmin(mask, axis=1)  # the first value present
-    reference = raw[np.arange(len(raw)), first]
-    return np.asarray(((raw != reference[:, None]) & ~mask).any(axis=1))
+    """Two different values at least among those present, (c,), and more than rounding apart."""
+    if mask is not None:
+        first = np.argmin(mask, axis=1)  # the first value present
+        raw = np.where(mask, raw[np.arange(len(raw)), first][:, None], raw)
+    most, least = raw.max(axis=1), raw.min(axis=1)
+    varies: Mask = most != least
+    if mask is not None:
+        varies &= ~mask.all(axis=1)
+    if raw.dtype != np.float64 or not varies.any():
+        return varies
+    rounding = ROUNDING * np.spacing(np.maximum(np.abs(most), np.abs(least)))
+    is_whole = (most % 1 == 0) & (least % 1 == 0)  # which rounding leaves alone
+    apart: Mask = is_whole | ~(most - least <= rounding)
+    return varies & apart
 
 
 def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:

@@ -277,7 +277,16 @@ class ValueKind:
 
 
 def _told(values: Mapping[Any, Occurrences]) -> str:
-    return "; ".join(f"{value:g} ({found})" for value, found in sorted(values.items()))
+    return "; ".join(f"{_written(value)} ({found})" for value, found in sorted(values.items()))
+
+
+def _written(value: float) -> str:
+    """A number with all of its digits.
+
+    >>> _written(-9.0), _written(1000.000001)
+    ('-9', '1000.000001')
+    """
+    return repr(float(value)).removesuffix(".0")
 
 
 def _kept(tally: Census) -> ValueKind:
@@ -301,10 +310,10 @@ def _judged(tally: Census) -> ValueKind:
     sure = tally.largest > 1
     counts = sure and tally.has_zero and tally.has_one
     lone = {v: f for v, f in strays.items() if counts or abs(v) > FEW_LEVELS}
-    if tally.is_counts and lone and not tally.is_more_copies:
-        whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * sure
-        codes_seen = sorted(v for v in tally.outside if v in CODES)
-        _refuse(lone, ", ".join(f"{value:g}" for value in (*codes_seen, *whole)))
+    seen = sorted(v for v in tally.outside if v in CODES)
+    seen += [0] * tally.has_zero + [1] * tally.has_one + [2] * sure
+    if tally.is_counts and lone and seen and not tally.is_more_copies:
+        _refuse(lone, ", ".join(map(_written, seen)))
     alone = sure and not strays and not tally.is_mixed
     codes = {
         int(value): found
@@ -324,7 +333,7 @@ def _judged(tally: Census) -> ValueKind:
 
 
 def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
-    codes = ", ".join(f"{value:g}" for value in sorted(strays))
+    codes = ", ".join(map(_written, sorted(strays)))
     one = len(strays) == 1
     given = codes if one else f"[{codes}]"
     raise DataError(

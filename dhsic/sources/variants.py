@@ -6,6 +6,7 @@ gigabyte as text. Which of ids and places name the variants, all of them decide 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -34,8 +35,20 @@ FILTER, FILTER_IDS = "variant_filter", "filter_id"
 PASS = "PASS"
 #: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
 NO_CONTIG = "."
+#: Chromosomes of variants that lie on none that is known: of VCF, and of PLINK.
+NOWHERE = ("", NO_CONTIG, "0")
 #: Rows of text that are read at a time.
 AT_A_TIME = 2**16
+
+
+def chromosome_name(name: str) -> str:
+    """Name of a chromosome as it is compared.
+
+    >>> chromosome_name("chr06"), chromosome_name("M"), chromosome_name("chrX")
+    ('6', 'MT', 'X')
+    """
+    bare = re.sub("^chr", "", name.strip(), flags=re.IGNORECASE).upper()
+    return "MT" if bare == "M" else bare.lstrip("0") or bare[:1]
 
 
 class Variants:
