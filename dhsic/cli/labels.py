@@ -234,13 +234,13 @@ def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
     """A column of numbers or text, of which no digit is lost, nor what tells classes apart."""
     column = typed(values, job.na, job.not_na)
+    if values.dtype.kind in "iu" or column.dtype.kind == "f":
+        refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
     if name in job.target and values.dtype.kind == "O":
         if job.labels_as == "auto":
             check_numbers(name, column, values)
         elif job.labels_as in CLASS_KERNELS and written_twice(stripped(values)):
             return np.where(is_missing(column), "", stripped(values))
-    if values.dtype.kind in "iu" or column.dtype.kind == "f":
-        refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
     return column
 
 
