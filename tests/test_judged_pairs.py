@@ -79,6 +79,7 @@ def test_pairs_that_a_scan_did_not_keep_are_told_of(in_linkage, monkeypatch):
     assert whole.attrs["n_certain"] == whole["share"].size
 
 
+@pytest.mark.slow
 def test_linkage_is_that_of_features_as_they_are(in_linkage):
     X, y = in_linkage
     X[:, 6] = np.where(np.arange(400) < 4, X[:, 6], X[:, 0])  # r2 of 0.98

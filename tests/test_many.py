@@ -166,6 +166,7 @@ def simulated(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_memory_that_holds_one_run_does_one_at_a_time(rng, tmp_path, monkeypatch):
     path = simulated(tmp_path)
     y = {"one": rng.standard_normal(60), "two": rng.standard_normal(60)}

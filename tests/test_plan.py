@@ -568,6 +568,7 @@ def test_genotypes_that_nobody_has_are_planned_as_those_of_a_store(genotypes):
     assert any("as VCF Zarr writes them" in told for told in to_come["assumed"])
 
 
+@pytest.mark.slow
 def test_sizes_make_a_plan_at_once():
     told = plan(Sizes(100_000, 5_000_000), n_workers=8, worker_threads=4, rates=RATES, step=0.2)
     assert (told.data.n_samples, told.data.n_features) == (100_000, 5_000_000)

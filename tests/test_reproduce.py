@@ -305,6 +305,7 @@ def test_sets_whose_files_are_not_there_are_left_out(tmp_path):
     assert "0 cells to run" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_data_it_draws_and_goes_on(tmp_path):
     """The whole of it, in a process of its own; the second run finds everything filed."""
     command = [sys.executable, "-W", "ignore", "-m", "reproduce", "--quick", "--only", "classes"]

@@ -563,6 +563,7 @@ def test_workers_that_are_too_small_are_refused_before_anything_runs(
             dhsic.BAHSIC(5, approx="exact", runtime=runtime).fit(X, y)
 
 
+@pytest.mark.slow
 def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path):
     source = open_source(np.zeros((50, 10**5)), n_samples=50)
     with DaskRuntime(small_workers, scratch=tmp_path) as runtime:

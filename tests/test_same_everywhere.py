@@ -147,6 +147,7 @@ def tiled(tiles, grid, monkeypatch, **more):
     return dhsic.select(source, y, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TILED)
 @pytest.mark.parametrize("grid", list(GRIDS)[1:])
 def test_tiles_make_no_difference_but_rounding(tiles, grid, name, monkeypatch):
