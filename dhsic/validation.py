@@ -20,6 +20,9 @@ LARGEST = 1e60
 #: Integers up to here are floats of 64 bits, and bytes of those that go beyond.
 EXACT, WIDE = 2**53, 8
 
+#: Units in the last place of the largest value by which equal numbers differ when computed twice.
+ROUNDING = 4
+
 #: Refuses what a parameter of that name may not be.
 Constraint = Callable[[str, Any], object]
 
@@ -73,6 +76,23 @@ def refuse_wide(given: Any, what: str) -> None:
             f"every one (first at sample {at[0]}: {array[at]}); digits would be lost. Subtract an "
             "offset, or make them text (.astype(str)) if they name classes."
         )
+
+
+def is_numeral(text: str) -> bool:
+    """Whether a text is a number, written in plain digits.
+
+    Python reads 1_0 as ten, too, and every script's digits; in a table these are names.
+
+    >>> [is_numeral(text) for text in ("1e-3", " 2", "1_0", "0,5")]
+    [True, True, False, False]
+    """
+    if "_" in text or not text.isascii():
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_number(value: Any) -> bool:

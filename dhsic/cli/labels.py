@@ -33,9 +33,9 @@ from dhsic.joins.text import (
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.passes.once import counting_on
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import is_id, is_number, plain, some
+from dhsic.sources.ids import is_id, plain, some
 from dhsic.sources.opening import is_table, open_source
-from dhsic.validation import refuse_wide
+from dhsic.validation import is_numeral, refuse_wide
 
 if TYPE_CHECKING:
     from dhsic.cli.job import SelectJob
@@ -352,8 +352,8 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
 
 def _refuse_mixed(name: str, column: Array) -> None:
     """Refuse labels most of which are numbers, and some are text: codes, or slips of the pen."""
-    odd = sorted({str(text) for text in column if not is_number(str(text))})
-    n_odd = sum(not is_number(str(text)) for text in column)
+    odd = sorted({str(text) for text in column if not is_numeral(str(text))})
+    n_odd = sum(not is_numeral(str(text)) for text in column)
     if 0 < 2 * n_odd < column.size:
         na = " ".join(f"--na {shlex.quote(text)}" for text in odd[:3])
         raise InputError(

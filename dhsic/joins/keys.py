@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
-from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_number, plain
+from dhsic.sources.ids import NAMELESS, PARENTS, is_id, plain
+from dhsic.validation import is_numeral
 
 #: Columns of PLINK's files that say who a sample is.
 FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
@@ -43,7 +44,7 @@ def _written(value: Any) -> str:
 
 def names_rows(values: Array) -> bool:
     """Whether a column of text holds a name of its own in every row: words, not all numbers."""
-    return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_number, values))
+    return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_numeral, values))
 
 
 def is_count(names: Any) -> bool:

@@ -20,9 +20,9 @@ from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, is_number, plain, some
+from dhsic.sources.ids import NA, plain, some
 from dhsic.sources.options import SAMPLE_DIMS
-from dhsic.validation import as_array
+from dhsic.validation import as_array, is_numeral
 
 #: Columns of a .fam file, which has no header; as PLINK calls them.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
@@ -84,7 +84,7 @@ def _headless(columns: list[Array], values: str) -> list[str]:
     def are_measured(column: Array) -> bool:
         """Whether numbers are no ids: some are missing, or no whole numbers."""
         text = [str(value).strip() for value in column]
-        are_numbers = all(is_number(t) or t.lower() in NA for t in text)
+        are_numbers = all(is_numeral(t) or t.lower() in NA for t in text)
         return are_numbers and not all(t.isdigit() for t in text)
 
     n_ids = next((i for i, column in enumerate(columns[:2]) if are_measured(column)), 2)
@@ -107,7 +107,7 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     >>> typed(np.array(["case", ".", "-9"], dtype=object), na=("-9",))
     array(['case', '', ''], dtype=object)
     """
-    coded = [float(code) for code in na if is_number(code)]
+    coded = [float(code) for code in na if is_numeral(code)]
     if values.dtype.kind not in "OSUT":
         missing = np.isin(values, coded)
         return np.where(missing, np.nan, values) if missing.any() else values
@@ -115,13 +115,13 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
 
     def is_none(text: str) -> bool:
         said = (stands_for_none(text) and text.lower() not in there) or text in na
-        return said or (bool(coded) and is_number(text) and float(text) in coded)
+        return said or (bool(coded) and is_numeral(text) and float(text) in coded)
 
     text = stripped(values)
     missing = np.array([is_none(t) for t in text], dtype=bool)
     if values.dtype.kind == "U":
         return np.where(missing, "", text.astype(str))
-    if missing.all() or not all(map(is_number, text[~missing])):
+    if missing.all() or not all(map(is_numeral, text[~missing])):
         return np.where(missing, "", text)
     numbers = np.full(text.shape, np.nan)
     numbers[~missing] = text[~missing].astype(np.float64)
@@ -151,7 +151,7 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
     text = stripped(values)
     there = ~is_missing(labels)
     if labels.dtype.kind != "f":
-        odd = sorted({t for t in text[there] if not is_number(t)})
+        odd = sorted({t for t in text[there] if not is_numeral(t)})
         if odd and all(WRITTEN.fullmatch(t) for t in set(text[there])):
             raise InputError(
                 f"Labels of {name!r} are numbers with what is not read in one ({some(odd)}): write "
@@ -172,7 +172,7 @@ def written_twice(text: Array) -> list[list[str]]:
     """Texts that are the same number, though more than ".0" tells them apart."""
     found: dict[float, set[str]] = {}
     for t in set(text):
-        if is_number(t):
+        if is_numeral(t):
             found.setdefault(float(t), set()).add(POINT_ZERO.sub("", t))
     return [sorted(texts) for _, texts in sorted(found.items()) if len(texts) > 1]
 
@@ -249,7 +249,7 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     """
     if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
         said = (t.strip() for t in _texts(values))
-        numbers = [float(t) if is_number(t) else 0.0 if t else np.nan for t in said]
+        numbers = [float(t) if is_numeral(t) else 0.0 if t else np.nan for t in said]
         values = np.array(numbers, dtype=np.float64)
     if values.dtype.kind not in "if":
         return 0

@@ -41,15 +41,15 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import (
     LARGEST,
+    ROUNDING,
     as_array,
     as_numbers,
     check_symmetric,
+    is_numeral,
     refuse_dtype,
     refuse_wide,
 )
 
-#: Units in the last place of the largest value by which equal numbers differ when computed twice.
-ROUNDING = 4
 #: Part of a target's deviation that is none.
 EXPLAINED = 1e-8
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
@@ -431,8 +431,8 @@ def _as_real(column: Array) -> Float | None:
     """Values as float64, or None where they are names."""
     if column.dtype.kind == "b":
         return None
-    if column.dtype.kind == "O" and any(isinstance(v, str) and "_" in v for v in column):
-        return None  # Python takes 3_0 for 30
+    if column.dtype.kind == "O" and not all(is_numeral(v) for v in column if isinstance(v, str)):
+        return None
     try:
         return column.astype(np.float64)
     except (TypeError, ValueError):

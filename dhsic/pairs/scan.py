@@ -67,6 +67,8 @@ EXPECTED, EXPECTED_EACH = 50, 2
 HEAVY = 2.5
 #: Deviation of x below which permutations are all alike.
 SAME = 1e-6
+#: Logarithm of the largest p-value, since that of 1 has no x.
+SURE = -1e-12
 #: Tiles whose findings are kept together.
 TILES = 16
 NULL, LOCK = "null", "lock"
@@ -99,10 +101,10 @@ class Null:
         """
         exponent = -(_x(log_p) - self.location) / self.scale
         found = self.times * np.exp(np.minimum(exponent, 700.0))
-        least = np.exp(log_p)
+        least = np.exp(np.minimum(log_p, SURE))
         if self.scale > HEAVY:
             least = np.maximum(least, 1 / (self.n + 1))
-        return np.asarray(np.maximum(found, -np.log1p(-np.minimum(least, 1 - SAME))))
+        return np.asarray(np.maximum(found, -np.log1p(-least)))
 
     def family_wise(self, log_p: Float) -> Float:
         """Probability that any pair reaches p-values where there is nothing."""
@@ -121,7 +123,7 @@ class Null:
 
 def _x(log_p: Float) -> Float:
     """``-log(-log(1 - p))``; of the smallest p that is ``-log p``."""
-    log_p = np.minimum(log_p, -1e-12)
+    log_p = np.minimum(log_p, SURE)
     return np.asarray(-np.log(-np.log1p(-np.exp(log_p))))
 
 

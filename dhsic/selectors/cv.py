@@ -165,16 +165,17 @@ class Validation:
         """Labels that the estimator predicts: of several columns numbers, if it is the default."""
         if y.ndim == 1 or self.estimator is not None:
             return y
-        columns = list[Array]()
-        for column in y.T:
-            kernel = auto_kernel(column) if label_kernel == "auto" else label_kernel
-            if kernel in CLASS_KERNELS:  # whatever numbers they have
-                names = column.astype(str) if column.dtype.kind == "O" else column
-                columns.append(np.asarray(names[:, None] == np.unique(names), dtype=np.float64))
-            else:
-                values = column.astype(np.float64)[:, None]
-                columns.append((values - values.mean()) / values.std())
-        return np.column_stack(columns)
+        from sklearn.preprocessing import OneHotEncoder, scale
+
+        names = OneHotEncoder(sparse_output=False)  # whatever numbers classes have
+        return np.column_stack(
+            [
+                names.fit_transform(column.astype(str)[:, None])
+                if _are_classes(column, label_kernel)
+                else scale(column.astype(np.float64))
+                for column in y.T
+            ]
+        )
 
     def _model(self, y: Array, m: int, label_kernel: str) -> Any:
         """The estimator, by default ridge regression with the Gaussian kernel in linear time."""

@@ -19,7 +19,8 @@ from typing import IO
 
 from dhsic.buckets import fetched
 from dhsic.errors import InputError
-from dhsic.sources.ids import NA, is_id, is_number, plain
+from dhsic.sources.ids import NA, is_id, plain
+from dhsic.validation import is_numeral
 
 #: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
 HEAD, GZIP = 1 << 12, b"\x1f\x8b"
@@ -241,5 +242,5 @@ def _is_header(fields: list[str]) -> bool:
     """
     if fields[0] == "" or fields[0].startswith("#"):
         return True
-    values = any(is_number(field) or field.lower() in NA for field in fields)
+    values = any(is_numeral(field) or field.lower() in NA for field in fields)
     return not values or any(is_id(field) for field in fields if field)

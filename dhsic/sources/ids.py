@@ -52,23 +52,6 @@ def is_id(column: object) -> bool:
     return name in NAMES | NAMELESS | PARENTS or _NAMED.fullmatch(name) is not None
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number, written in plain digits.
-
-    Python reads 1_0 as ten, too, and every script's digits; in a table these are names.
-
-    >>> [is_number(text) for text in ("1e-3", " 2", "1_0", "0,5")]
-    [True, True, False, False]
-    """
-    if "_" in text or not text.isascii():
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def some(items: Iterable[object], most: int = 5) -> str:
     """First few of many, as text.
 

@@ -22,6 +22,7 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
 from dhsic.sources.views import checksums
+from dhsic.validation import ROUNDING
 
 #: How features are scaled: to unit deviation (True), not at all, or by presence: features of which
 #: more than half of the samples share one value, such as 0, and q differ from it, to a deviation of
@@ -45,8 +46,6 @@ FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
 #: ones, be told from squares in float64.
 RANGE, RANGE_WIDE = 1e30, 1e140
-#: Units in the last place up to which values of 64 bits are one, computed in several ways.
-ROUNDING = 4
 #: Values of features up to here, as scaled, have powers that are numbers; data all below the other
 #: one ask for a sigma whose powers are none.
 LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4

@@ -20,8 +20,9 @@ from dhsic.memory import available_bytes, human
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, PARENTS, did_you_mean, is_id, is_number, plain, some
+from dhsic.sources.ids import NA, PARENTS, did_you_mean, is_id, plain, some
 from dhsic.sources.options import OpenOptions, says_names
+from dhsic.validation import is_numeral
 
 #: Bytes of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
@@ -149,7 +150,7 @@ def _repeated(names: Array) -> list[str]:
 
 def is_value(text: str) -> bool:
     """Whether a field is a number, or says that one is missing."""
-    return is_number(text) or text.strip().lower() in NA
+    return is_numeral(text) or text.strip().lower() in NA
 
 
 def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
@@ -235,11 +236,11 @@ class TextTable:
 
     def _number(self, i: int, field: str, line: int) -> float:
         """A field as a number, NaN where it says that it is missing."""
-        if is_number(field):
+        if is_numeral(field):
             return float(field)
         if field.strip().lower() in NA:
             return np.nan
-        is_comma = is_number(field.replace(",", ".", 1))
+        is_comma = is_numeral(field.replace(",", ".", 1))
         raise InputError(
             f"{self.path} has {field!r} in line {line}, {self.columns.called(i)}, and features are "
             f"numbers. {COMMAS if is_comma else TEXT}"
@@ -259,7 +260,7 @@ class TextTable:
         odd = [i for i in self.columns.numbers if not is_value(first[i])]
         if odd:
             listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
-            are_commas = all(is_number(first[i].replace(",", ".", 1)) for i in odd)
+            are_commas = all(is_numeral(first[i].replace(",", ".", 1)) for i in odd)
             raise InputError(
                 f"{self.path} holds text ({listed}), and features are numbers. "
                 f"{COMMAS if are_commas else TEXT}"
