@@ -222,6 +222,8 @@ def test_features_of_a_selection_that_have_no_name_of_their_own_are_refused():
     twice = with_repeats(frame.rename(columns={"g0": "g4"}))
     with pytest.raises(InputError, match=r": 1 there more than once \(g4\)\. Pass"):
         interactions.shares(twice, y, selection)
+    with pytest.raises(InputError, match=r"more than once in X \(g4\)"):
+        find_pairs(twice, y, selection=["g3", "g4"])
     same = dhsic.select(twice, y, n_features_to_select=2)  # alike in all, so nothing is in doubt
     found = find_pairs(twice, y, n_pairs=1, selection=same, n_permutations=0)
     assert found.attrs["n_main_effects"] == 2

@@ -56,7 +56,7 @@ from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.request import Request, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
-from dhsic.sources.ids import did_you_mean
+from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.scaling import Scale, Scaling
 from dhsic.validation import SCALING, as_array
 
@@ -359,8 +359,16 @@ def features_at(given: Any, source: AbstractSource) -> Index:
             f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
             f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
         )
+    if len(place) < len(names):
+        texts, counts = np.unique(names.astype(str), return_counts=True)
+        twice = sorted({str(name) for name in asked.ravel()}.intersection(texts[counts > 1]))
+        if twice:
+            raise InputError(
+                f"{len(twice)} of the features are there more than once in X ({some(twice, 3)}); "
+                "pass positions, which say which."
+            )
     found = np.array([place[str(name)] for name in asked.ravel()])
-    return _positions(found, len(place), "features", "features")
+    return _positions(found, len(names), "features", "features")
 
 
 def _positions(asked: Array, n: int, what: str, things: str) -> Index:
