@@ -254,12 +254,17 @@ class OnePass(Selector):
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra: dict[str, tuple[Array, str]] = {}
         for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():
-            extra[name] = np.full(d, np.nan), said  # where a feature does not vary
+            extra[name] = no_value(values, d), said  # where a feature does not vary
             extra[name][0][alive] = values
         told = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
         meaning = criterion.meaning
         ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=told)
         return ranked, found.scaling
+
+
+def no_value(like: Array, d: int) -> Array:
+    """What stands for no value in a column of d features: NaN, or empty text."""
+    return np.full(d, np.nan) if like.dtype.kind == "f" else np.full(d, "", dtype=object)
 
 
 def _record(
