@@ -287,6 +287,8 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     else:
         columns |= _names(chosen, at)
     columns |= _numbers(chosen, at)
+    if "shape" in chosen:
+        columns["shape"] = [str(shape) for shape in chosen["shape"].to_numpy()[at]]
     if planted is not None and not is_grouped:
         columns["planted"] = list(planted.markers[at])
     if not ranks.size:

@@ -217,9 +217,7 @@ class Independence(AbstractCriterion):
     def directions(self, state: Permuted | Multiscale) -> Float:
         return state.directions
 
-    def columns(
-        self, state: Permuted | Multiscale, features: Features, place: slice
-    ) -> Float:
+    def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC, and sigma or width and shape of every feature, (3, c) or (4, c)."""
         if isinstance(state, Multiscale):
             found = scores_of(state, features, place)

@@ -324,9 +324,7 @@ class _Block:
         if explained is None and tied.any() and not tied.all():
             free = np.flatnonzero(~tied)
             own = state.moments(state.untied)
-            log_p[..., free] = self._log_p(
-                T[..., free], own, part[..., free], shared=True
-            )
+            log_p[..., free] = self._log_p(T[..., free], own, part[..., free], shared=True)
         concentration = _concentration(state, moments, which.size)
         return _combined(
             state, state.ranks, log_p, T, moments, part, concentration, table, state.basis
@@ -394,7 +392,7 @@ class _Block:
         state = self.state
         none = np.zeros(which.size, dtype=bool)
         tied = self.starts[which].sum(axis=1) < self.n[which]
-        G, _ = self._gathered(which, tied if tied.any() else none, state.Q[:, 1:])
+        G, _ = self._gathered(which, tied if tied.any() else none, state.Q)
         found = G.transpose(1, 0, 2) @ rank_basis(state.n_samples, N_FUNCTIONS).T
         return np.asarray(found.transpose(0, 2, 1) / np.sqrt(state.n_samples))
 
