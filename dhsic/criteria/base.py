@@ -96,7 +96,7 @@ class AbstractCriterion(ABC):
 
     @property
     def leaves_missing_out(self) -> bool:
-        """Whether samples whose value is missing take no part in the feature; else it is the mean."""
+        """Whether missing samples take no part in a feature; else their value is its mean."""
         return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:

@@ -39,7 +39,9 @@ from scipy.stats import false_discovery_control
 
 from dhsic import notebook
 from dhsic._typing import Array, Float, Index
-from dhsic.criteria.independence import MULTISCALE
+from dhsic.criteria.features import Features
+from dhsic.criteria.independence import MULTISCALE, Independence
+from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
 from dhsic.independence.test import METHODS, HsicTest, TestResult, hsic_test
@@ -49,6 +51,7 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import looked_at
 from dhsic.results import LEVEL, of_tests
@@ -59,8 +62,7 @@ from dhsic.selectors.request import Request, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean, some
-from dhsic.sources.scaling import Scale, Scaling
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
@@ -130,22 +132,6 @@ class FeatureTests:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def reordered(self, order: Index, features: Index, together: TestResult) -> FeatureTests:
-        """Tests of some features of a source, in another order, and of all of them together."""
-        optional = {
-            name: None if (values := getattr(self, name)) is None else values[order]
-            for name in ("names", "widths", "shapes")
-        }
-        return FeatureTests(
-            features,
-            statistics=self.statistics[order],
-            p_values=self.p_values[order],
-            adjusted=self.adjusted[order],
-            sigmas=self.sigmas[order],
-            together=together,
-            **optional,
-        )
 
     def _repr_html_(self) -> str:
         """The features of the smallest p first."""
@@ -313,13 +299,14 @@ def test_features(
         )
     method = "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
-    Z, constant = standardised(source, which, taken, missing, standardize, spec.kernel)
+    Z, constant, absent = standardised(source, which, taken, missing, standardize, spec.kernel)
     together = test.of(Z)
-    if is_multiscale:
-        some = replace(given, source=SubsetSource(source, np.sort(which)))
-        alone = _of_all(Request.labelled(asked, X, some, attributes=told, **where).run())
-        return alone.reordered(np.argsort(np.argsort(which)), which, together)
     names = source.feature_names()
+    names = None if names is None else np.asarray(names)[which]
+    if is_multiscale:
+        criterion = Independence(label_kernel=label_kernel, estimator=estimator)
+        alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
+        return FeatureTests(which, names, *alone[:4], together, None, *alone[4:])
     each = [
         replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
         for k, still in enumerate(constant)
@@ -327,13 +314,36 @@ def test_features(
     p_values = np.array([one.p_value for one in each])
     return FeatureTests(
         which,
-        None if names is None else np.asarray(names)[which],
+        names,
         np.array([one.statistic for one in each]),
         p_values,
         np.asarray(false_discovery_control(p_values)),
         np.array([one.sigma for one in each]),
         together,
     )
+
+
+def _at_several_widths(
+    criterion: Independence, Z: Float, absent: Array, constant: Array, y: Array, C: Array | None
+) -> tuple[Array, ...]:
+    """Columns of `FeatureTests` from features Z (m, n) in memory; `absent` are missing values."""
+    state = criterion.prepare(criterion.read(y, C), C)
+    directions = Directions.of([criterion.directions(state)])
+    alive = np.flatnonzero(~constant)
+    X = np.ascontiguousarray(Z.T[alive])
+    none = np.zeros(alive.size, dtype=np.uint8)
+    features = Features(X, none, directions, missing=absent.T[alive] if absent.any() else None)
+    found = criterion.columns(state, features, directions.places[0])
+    score, hsic, width = np.zeros((3, constant.size))
+    width[:] = np.nan
+    score[alive], hsic[alive], width[alive] = found[:3]
+    p = 10.0**-score
+    q = np.asarray(false_discovery_control(p))
+    if not isinstance(state, Multiscale):
+        return hsic, p, q, width
+    shape = np.full(constant.size, "", dtype=object)
+    shape[alive] = SHAPES[found[3].astype(np.int64)]
+    return hsic, p, q, np.full(constant.size, np.nan), width, shape
 
 
 def _of_all(found: xr.Dataset) -> FeatureTests:
@@ -356,13 +366,19 @@ test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it 
 
 @dataclass(frozen=True, slots=True)
 class Standardise(AbstractPass):
-    """Scaling of the features, and their standardised values, (c, m)."""
+    """Scaling of the features, their standardised values (c, m), and which are missing, (c, m)."""
 
     standardize: Scale
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
-        known, Z = zip(*(b.measured(standardize=self.standardize) for b in blocks), strict=True)
-        return Scaling.join(known), np.concatenate(Z)
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float, Array]:
+        known, values, masks = [], [], []
+        for block in blocks:
+            scaling, Z = block.measured(standardize=self.standardize)
+            mask = missing_mask(block.raw, block.missing_code)
+            known.append(scaling)
+            values.append(Z)
+            masks.append(np.zeros(Z.shape, dtype=bool) if mask is None else mask)
+        return Scaling.join(known), np.concatenate(values), np.concatenate(masks)
 
 
 def standardised(
@@ -372,8 +388,11 @@ def standardised(
     missing: str,
     standardize: Standardize,
     kernel: AbstractKernel,
-) -> tuple[Float, Array]:
-    """Features `which`, (m, n), scaled over the samples, and which of them do not vary, (n,)."""
+) -> tuple[Float, Array, Array]:
+    """Features `which`, (m, n), scaled over the samples, which do not vary, and missing values.
+
+    These are (n,) and (m, n), both True and False.
+    """
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
     SCALING("standardize", standardize)
@@ -383,15 +402,17 @@ def standardised(
         reader, values = looked_at(source, runtime, rows, features, stacklevel=3)
         scaled = scales(standardize, values)
         Z, at, known = np.empty((reader.n_samples, len(which)), order="F"), 0, []
-        for scaling, block in reader.joined(Standardise(scaled), reader.jobs(features)):
+        absent = np.zeros(Z.shape, dtype=bool)
+        for scaling, block, mask in reader.joined(Standardise(scaled), reader.jobs(features)):
             Z[:, order[at : at + len(block)]] = block.T
+            absent[:, order[at : at + len(block)]] = mask.T
             known.append(scaling)
             at += len(block)
     whole = Scaling.join(known)
     whole.check(missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
     constant[order] = whole.constant
-    return Z, constant
+    return Z, constant, absent
 
 
 def features_at(given: Any, source: AbstractSource) -> Index:
