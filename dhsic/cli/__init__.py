@@ -275,7 +275,8 @@ _add(
 
     One pass gives HSIC of each feature alone, its p-value under independence, what part of the
     features of such p-values are false ones (q, Benjamini and Hochberg), and the shape of the
-    dependence: linear, monotone or turning. The first ones go to stdout, everything else to stderr; `dhsic resume` goes on from --checkpoint.
+    dependence: linear, monotone or turning. The first ones go to stdout, everything else to
+    stderr; `dhsic resume` goes on from --checkpoint.
     """,
 )
 _add(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -283,7 +284,7 @@ class _Block:
         values = np.zeros((3, which.size))
         for i, j in enumerate(which.tolist()):
             begins = np.append(np.flatnonzero(self.starts[j]), self.n[j])
-            for q, (a, b) in enumerate(zip(begins[:-1], begins[1:], strict=True)):
+            for q, (a, b) in enumerate(pairwise(begins)):
                 at[i, q, self.order[j, a:b]] = 1.0
                 values[q, i] = self.X[j, self.order[j, a]]
         along = (at.reshape(-1, at.shape[2]) @ D).reshape(which.size, 3, -1)
