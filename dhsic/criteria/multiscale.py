@@ -607,7 +607,7 @@ def _by_level(
     if absent is not None:
         U = U - (counts / n[:, None])[..., None] * totals[:, None]
         part = state.label_scales(absent[:, S : S + K], totals, n)[0]
-    table = functions @ U * np.sqrt(m / n)[:, None, None]
+    table = functions @ U
     T = np.einsum("nr,crk->nkc", family.weights, np.square(table) @ state.labels.mu.T) / m
     explained = None
     if state.has_covariates:
