@@ -54,8 +54,9 @@ AT_ONCE = 1 << 20
 SAME = 1e-9
 #: Shapes of a dependence, by number.
 SHAPES = np.array(["", "linear", "monotone", "turning"], dtype=object)
-#: Z^2 from which on a function takes part in the shape, and part of a curve that may go back.
-PART_OF_SHAPE, GOES_BACK = 6.0, 0.1
+#: Z^2 from which on a function takes part in the shape, and how far a curve may go back, relative
+#: to how far it goes on, and does not turn.
+PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 #: Held by the thread that draws a law: others ask for the same one.
 _DRAWING = threading.Lock()
 
@@ -527,7 +528,8 @@ def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     """Shape of each dependence by number in `SHAPES`, (c,).
 
     Of the label direction that says most, the functions that stand out make a curve: a straight
-    line, one that goes up or down throughout, or one that turns.
+    line, one that goes up or down throughout, or one that turns. Coefficients fall off evenly
+    (Fejer), by which the curve of a step does not swing.
 
     Parameters
     ----------
@@ -538,8 +540,6 @@ def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     curve : (R, n)
         The functions at ascending ranks; empty where the first alone is monotone.
     """
-    size = np.square(table)
-    size = size / np.maximum(size.mean(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
     weighted = np.square(table) * mu[0]
     s = weighted.sum(axis=1).argmax(axis=1)
     own = np.take_along_axis(table, s[:, None, None], axis=2)[..., 0]  # (c, R)
@@ -549,6 +549,7 @@ def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     every = np.arange(len(own))
     kept[every, leading] = own[every, leading]
     is_line = (np.count_nonzero(kept, axis=1) == 1) & (leading == 0)
+    kept *= 1.0 - np.arange(kept.shape[1]) / (kept.shape[1] + 1.0)
     places = np.linspace(0, curve.shape[1] - 1, 49).astype(int)
     steps = np.diff(kept @ curve[:, places], axis=1)
     up, down = np.maximum(steps, 0).sum(axis=1), np.maximum(-steps, 0).sum(axis=1)
