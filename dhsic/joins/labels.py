@@ -26,7 +26,7 @@ from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
-from dhsic.sources import AbstractSource
+from dhsic.sources import AbstractSource, Block
 from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
 from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
@@ -244,7 +244,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     data : path, URL, group or Dataset
         What holds the variable.
     name : str
-        Which one; of AnnData a column of `obs`, of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
+        Which one; of AnnData a column of `obs`, or coordinates in obsm ("obsm/spatial", or
+        "spatial" where obs has no such column); of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
         a table one of its own. Categories are text, "" where missing; what a table of text holds
         are numbers with NaN, or text.
     missing_chunks : {"error", "fill"}
@@ -278,7 +279,7 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     opened = _opened(data)
     store = anndata_of(opened)
     if store is not None:
-        return _column(store.obs, name, otherwise, missing_chunks)
+        return _of_cells(data, store, name, otherwise, missing_chunks)
     if not isinstance(opened, (zarr.Group, xr.Dataset)):
         refuse_lossy(data, "X")
         what = (
@@ -387,15 +388,46 @@ def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -
 
 
 def _column(
-    frame: AbstractFrame, name: str, otherwise: str, missing_chunks: MissingChunks
+    frame: AbstractFrame,
+    name: str,
+    otherwise: str,
+    missing_chunks: MissingChunks,
+    coordinates: tuple[str, ...] = (),
 ) -> Array:
     if name in frame.columns:
         return frame.column(name, missing_chunks)
     columns = ", ".join(frame.columns) or "none"
+    beside = f", and obsm has {', '.join(coordinates)}" if coordinates else ""
+    known = (*frame.columns, *coordinates)
     raise InputError(
-        f"{frame.place} has no column {name!r}; its columns are {columns}."
-        f"{did_you_mean(name, frame.columns)} Pass one of them, or {otherwise}."
+        f"{frame.place} has no column {name!r}; its columns are {columns}{beside}."
+        f"{did_you_mean(name, known)} Pass one of them, or {otherwise}."
     )
+
+
+def _of_cells(
+    data: Any, store: AbstractAnnData, name: str, otherwise: str, missing_chunks: MissingChunks
+) -> Array:
+    """Column of obs, (m,), or matrix in obsm, (m, t); the column where both have that name."""
+    matrix = None if name in store.obs.columns else store.coordinates_named(name)
+    if matrix is None:
+        return _column(store.obs, name, otherwise, missing_chunks, store.coordinates())
+    return coordinates_of(data, matrix, missing_chunks)
+
+
+def coordinates_of(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
+    """Coordinates of the samples of AnnData, (m, t) float64: a matrix in obsm, by its full name.
+
+    Whole numbers (a grid of spots) become the centres of its cells: labels that are whole and few
+    are taken for classes, and these are measured.
+    """
+    source = open_source(
+        data, variable=name, sample_dim=0, missing_code=None, missing_chunks=missing_chunks
+    )
+    values = source.read(Block(0, 0, source.n_features)).astype(np.float64)
+    is_whole = (np.floor(values) == values) | np.isnan(values)
+    values[:, is_whole.all(axis=0)] += 0.5
+    return np.ascontiguousarray(values)
 
 
 def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:

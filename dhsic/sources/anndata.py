@@ -20,6 +20,8 @@ from zarr.storage import StorePath
 from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.sparse import SparseSource, loaded, turned
 from dhsic.sources.stores import metadata_of
@@ -34,6 +36,8 @@ GROUPS: Mapping[str, str] = {
 }
 #: Encodings that are plain arrays; early writers gave them no name.
 ARRAYS = frozenset({"array", "string-array", ""})
+#: Folder of coordinates, a row for each sample.
+OBSM = "obsm/"
 #: Samples and features of a matrix that are looked at, entries of a sparse one, and the bytes of a
 #: chunk up to which one is read for it.
 GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
@@ -108,6 +112,15 @@ class AbstractAnnData(ABC):
         known = self.matrices()
         same = [one for one in known if name in (one.rpartition("/")[2], one.removesuffix("/X"))]
         return same[0] if len(same) == 1 else name
+
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the matrices in obsm: coordinates in space, of an embedding, and the like."""
+        return tuple(name for name in self.matrices() if name.startswith(OBSM))
+
+    def coordinates_named(self, name: str) -> str | None:
+        """Full name of a matrix in obsm, given with its folder or without; None if absent."""
+        known = self.coordinates()
+        return next((one for one in (name, OBSM + name) if one in known), None)
 
     def hint(self, said: str | None, called: str = "variable") -> str:
         """A sentence where X is taken without being asked for, and another matrix is not scaled.
@@ -394,7 +407,7 @@ def _is_frame(node: Node | None) -> bool:
 def _holds(node: Node) -> bool:
     if isinstance(node, zarr.Array):
         return node.ndim == 2
-    return node.attrs.get("encoding-type") in SPARSE
+    return node.attrs.get("encoding-type") in (*SPARSE, "dataframe")
 
 
 def refuse_mudata(group: zarr.Group) -> None:
@@ -408,6 +421,32 @@ def refuse_mudata(group: zarr.Group) -> None:
         f"of them: the path of its folder, mod/{names[0]}, or the group "
         f"zarr.open_group(...)['mod/{names[0]}']."
     )
+
+
+def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
+    """Open a dataframe in obsm as a matrix in memory: rows are samples, columns features.
+
+    Raises
+    ------
+    InputError
+        A column holds no numbers.
+    """
+    columns = [frame.column(name, options.missing_chunks) for name in frame.columns]
+    text_columns = [
+        name
+        for name, values in zip(frame.columns, columns, strict=True)
+        if values.dtype.kind not in "biuf"
+    ]
+    if text_columns or not columns:
+        what = f"has text in {some(map(repr, text_columns))}" if columns else "has no columns"
+        raise InputError(
+            f"The dataframe {frame.place} {what}; a matrix holds numbers. Write it again with "
+            "columns of numbers alone, or choose another matrix."
+        )
+    matrix = np.column_stack(columns)
+    options.feature_axis(matrix.shape, ("obs", None), str(frame.place))
+    names = Names(np.array(frame.columns, dtype=object), frame.names)
+    return ArraySource(matrix, missing_code=options.code_of({}), names=names)
 
 
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
@@ -424,6 +463,8 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """
     name = store.named(options.variable)
     node, dims = store.matrix(name), axes_of(name)
+    if _is_frame(node):
+        return frame_source(store.frame(name), options)
     where = str(node.store_path)
     shape: Any = node.shape if isinstance(node, zarr.Array) else node.attrs["shape"]
     shape = tuple(map(int, shape))

@@ -45,9 +45,11 @@ from dhsic.sources.anndata import (
     Glance,
     axes_of,
     filled,
+    frame_source,
     named_by,
 )
 from dhsic.sources.arrays import open_in_memory
+from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.sparse import SparseSource, is_sparse, loaded, open_sparse, turned
 from dhsic.sources.stores import file_bytes
@@ -156,14 +158,12 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
         source = _opened(H5Store(str(Path(adata.filename).absolute())), options)
     else:
         plain = OpenOptions(sample_dim=1 - axis, missing_code=options.missing_code)
-        if isinstance(matrix, pd.DataFrame):
-            matrix = matrix.to_numpy()
         is_numpy = isinstance(matrix, np.ndarray)
         opened = open_sparse if is_sparse(matrix) else open_in_memory
         source = opened(np.asarray(matrix) if is_numpy else matrix, plain)
     features, samples = (held.frame_along(name, dims[at]) for at in (axis, 1 - axis))
     source.names = Names(
-        None if features is None else features.names(),
+        source.feature_names() if features is None else features.names(),
         None if samples is None else samples.names(),
     )
     source.hint = held.hint(options.variable)
@@ -324,7 +324,14 @@ def _node(file: Any, name: str) -> Any:
     return node if _is_group(node) and _attribute(node, FORMATS) is not None else None
 
 
+def _is_frame(node: Any) -> bool:
+    return _is_group(node) and _attribute(node, FORMATS) == "dataframe"
+
+
 def _told(node: Any) -> str:
+    if _is_frame(node):
+        columns = node.attrs.get("column-order", ())
+        return f"dataframe with columns {some(map(str, columns), 3)}"
     if _is_group(node):
         return f"sparse ({_attribute(node, FORMATS)})"
     return f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
@@ -355,6 +362,8 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
                 f"{path} has no matrix {name!r}; it has {', '.join(store.matrices()) or 'none'}. "
                 "Pass one of them as variable=."
             )
+        if _is_frame(node):
+            return frame_source(store.frame(name), options)
         shape = tuple(map(int, _attribute(node, SHAPES) if _is_group(node) else node.shape))
         axis = options.feature_axis(shape, dims if any(dims) else None, f"{path}/{name}")
         code = options.code_of({})
