@@ -23,7 +23,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.sparse import SparseSource, loaded, turned
+from dhsic.sources.sparse import CSC, SparseSource, loaded, turned
+from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of, read_array
 
@@ -263,10 +264,12 @@ def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
     return part
 
 
-def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
-    """A whole array; its writer writes whole shards, and leaves out of them what is all zeros."""
+def _all(
+    array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
+) -> Array:
+    """A whole array (n,), or part of it; its writer writes whole shards, and leaves out of them what is all zeros."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
-    return read_array(array, missing_chunks, holes=holes)
+    return read_array(array, missing_chunks, at, holes=holes)
 
 
 def named_by(codes: Array, categories: Array, where: str) -> Array:
@@ -449,10 +452,22 @@ def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
     return ArraySource(matrix, missing_code=options.code_of({}), names=names)
 
 
+@dataclass(frozen=True)
+class ZarrParts(AbstractParts):
+    """Parts of a sparse matrix of a Zarr store, the group at `place`."""
+
+    where: str
+    place: StorePath
+    missing_chunks: MissingChunks
+
+    def read(self, name: str, at: slice = slice(None)) -> Array:
+        return _all(_part(group_at(self.place), name), self.missing_chunks, at)
+
+
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
 
-    A sparse one is read into memory, by columns.
+    A sparse one is read into memory, by columns, where it is small.
 
     Raises
     ------
@@ -486,8 +501,16 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         source = ZarrSource(chunked, names, missing_code=code)
         source.hint = store.hint(options.variable)
         return source
-    parts = (_part(node, part) for part in PARTS)
-    read = tuple((part.nbytes, partial(_all, part, options.missing_chunks)) for part in parts)
+    stored = [_part(node, part) for part in PARTS]
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
+    chunks = (prod(part.shards or part.chunks) * part.dtype.itemsize for part in stored)
+    if stays_stored(zip((part.nbytes for part in stored), chunks, strict=True)):
+        held = ZarrParts(where, place_of(node), options.missing_chunks)
+        of_samples_first = (shape[1 - axis], shape[axis])
+        by_features, dtype = (kind == CSC) == (axis == 1), stored[0].dtype
+        return StoredSparse(
+            held, of_samples_first, dtype, by_features=by_features, missing_code=code, names=names
+        )
+    read = tuple((part.nbytes, partial(_all, part, options.missing_chunks)) for part in stored)
     matrix = loaded(read, shape, kind, where)
     return SparseSource(turned(matrix, axis), missing_code=code, names=names)

@@ -51,7 +51,8 @@ from dhsic.sources.anndata import (
 from dhsic.sources.arrays import open_in_memory
 from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.sparse import SparseSource, is_sparse, loaded, open_sparse, turned
+from dhsic.sources.sparse import CSC, CSR, SparseSource, is_sparse, loaded, open_sparse, turned
+from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import file_bytes
 
 #: Suffix of files.
@@ -367,9 +368,9 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
         shape = tuple(map(int, _attribute(node, SHAPES) if _is_group(node) else node.shape))
         axis = options.feature_axis(shape, dims if any(dims) else None, f"{path}/{name}")
         code = options.code_of({})
+        source: AbstractSource
         if _is_group(node):
-            matrix = turned(_sparse(node, shape, path), axis)
-            source: AbstractSource = SparseSource(matrix, missing_code=code)
+            source = _open_sparse(path, node, shape, axis, code)
         else:
             source = H5Source(path, node, axis, code)
     frames = [store.frame_along(name, of) for of in dims]
@@ -385,9 +386,40 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
     return source
 
 
-def _sparse(node: Any, shape: tuple[int, ...], path: str) -> Any:
-    """A sparse matrix of a file, by columns, in memory."""
+@dataclass(frozen=True)
+class H5Parts(AbstractParts):
+    """Parts of a sparse matrix of a file, the group `name`."""
+
+    path: str
+    name: str
+
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        return f"{self.path}{self.name}"
+
+    def read(self, name: str, at: slice = slice(None)) -> Array:
+        with opened_h5(self.path) as file:
+            return _numbers(file[self.name][name], at)
+
+
+def _open_sparse(
+    path: str, node: Any, shape: tuple[int, ...], axis: int, code: int | None
+) -> AbstractSource:
+    """Open a sparse matrix of a file: in memory where it is small, else read by blocks."""
     kind = str(_attribute(node, FORMATS)).removesuffix("_matrix")
+    stored = [node[name] for name in PARTS]
+    chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]
+    sizes = zip((part.nbytes for part in stored), chunks, strict=True)
+    if kind in (CSC, CSR) and stays_stored(sizes):
+        turned_shape = (shape[1 - axis], shape[axis])
+        by_features = (kind == CSC) == (axis == 1)
+        parts, dtype = H5Parts(path, node.name), node["data"].dtype
+        return StoredSparse(parts, turned_shape, dtype, by_features=by_features, missing_code=code)
+    return SparseSource(turned(_sparse(node, kind, shape, path), axis), missing_code=code)
+
+
+def _sparse(node: Any, kind: str, shape: tuple[int, ...], path: str) -> Any:
+    """A sparse matrix of a file, by columns, in memory."""
     parts = tuple((node[name].nbytes, partial(_numbers, node[name])) for name in PARTS)
     return loaded(parts, shape, kind, path)
 
