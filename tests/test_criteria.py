@@ -396,7 +396,7 @@ def test_threads_and_dask_give_the_same_bits(wide, client, tmp_path, criterion):
         for name, (values, _) in expected.order.extra.items():
             assert_array_equal(other.order.extra[name][0], values)
     assert expected.worst_first[0] == 250  # constant
-    told = {"hsic", "p", "q", "sigma"} if criterion == "hsic" else set()
+    told = {"hsic", "p", "q", "width", "shape"} if criterion == "hsic" else set()
     assert expected.order.extra.keys() == ({"statistic"} if CRITERIA[criterion].signed else told)
     assert expected.order.history[0]["bytes_read"] == X.nbytes
 

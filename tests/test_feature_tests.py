@@ -45,7 +45,7 @@ def test_features_are_tested_as_they_are_alone(wide):
     which = [7, 3, 11]
     options = {"n_permutations": 99, "random_state": 4}
 
-    found = test_features(X, y, which, **options)
+    found = test_features(X, y, which, bandwidth="median", **options)
 
     alone = [hsic_test(Z[:, j], y, **options) for j in which]
     np.testing.assert_array_equal(found.features, which)
@@ -74,7 +74,7 @@ def test_rows_are_those_samples_alone(wide, rng):
     X[0, 2] = np.nan
     C = rng.standard_normal(50)
     held_out = np.arange(49, 9, -1)
-    options = {"n_permutations": 99}
+    options = {"n_permutations": 99, "bandwidth": "median"}
     expected = test_features(X[held_out], y[held_out], [2, 3], covariates=C[held_out], **options)
     L = label_matrix(y, "linear").L
     linear = test_features(X[held_out], y[held_out], [3], label_kernel="linear", **options)
@@ -147,7 +147,7 @@ def test_a_feature_that_does_not_vary_has_nothing_to_say(wide, method):
     X, y = wide
     X[:, 5] = 1.5
 
-    found = test_features(X, y, [3, 5], method=method, n_permutations=9)
+    found = test_features(X, y, [3, 5], bandwidth="median", method=method, n_permutations=9)
 
     assert (found.statistics[1], found.p_values[1]) == (0.0, 1.0)
     assert np.isnan(found.sigmas).tolist() == [False, True]
@@ -160,7 +160,7 @@ def test_results_read_well(wide):
 
     lines = str(found).splitlines()
 
-    assert lines[0].split() == ["feature", "HSIC", "p", "adjusted"]
+    assert lines[0].split() == ["feature", "HSIC", "p", "adjusted", "shape"]
     assert [line.split()[0] for line in lines[1:3]] == ["d", "a"]
     assert lines[3] == f"together: {found.together}"
     assert "permutation of 1,000; 50 samples" in str(found.together)

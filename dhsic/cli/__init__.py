@@ -57,6 +57,11 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 )
 #: Options of methods that a test takes.
 OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
+#: Help of --bandwidth where features are tested.
+WIDTHS_OF_TESTS = (
+    "multiscale: ranks at six widths, combined into one p-value. Or one kernel on the values: "
+    "median (the median rule), dimension (sigma 1/2) or a number."
+)
 #: Help of --target where pairs are looked for.
 TARGET_OF_PAIRS = (
     "Labels: a variable of the store along the samples, or a column of --labels. Of several, what "
@@ -246,7 +251,9 @@ _add(
     of_sections("Target"),
     but(N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."),
     [
-        but(option, default="median", show_default=True) if option.name == "bandwidth" else option
+        but(option, default="multiscale", show_default=True, help=WIDTHS_OF_TESTS)
+        if option.name == "bandwidth"
+        else option
         for option in of_sections("Method")
         if option.name in OF_TEST
     ],
@@ -266,9 +273,10 @@ _add(
 
     PATH is whatever select reads: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
 
-    One pass gives HSIC of each feature alone, its p-value under independence, and what part of the
-    features of such p-values are false ones (q, Benjamini and Hochberg). The first ones go to
-    stdout, everything else to stderr; `dhsic resume` goes on from --checkpoint.
+    One pass gives HSIC of each feature alone, its p-value under independence, what part of the
+    features of such p-values are false ones (q, Benjamini and Hochberg), and the shape of the
+    dependence: linear, monotone or turning. The first ones go to stdout, everything else to
+    stderr; `dhsic resume` goes on from --checkpoint.
     """,
 )
 _add(

@@ -151,8 +151,9 @@ def sigma(value: str | float) -> Any:
     >>> sigma("median"), sigma("0.5"), sigma("0.1,1")
     ('median', 0.5, [0.1, 1.0])
     """
-    what = "none of dimension, median, a number, numbers between commas"
-    return _read(value, ("dimension", "median"), what, partial(_several, float))
+    what = "none of dimension, median, multiscale, a number, numbers between commas"
+    names = ("dimension", "median", "multiscale", "auto")
+    return _read(value, names, what, partial(_several, float))
 
 
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:

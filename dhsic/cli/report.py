@@ -315,13 +315,20 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     return out
 
 
+#: Columns of words.
+WORDS = ("shape",)
+
+
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     """Columns of what is told of the features."""
     # What the order follows from.
     by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
     specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
     still = chosen["constant"].to_numpy()[at]
-    return {
+    words = {
+        name: [str(v) for v in chosen[name].to_numpy()[at]] for name in WORDS if name in chosen
+    }
+    numbers = {
         name: [
             format(value + 0.0, spec) if np.isfinite(value) else "constant" if is_still else ""
             for value, is_still in zip(chosen[name].to_numpy()[at], still, strict=True)
@@ -329,6 +336,7 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
         for name, spec in specs.items()
         if name in chosen
     }
+    return numbers | words
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:

@@ -49,13 +49,13 @@ class CriterionScores:
     facts: Mapping[str, float] = field(default_factory=dict)
     key: Float | None = None
     #: More to tell of each feature, by name: values, (s,), and what they are.
-    others: Mapping[str, tuple[Float, str]] = field(default_factory=dict)
+    others: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
     @property
     def order_by(self) -> Float:
         return self.score if self.key is None else self.key
 
-    def told(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Float, str]]:
+    def told(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
         """What is told of features besides the score: values and what they are."""
         if self.statistic is None:
             return self.others
@@ -93,6 +93,11 @@ class AbstractCriterion(ABC):
     tells_more: ClassVar[bool] = False
     #: What labels it takes, and what it keeps of them.
     labels: ClassVar[LabelReading]
+
+    @property
+    def leaves_missing_out(self) -> bool:
+        """Whether missing samples take no part in a feature; else their value is its mean."""
+        return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
         """Read labels: the label kernel by which the criterion is an HSIC."""

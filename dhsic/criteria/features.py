@@ -37,7 +37,9 @@ class Levels:
     """Some features of q values each.
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of.
+    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Where
+    missing samples are left out, `absent` (c, k) are the sums over them and `n_absent` (c,) counts
+    them.
     """
 
     which: Index
@@ -45,6 +47,8 @@ class Levels:
     counts: Float
     along: Float
     sampled: Float
+    absent: Float | None = None
+    n_absent: Float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +66,15 @@ class Features:
         Of the runs that judge them.
     coded : Levels or None
         All of them, where they are genotypes that are judged as they are stored.
+    missing : (c, m) bool or None
+        Where values are missing; None where none is.
     """
 
     X: Float
     n_levels: Array
     directions: Directions
     coded: Levels | None = None
+    missing: Array | None = None
 
     @cached_property
     def along(self) -> Float:

@@ -23,8 +23,10 @@ from dhsic._typing import Array, Float
 from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
 from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
 from dhsic.criteria.kernels import COPIES, PAIRS
+from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.mixture import Correction
+from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale, scores_of
 from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rounding_of
 from dhsic.criteria.rare import FEW, Carriers, RareLaw, carriers_of
 from dhsic.criteria.sums import gaussian
@@ -41,7 +43,16 @@ NOTHING = 1e-12
 #: (m, m) matrices of a feature that is of no low rank, and numbers of one of few levels.
 SQUARES, FORMS = 6, 1000
 LOG_10 = float(np.log(10.0))
+#: Several widths, as users write it.
+MULTISCALE = "multiscale"
+WIDTH_MEANING = (
+    "width of the kernel at which the dependence is strongest, as a part of the range of ranks: 1 "
+    "is a straight line"
+)
+SHAPE_MEANING = "shape of the dependence: linear, monotone or turning"
 Q_MEANING = "q-value: part of the features of this p-value or less that do not depend on the labels"
+#: Arrays of as many numbers as are gathered at once, while features are scored at several widths.
+TILES_OF_RANKS = 8
 #: Part of ``||C|| ||A||`` below which HSIC of permutations does not vary.
 SAME = 1e-9
 #: Deviations by which HSIC may be off for directions of labels that are left out, at most (by a
@@ -146,10 +157,13 @@ class Independence(AbstractCriterion):
 
     Parameters
     ----------
-    bandwidth : "dimension", "median" or float
-        Sigma of the kernel on a feature.
+    bandwidth : "multiscale", "dimension", "median" or float
+        ``"multiscale"``: HSIC of ranks at six widths, from a straight line to a ripple, combined
+        into one p-value (`dhsic.criteria.multiscale`); samples whose value is missing are left out
+        of the feature. Else sigma of one kernel on the feature, and missing values are its mean.
     label_kernel : str
-        See `dhsic.kernels.labels.label_matrix`.
+        See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels go
+        by functions of their ranks.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     """
@@ -165,27 +179,55 @@ class Independence(AbstractCriterion):
     takes_covariates = True
     takes_codes = True
     tells_more = True
-    bandwidth: Any = "dimension"
+    bandwidth: Any = MULTISCALE
     label_kernel: str = "auto"
     estimator: str = "unbiased"
 
     def __post_init__(self) -> None:
-        resolve_width(self.bandwidth)
+        if not self.is_multiscale:
+            resolve_width(self.bandwidth)
         check_estimator(self.estimator, 4)
+
+    @property
+    def is_multiscale(self) -> bool:
+        """Whether several widths are tried."""
+        return isinstance(self.bandwidth, str) and self.bandwidth == MULTISCALE
+
+    @property
+    def leaves_missing_out(self) -> bool:
+        return self.is_multiscale
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
         return label_matrix(y, self.label_kernel, covariates).centred
 
-    def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Permuted:
+    def prepare(
+        self, labels: LabelMatrix, covariates: Array | None = None
+    ) -> Permuted | Multiscale:
         check_estimator(self.estimator, labels.n_samples)
-        return Permuted.of(labels, covariates)
+        if not self.is_multiscale:
+            return Permuted.of(labels, covariates)
+        Q = covariate_basis(covariates, labels.n_samples)
+        found = LabelDirections.of(labels, Q, by_ranks=self.label_kernel == "auto")
+        if found is None:  # of many classes, or a given matrix, there are no few directions
+            return Permuted.of(labels, covariates)
+        if not found.B.shape[1]:
+            raise nothing_left()
+        return Multiscale.of(found, Q)
 
-    def directions(self, state: Permuted) -> Float:
+    def directions(self, state: Permuted | Multiscale) -> Float:
         return state.directions
 
-    def columns(self, state: Permuted, features: Features, place: slice) -> Float:
+    def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
+        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (3, c) or (4, c)."""
+        if isinstance(state, Multiscale):
+            found = scores_of(state, features, place)
+            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape])
+        return self._of_one_width(state, features, place)
+
+    def _of_one_width(self, state: Permuted, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
-        sigma = features.widths(resolve_width(self.bandwidth))
+        width = "median" if self.is_multiscale else self.bandwidth
+        sigma = features.widths(resolve_width(width))
         found = np.empty((3, sigma.size))
         found[2] = sigma
         left = np.ones(sigma.size, dtype=bool)
@@ -236,23 +278,30 @@ class Independence(AbstractCriterion):
         return np.array([-log_p / LOG_10, observed[0]])
 
     def tile_bytes(self, c: int, m: int) -> int:
+        if self.is_multiscale:
+            return 8 * (TILES_OF_RANKS * (AT_ONCE + m * MOST_DIRECTIONS) + 3 * c * m)
         return 8 * (SQUARES * m * m + FORMS * c + 4 * ENTRIES)
 
     def label_bytes(self, m: int) -> int:
         return 8 * (COPIES * MOST_DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
 
-    def finish(self, state: Permuted, columns: Float) -> CriterionScores:
-        """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and sigma."""
-        score, observed, sigma = columns
+    def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
+        """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and what width."""
+        score, observed, *rest = columns
         p, q = 10.0**-score, np.empty_like(score)
         order = np.argsort(p)  # what is in order is sorted again soon
         q[order] = false_discovery_control(p[order])
-        meanings = {
+        meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
             "p": (p, "p-value: probability of an HSIC as large under independence"),
             "q": (q, Q_MEANING),
-            "sigma": (sigma, "width of the kernel on the feature, sigma in exp(-sigma d^2)"),
         }
+        if isinstance(state, Multiscale):
+            meanings["width"] = rest[0], WIDTH_MEANING
+            meanings["shape"] = SHAPES[rest[1].astype(np.int64)], SHAPE_MEANING
+        else:
+            meaning = "width of the kernel on the feature, sigma in exp(-sigma d^2)"
+            meanings["sigma"] = rest[0], meaning
         return CriterionScores(score, others=meanings)
 
 

@@ -10,6 +10,7 @@ itself; the law is that of its deviation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
@@ -55,12 +56,23 @@ class RareLaw:
 
     @staticmethod
     def of(C: LowRankSymmetric, null: NullOf, carriers: Carriers, estimator: str) -> RareLaw | None:
-        """Law of a variant of so many carriers; None where HSIC is the same for all of them."""
+        """Law of a variant of so many carriers by the Gaussian kernel of its median width."""
         m, (code, *numbers) = C.n_samples, carriers
         counts = np.array([[m - sum(numbers), *numbers]], dtype=np.float64)
         values = np.array([OTHERS[code]], dtype=np.float64)
         sigma = 0.5 / medians_of_levels(values, counts)
         forms = LevelForms.of(gaussian(values, sigma), counts, estimator)
+        return RareLaw.by(C, null, numbers, forms)
+
+    @staticmethod
+    def by(
+        C: LowRankSymmetric, null: NullOf, numbers: Sequence[int], forms: LevelForms
+    ) -> RareLaw | None:
+        """Law of a variant of such forms, of one feature; None where HSIC is always the same.
+
+        `numbers` are the carriers of the two codes that are not the commonest, which comes first.
+        """
+        m = C.n_samples
         moments = forms.moments(null, None, None)
         spread = float(np.sqrt(moments.variance[0]))
         if spread <= 1e-9 * C.norm * float(forms.norms[0]):

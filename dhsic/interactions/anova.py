@@ -221,7 +221,7 @@ def shares_of(
     spec = HsicSpec.of(given.y, given.covariates, asked, label_kernel, bandwidth, estimator)
     m = spec.labels.n_samples
     MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory)
-    X, _ = standardised(given.source, which, given.rows, missing, standardize, asked)
+    X, *_ = standardised(given.source, which, given.rows, missing, standardize, asked)
     spec.check_shape(X.shape)
     if asked.of_inner_products:
         spec.check_overflow(np.einsum("ij,ij->i", X, X))

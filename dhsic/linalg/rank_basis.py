@@ -10,7 +10,7 @@ for it is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functi
 features and all widths: a width is a weighting of the functions (`width_weights`).
 
 The first function is replaced by the normal score ``Phi^-1(u)``, and the others are made
-orthogonal to it: it is as nearly a straight line as ``cos(pi u)`` (their correlation is 0.98), and
+orthogonal to it: it is as nearly a straight line as ``cos(pi u)`` (their correlation is 0.95), and
 a test with it alone is as powerful as the F test on normal data (Chernoff and Savage, 1958).
 
 Tied samples share the mean of the functions over their places. Missing samples have 0, the mean.

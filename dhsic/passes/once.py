@@ -28,7 +28,15 @@ from dhsic.passes.jobs import merged
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import MISSING, Codes, Scale, Scaling, code_values, scaling_of
+from dhsic.sources.scaling import (
+    MISSING,
+    Codes,
+    Scale,
+    Scaling,
+    code_values,
+    missing_mask,
+    scaling_of,
+)
 from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
@@ -58,7 +66,12 @@ class Judge(AbstractShared):
 
     @property
     def shares(self) -> Hashable:
-        return self.standardize, self._takes_codes
+        return self.standardize, self._takes_codes, self.leaves_missing_out
+
+    @property
+    def leaves_missing_out(self) -> bool:
+        """As of the criterion."""
+        return self.criterion is not None and self.criterion.leaves_missing_out
 
     @classmethod
     def together(
@@ -131,11 +144,13 @@ def _features(
     """Scaling of a tile, and its features that vary."""
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
-        return _coded(codes, directions, alike, standardize=judge.standardize)
+        return _coded(codes, directions, alike, judge)
     scaling, X = tile.measured(standardize=judge.standardize)
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
-    return scaling, Features(X, scaling.n_levels[alive], directions), alive
+    mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
+    missing = None if mask is None else mask[alive]
+    return scaling, Features(X, scaling.n_levels[alive], directions, missing=missing), alive
 
 
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
@@ -162,23 +177,30 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 
 
 def _coded(
-    codes: Codes, directions: Directions, alike: Alike, *, standardize: Scale
+    codes: Codes, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
     """As of `_features`, of genotypes, by sums over their levels."""
     sums, counts = _sums_over_levels(codes, directions, alike)
     counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
-    sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
-    scaling = replace(scaling_of(counts, standardize=standardize), checksum=checksums(codes.raw))
-    missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
+    scaling = scaling_of(counts, standardize=judge.standardize)
+    scaling = replace(scaling, checksum=checksums(codes.raw))
     alive: Index = np.flatnonzero(scaling.std > 0)
-    values = np.where(counts > 0, code_values(scaling), 0.0)[:, alive]
-    levels = Levels(
-        np.arange(alive.size),
-        values,
-        counts[:, alive].T,
-        sums[:, alive].transpose(1, 0, 2),
-        sampled[:, alive].T,
-    )
+    if judge.leaves_missing_out:
+        present, absent = counts[:3, alive].T, sums[3, alive]
+        values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
+        by_level = sums[:3, alive].transpose(1, 0, 2)
+        lost = (absent, counts[3, alive]) if codes.has_missing else (None, None)
+        levels = Levels(np.arange(alive.size), values, present, by_level, present, *lost)
+    else:
+        sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
+        missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
+        levels = Levels(
+            np.arange(alive.size),
+            np.where(counts > 0, code_values(scaling), 0.0)[:, alive],
+            counts[:, alive].T,
+            sums[:, alive].transpose(1, 0, 2),
+            sampled[:, alive].T,
+        )
     none = np.empty((alive.size, 0))
     return scaling, Features(none, scaling.n_levels[alive], directions, levels), alive
 

@@ -61,7 +61,7 @@ def without_held_out(run: SelectionRun) -> SelectionRun:
     run.check_sizes()
     mask = _mask(run)
     selecting, testing = (run.of_samples(np.flatnonzero(some)) for some in (~mask, mask))
-    criterion = Independence(bandwidth="median", label_kernel=asked.label_kernel)
+    criterion = Independence(label_kernel=asked.label_kernel)
     assert testing.y is not None, "there are labels"
     try:
         labels = criterion.read(testing.y, testing.covariates)

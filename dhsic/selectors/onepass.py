@@ -17,7 +17,7 @@ from dhsic._typing import Array
 from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
-from dhsic.criteria.independence import inflation_of
+from dhsic.criteria.independence import MULTISCALE, inflation_of
 from dhsic.errors import InputError
 from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix
 from dhsic.linalg.covariates import covariate_basis
@@ -61,9 +61,11 @@ class OnePass(Selector):
     standardize : "auto" or bool
         To unit deviation; ``"auto"`` does, but for the moderated t and B statistics, whose prior
         compares the variances of features.
-    bandwidth : "dimension", "median" or float
-        Sigma of the kernel on one feature (mmd, kta, qmi, hsic): 1/2, the median rule for each, or
-        a number.
+    bandwidth : "auto", "multiscale", "dimension", "median" or float
+        Width of the kernel on one feature (mmd, kta, qmi, hsic). ``"multiscale"``, of hsic alone:
+        ranks at six widths, combined into one p-value. Else sigma: 1/2, the median rule for each
+        feature, or a number. ``"auto"`` is ``"multiscale"`` for hsic and ``"dimension"`` for the
+        others.
     label_kernel : str
         Of kta and hsic; as of `BAHSIC`.
     estimator : {"unbiased", "biased"}
@@ -99,7 +101,7 @@ class OnePass(Selector):
     _method = "once"
 
     criterion: str = "pearson"
-    bandwidth: Any = "dimension"
+    bandwidth: Any = "auto"
     label_kernel: str = "auto"
     estimator: str = "unbiased"
     penalty: float = 1.0
@@ -138,7 +140,8 @@ class OnePass(Selector):
         criterion = self.resolved()
         given = criterion.parameters()
         if criterion.has_bandwidth:
-            given["bandwidth"] = repr(resolve_width(given["bandwidth"]))
+            width = given["bandwidth"]
+            given["bandwidth"] = width if width == MULTISCALE else repr(resolve_width(width))
         return {
             "method": self._method,
             "criterion": self.criterion,
@@ -254,12 +257,17 @@ class OnePass(Selector):
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra: dict[str, tuple[Array, str]] = {}
         for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():
-            extra[name] = np.full(d, np.nan), said  # where a feature does not vary
+            extra[name] = no_value(values, d), said  # where a feature does not vary
             extra[name][0][alive] = values
         told = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
         meaning = criterion.meaning
         ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=told)
         return ranked, found.scaling
+
+
+def no_value(like: Array, d: int) -> Array:
+    """What stands for no value in a column of d features: NaN, or empty text."""
+    return np.full(d, np.nan) if like.dtype.kind == "f" else np.full(d, "", dtype=object)
 
 
 def _record(

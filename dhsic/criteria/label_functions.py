@@ -1,0 +1,150 @@
+r"""Directions of labels for the test at several widths, and kernels on labels as weights of them.
+
+Real labels are replaced by functions of their ranks, as features are (`dhsic.linalg.rank_basis`):
+the first sees the mean, the second the spread, further ones tails and turns. Coordinates of two or
+three dimensions have products of such functions, which under a Gaussian kernel on all of them have
+the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Several
+targets are scaled alike: the label matrix of each has norm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.kernels.labels import FEW_DIRECTIONS, ClassTarget, LabelMatrix, RealTargets
+from dhsic.linalg.rank_basis import rank_functions, width_weights
+from dhsic.linalg.symmetric import LowRankSymmetric
+
+#: Functions of a real label.
+N_LABEL_FUNCTIONS = 5
+#: Widths of kernels on real labels, and the share of each in the combination: mostly a line.
+LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.8, 0.2)
+#: The same for coordinates, of which no line is expected.
+PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
+#: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.
+DIMENSIONS, HIGHEST = 3, {2: 26, 3: 14}
+#: Directions of a target that is no longer there once covariates are taken out, relative to before.
+NOTHING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class LabelDirections:
+    """Label matrices of the same directions: ``C_k = B diag(mu_k) B'``, each of norm 1.
+
+    Attributes
+    ----------
+    B : (m, S)
+        Directions, orthogonal to 1 and to the covariates.
+    mu : (K, S)
+        Their weights at each width of the labels.
+    shares : (K,)
+        Share of each width in the combination; they sum to 1.
+    """
+
+    B: Float
+    mu: Float
+    shares: Float
+
+    @staticmethod
+    def of(labels: LabelMatrix, Q: Float, *, by_ranks: bool) -> LabelDirections | None:
+        """Directions of labels; None where they have no few.
+
+        Parameters
+        ----------
+        labels : LabelMatrix
+            Of real targets the values count where they go by ranks, else the kernel.
+        Q : (m, p)
+            Orthonormal basis of ``[1, covariates]``.
+        by_ranks : bool
+            Whether real targets are replaced by functions of their ranks.
+        """
+        found: list[tuple[Float, Float, Float]] = []
+        for part in labels.parts:
+            if isinstance(part, RealTargets) and by_ranks and _n_functions(part.values):
+                found.append(_of_ranks(part.values, Q))
+            elif isinstance(part, RealTargets) or (
+                isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
+            ):
+                alone = LabelMatrix((part,), labels.n_samples, 1).low_rank(1e-6, 2 * FEW_DIRECTIONS)
+                if alone is None:
+                    return None
+                found.append(_of_kernel(alone, Q))
+            else:
+                return None
+        n = max(len(shares) for _, _, shares in found)
+        mu = [row if len(row) == n else np.repeat(row[:1], n, axis=0) for _, row, _ in found]
+        shares = next(shares for _, _, shares in found if len(shares) == n)
+        B = np.column_stack([B for B, _, _ in found])
+        return LabelDirections(B, np.concatenate(mu, axis=1), shares) if B.shape[1] else None
+
+    @property
+    def matrices(self) -> tuple[LowRankSymmetric, ...]:
+        """The label matrices, K of them."""
+        return tuple(LowRankSymmetric.of(self.B, row) for row in self.mu)
+
+
+def _n_functions(values: Float) -> int:
+    """Functions of each of t targets, 0 where all together have too many."""
+    t = values.shape[1]
+    return N_LABEL_FUNCTIONS if t <= DIMENSIONS else min(N_LABEL_FUNCTIONS, FEW_DIRECTIONS // t)
+
+
+def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
+    """Directions (m, S), weights (K, S) and shares (K,) of real targets (m, t) by their ranks."""
+    t, n = values.shape[1], _n_functions(values)
+    each = [rank_functions(column, n) for column in values.T]
+    if t == 1 or t > DIMENSIONS:
+        F = np.concatenate(each).T
+        numbers = np.concatenate([np.arange(1, len(some) + 1) for some in each])
+        widths, shares = LABEL_WIDTHS, LABEL_SHARES
+        weights = [width_weights(h, n)[numbers - 1] for h in widths]
+    else:
+        with_one = [np.vstack([np.ones(len(values)), some]) for some in each]
+        powers = [
+            some
+            for some in product(*(range(len(rows)) for rows in with_one))
+            if 0 < sum(a * a for a in some) <= HIGHEST[t]
+        ]
+        powers.sort(key=lambda some: (sum(a * a for a in some), some))
+        columns = [
+            np.prod([rows[a] for rows, a in zip(with_one, some, strict=True)], axis=0)
+            for some in powers
+        ]
+        F = np.column_stack(columns)
+        squares = np.array([sum(a * a for a in some) for some in powers], dtype=float)
+        widths, shares = PLACE_WIDTHS, PLACE_SHARES
+        weights = [np.exp(-((np.pi * h) ** 2) * (squares - 1.0) / 2.0) for h in widths]
+    B, kept = _orthonormal(F, Q)
+    mu = np.array(weights)[:, kept]
+    return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(shares)
+
+
+def _orthonormal(F: Float, Q: Float) -> tuple[Float, list[int]]:
+    """Gram-Schmidt of the columns of F (m, S) after Q, in their order, and which are left."""
+    basis, kept = [], []
+    for number, column in enumerate(F.T):
+        left, size = column, np.linalg.norm(column)
+        for _ in range(2):
+            left = left - Q @ (Q.T @ left)
+            for b in basis:
+                left = left - b * (b @ left)
+        norm = np.linalg.norm(left)
+        if norm > 1e-3 * size:  # of few different labels the last functions repeat the first
+            basis.append(left / norm)
+            kept.append(number)
+    return np.column_stack(basis) if basis else np.empty((len(F), 0)), kept
+
+
+def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:
+    """The same of a label matrix of low rank, by its eigenvectors."""
+    F = L.F - Q @ (Q.T @ L.F)
+    values, vectors = np.linalg.eigh((F * np.sqrt(L.weights)).T @ (F * np.sqrt(L.weights)))
+    before = float(np.abs(L.weights @ np.square(L.F).sum(axis=0)))
+    kept = values > max(NOTHING * before, 1e-6 * values.max(initial=0.0))
+    mu = values[kept][::-1]
+    B = (F * np.sqrt(L.weights)) @ vectors[:, kept][:, ::-1] / np.sqrt(mu)
+    return B, (mu / np.linalg.norm(mu))[None], np.ones(1)

@@ -1,0 +1,96 @@
+r"""Permutation moments of HSIC for features with ties: sums over the pattern of their levels.
+
+The kernel matrix of a feature is ``A = Psi' diag(lambda) Psi``, Psi (R, m) its functions over
+``sqrt(m)``, constant on each level. All that moments of permutations ask of A (`NullOf`) follows
+from the functions at the levels, (R, q), and the counts of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic._typing import Float
+
+
+@dataclass(frozen=True, eq=False)
+class PatternSums:
+    """What `NullOf.moments` takes of c features at n widths, (c, n, ...)."""
+
+    trace: Float
+    second: Float  # (c, n, 2)
+    third: Float  # (c, n, 5)
+
+    @staticmethod
+    def of(
+        functions: Float, counts: Float, weights: Float, explained: Float | None = None
+    ) -> PatternSums:
+        """Sums of features with q levels.
+
+        Parameters
+        ----------
+        functions : (c, R, q)
+            Functions at the levels, of mean 0 over the samples.
+        counts : (c, q)
+            Samples of each level; 0 where there is none.
+        weights : (n, R)
+            Weights of the functions at each width, lambda.
+        explained : (c, R, p), optional
+            Products of the functions (of all samples, over ``sqrt(m)``) and an orthonormal basis
+            of the covariates: what covariates explain is taken out of the traces, and other sums
+            shrink as the norm does.
+        """
+        m = counts.sum(axis=1)[:, None, None]
+        psi = functions / np.sqrt(m)
+        gram = (psi * counts[:, None, :]) @ psi.transpose(0, 2, 1)  # (c, R, R)
+        parts = [_of_width(psi, counts, gram, row, explained) for row in weights]
+        return PatternSums(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+
+
+def _of_width(
+    psi: Float, counts: Float, gram: Float, row: Float, explained: Float | None
+) -> tuple[Float, Float, Float]:
+    """Trace (c,), sums of order 2 (c, 2) and 3 (c, 5) at one width."""
+    m = counts.sum(axis=1)
+    trace, squares, cubes = _traces(gram, row, m)
+    less = trace / (m - 1.0)
+    kappa = (psi * row[:, None]).transpose(0, 2, 1) @ psi + (less / m)[:, None, None]
+    own = np.einsum("cll->cl", kappa)
+    a = own - less[:, None]  # the diagonal of A without its trace
+    square = kappa * kappa
+    of_rows = (square @ counts[:, :, None])[..., 0] - own * own + a * a
+    cube_rows = ((square * kappa) @ counts[:, :, None])[..., 0] - own**3 + a**3
+    na = counts * a
+    inner = (kappa @ na[:, :, None])[..., 0] - less[:, None] * a
+    second = np.stack([np.vecdot(na, a), squares], axis=1)
+    third = np.stack(
+        [
+            np.vecdot(na, a * a),
+            np.vecdot(counts, cube_rows),
+            np.vecdot(na, of_rows),
+            np.vecdot(na, inner),
+            cubes,
+        ],
+        axis=1,
+    )
+    if explained is None:
+        return trace, second, third
+    trace, left, cubes = _traces(gram - explained @ explained.transpose(0, 2, 1), row, m)
+    smaller = np.divide(left, squares, out=np.zeros_like(left), where=squares > 0)
+    second = np.column_stack([second[:, 0] * smaller, left])
+    third = np.column_stack([third[:, :4] * smaller[:, None] ** 1.5, cubes])
+    return trace, second, third
+
+
+def _traces(gram: Float, row: Float, m: Float) -> tuple[Float, Float, Float]:
+    """Trace of A, and those of the square and the cube of A without its trace, (c,) each."""
+    used = row > 1e-9
+    root = np.sqrt(row[used])
+    M = gram[:, used][:, :, used] * root[:, None] * root
+    square = M @ M
+    one, two = np.einsum("crr->c", M), np.einsum("crr->c", square)
+    three = np.einsum("crs,crs->c", square, M)
+    less = one / (m - 1.0)
+    cubes = three - 3.0 * less * two + 2.0 * less**2 * one
+    return one, np.maximum(two - less * one, 0.0), cubes
