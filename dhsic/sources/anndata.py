@@ -111,7 +111,7 @@ class AbstractAnnData(ABC):
         if name == "X" or "/" in name:
             return name
         known = self.matrices()
-        same = [one for one in known if name in (one.rpartition("/")[2], one.removesuffix("/X"))]
+        same = [one for one in known if name in (one.partition("/")[2], one.removesuffix("/X"))]
         return same[0] if len(same) == 1 else name
 
     def coordinates(self) -> tuple[str, ...]:
@@ -314,6 +314,7 @@ AXES: Mapping[str, Axes] = {
     "obsm": ("obs", None),
     "varm": ("var", None),
 }
+FOLDERS = ("layers", "obsm", "varm")
 SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
@@ -398,7 +399,9 @@ class AnnDataStore(AbstractAnnData):
 
 def axes_of(name: str) -> Axes:
     """What the axes of a matrix are, by its name."""
-    return AXES.get(name) or AXES.get(name.rpartition("/")[0]) or (None, None)
+    folder, slash, _ = name.partition("/")  # a name in a folder may hold a slash itself
+    of_folder = AXES.get(folder) if slash and folder in FOLDERS else None
+    return AXES.get(name) or of_folder or (None, None)
 
 
 def _is_frame(node: Node | None) -> bool:

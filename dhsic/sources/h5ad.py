@@ -105,7 +105,7 @@ class AnnDataObject(AbstractAnnData):
 
     def matrix(self, name: str) -> Any:
         """X, raw/X, or what is in a folder such as layers."""
-        folder, _, key = name.rpartition("/")
+        folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
         held = getattr(self.adata, folder, None) if folder in AXES else None
