@@ -264,9 +264,7 @@ def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
     return part
 
 
-def _all(
-    array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
-) -> Array:
+def _all(array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)) -> Array:
     """A whole array (n,), or part of it; its writer writes whole shards, and leaves out of them what is all zeros."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
     return read_array(array, missing_chunks, at, holes=holes)

@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, ScratchError
-from dhsic.sources import AbstractStored, Block, Names, check_dtype, check_finite, check_shape, run_of
+from dhsic.sources import (
+    AbstractStored,
+    Block,
+    Names,
+    check_dtype,
+    check_finite,
+    check_shape,
+    run_of,
+)
 from dhsic.sources.sparse import dense_columns
 
 #: Bytes of a stored matrix up to which it is held in memory, which is faster.
@@ -74,16 +84,23 @@ class StoredSparse(AbstractStored):
         self.dtype, self.missing_code = np.dtype(dtype), missing_code
         self.names = names or Names()
         self._parts, self._by_features = parts, by_features
-        self._indptr = _checked_indptr(parts, shape[1] if by_features else shape[0])
         self._sorted: SortedEntries | None = None
         self._lock = threading.Lock()
+        _ = self._indptr  # damage is refused now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the temporary file, which every process makes for itself."""
-        return {**self.__dict__, "_sorted": None, "_lock": None}
+        """Everything but what every process reads, and sorts, for itself."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
+        return {**kept, "_sorted": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
+
+    @cached_property
+    def _indptr(self) -> Index:
+        """Where the entries of each feature, or sample, begin."""
+        n = self.n_features if self._by_features else self.n_samples
+        return _checked_indptr(self._parts, n)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T
@@ -136,8 +153,11 @@ class SortedEntries:
         try:
             # Without a buffer, which would be written again when a full disk is closed.
             self._file = tempfile.TemporaryFile(prefix="dhsic-", buffering=0)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
             for k, start in enumerate(starts):
-                entries, groups = self._sorted(parts, indptr, slice(start, start + step), n_features)
+                entries, groups = self._sorted(
+                    parts, indptr, slice(start, start + step), n_features
+                )
                 self._bounds[k, 1:] = start + np.cumsum(np.bincount(groups, minlength=n_groups))
                 self._write(entries)
         except OSError as error:
