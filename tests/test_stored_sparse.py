@@ -72,7 +72,7 @@ class TestStoredSparse(SourceSuite):
 
     def test_workers_read_them_from_the_file(self, source):
         source.read(Block(0, 0, 3))
-        there = pickle.loads(pickle.dumps(source))  # noqa: S301
+        there = pickle.loads(pickle.dumps(source))
         assert there._sorted is None
         np.testing.assert_array_equal(there.read(Block(0, 2, 9)), X[:, 2:])
 
@@ -174,8 +174,7 @@ def test_memory_is_that_of_a_block(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_sparse, "ENTRIES", 1 << 17)
         source = dhsic.open_source(path)
-        before, found = peak_bytes(), []
-        for block in source.blocks(20):
-            found.append(source.read(block).sum(axis=0))
+        before = peak_bytes()
+        found = [source.read(block).sum(axis=0) for block in source.blocks(20)]
         assert peak_bytes() - before < 24 << 20
     np.testing.assert_array_equal(np.concatenate(found), sums)

@@ -25,7 +25,8 @@ from dhsic.cli.labels import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, DhsicError, InputError
-from dhsic.joins.labels import along_samples, anndata_of, coordinates_of, labels_at
+from dhsic.joins.coordinates import coordinates_of
+from dhsic.joins.labels import along_samples, anndata_of, labels_at
 from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
@@ -36,8 +37,9 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AbstractAnnData, AbstractFrame
+from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.codecs import CHECKSUMS, described
+from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names

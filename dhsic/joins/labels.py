@@ -20,14 +20,16 @@ import xarray as xr
 import zarr
 
 from dhsic._typing import Array, Index
-from dhsic.errors import DataError, DhsicError, InputError
+from dhsic.errors import DhsicError, InputError
+from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
-from dhsic.sources import AbstractSource, Block
-from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
+from dhsic.sources import AbstractSource
+from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
+from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
@@ -413,47 +415,6 @@ def _of_cells(
     if matrix is None:
         return _column(store.obs, name, otherwise, missing_chunks, store.coordinates())
     return coordinates_of(data, matrix, missing_chunks)
-
-
-def coordinates_of(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
-    """Coordinates of the samples of AnnData, (m, t) float64: a matrix in obsm, by its full name.
-
-    Whole numbers (a grid of spots) become the centres of its cells: labels that are whole and few
-    are taken for classes, and these are measured. A dimension in which all samples are at the same
-    place (a flat section in three dimensions) is left out, with a warning.
-
-    Raises
-    ------
-    InputError
-        The samples do not differ in any dimension.
-    DataError
-        A coordinate is infinite, or the matrix is damaged.
-    """
-    source = open_source(
-        data, variable=name, sample_dim=0, missing_code=None, missing_chunks=missing_chunks
-    )
-    try:
-        values = source.read(Block(0, 0, source.n_features)).astype(np.float64)
-    except DataError as error:
-        raise DataError(f"The coordinates {name!r} cannot be read: {error}") from error
-    present = np.where(np.isnan(values), -np.inf, values)  # the highest, and the lowest
-    varies = present.max(axis=0) > np.where(np.isnan(values), np.inf, values).min(axis=0)
-    if not varies.any():
-        raise InputError(
-            f"All samples have the same coordinates in {name!r}: nothing depends on them. Choose "
-            "another target."
-        )
-    if not varies.all():
-        flat = ", ".join(map(str, np.flatnonzero(~varies)))
-        warnings.warn(
-            f"All samples have the same coordinate in column {flat} of {name!r}, which is left "
-            "out.",
-            stacklevel=2,
-        )
-    values = values[:, varies]
-    is_whole = (np.floor(values) == values) | np.isnan(values)
-    values[:, is_whole.all(axis=0)] += 0.5
-    return np.ascontiguousarray(values)
 
 
 def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:

@@ -37,18 +37,14 @@ from dhsic.sources.anndata import (
     AXES,
     ENTRIES,
     GLANCED,
-    GROUPS,
     MOST_READ,
     PARTS,
     AbstractAnnData,
-    AbstractFrame,
     Glance,
     axes_of,
-    filled,
-    frame_source,
-    named_by,
 )
 from dhsic.sources.arrays import open_in_memory
+from dhsic.sources.frames import GROUPS, AbstractFrame, filled, frame_source, named_by
 from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.sparse import CSC, CSR, SparseSource, is_sparse, loaded, open_sparse, turned

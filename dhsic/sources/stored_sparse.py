@@ -47,7 +47,7 @@ def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
     `sizes` are the bytes of each of its arrays, and of a chunk of each (0 where it has none).
     """
     whole, chunks = zip(*sizes, strict=True)
-    return sum(whole) > HELD_BYTES and max(chunks) <= CHUNK_BYTES
+    return bool(sum(whole) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
 
 
 class AbstractParts(ABC):
@@ -177,16 +177,17 @@ class SortedEntries:
         first = int(np.searchsorted(indptr, at.start, side="right")) - 1
         last = int(np.searchsorted(indptr, at.start + len(values)))
         ends = np.clip(indptr[first : last + 1], at.start, at.start + len(values))
-        groups = (features // GROUP).astype(np.uint32)
-        order = np.argsort(groups, kind="stable")
-        entries = np.empty(len(values), self._kind)
+        groups = features.astype(np.int64) // GROUP
+        narrow = np.min_scalar_type(int(groups.max(initial=0)))  # 16 bits are sorted by radix
+        order = np.argsort(groups.astype(narrow), kind="stable")
+        entries: Array = np.empty(len(values), self._kind)
         entries["value"] = values[order]
         entries["sample"] = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(ends))[order]
         entries["feature"] = (features % GROUP)[order]
         return entries, groups
 
     def _write(self, entries: Array) -> None:
-        rest = memoryview(entries.view(np.uint8)).cast("B")
+        rest = memoryview(entries.tobytes())
         while rest:
             rest = rest[self._file.write(rest) :]
 
