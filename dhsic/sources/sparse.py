@@ -80,10 +80,8 @@ def dense_columns(
         Samples to return, in this order; all by default. Few of many ascending ones take memory
         for these alone.
     """
-    c = len(edges) - 1
-    if rows is not None and (np.diff(rows) > 0).all():
-        place = np.full(m, -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
+    c, place = len(edges) - 1, places_of(rows, m)
+    if rows is not None and place is not None:
         samples = place[samples]
         known = samples >= 0
         edges = np.append(0, np.cumsum(known))[edges]
@@ -91,6 +89,15 @@ def dense_columns(
     columns = sparse.csc_array((data, samples, edges), shape=(m, c))
     values: Array = columns.toarray(order="F").T
     return values if rows is None else np.take(values, rows, axis=1)
+
+
+def places_of(rows: Index | None, m: int) -> Index | None:
+    """Place of each of m samples among `rows`, -1 elsewhere; None where `rows` do not ascend."""
+    if rows is None or not (np.diff(rows) > 0).all():
+        return None
+    place = np.full(m, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return place
 
 
 def is_sparse(X: Any) -> bool:

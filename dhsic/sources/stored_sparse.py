@@ -29,7 +29,7 @@ from dhsic.sources import (
     check_shape,
     run_of,
 )
-from dhsic.sources.sparse import dense_columns
+from dhsic.sources.sparse import dense_columns, places_of
 
 #: Bytes of a stored matrix up to which it is held in memory, which is faster.
 HELD_BYTES = 64 << 20
@@ -124,14 +124,18 @@ class StoredSparse(AbstractStored):
         with self._lock:
             if self._sorted is None:
                 self._sorted = SortedEntries(self._parts, self._indptr, self.n_features, self.dtype)
-        out = np.zeros((block.width, self.n_samples), self.dtype)
+        place = places_of(rows, self.n_samples)
+        m = self.n_samples if rows is None or place is None else len(rows)
+        out = np.zeros((block.width, m), self.dtype)
         for group in range(block.start // GROUP, (block.stop - 1) // GROUP + 1):
             for entries in self._sorted.of_group(group):
                 features = entries["feature"].astype(np.int64) + (group * GROUP - block.start)
-                inside = (features >= 0) & (features < block.width)
-                at = features[inside] * self.n_samples + entries["sample"][inside]
+                samples = entries["sample"].astype(np.int64)
+                samples = samples if place is None else place[samples]
+                inside = (features >= 0) & (features < block.width) & (samples >= 0)
+                at = features[inside] * m + samples[inside]
                 np.add.at(out.reshape(-1), at, entries["value"][inside])  # repeated entries add up
-        return out if rows is None else np.take(out, rows, axis=1)
+        return np.take(out, rows, axis=1) if rows is not None and place is None else out
 
 
 class SortedEntries:
