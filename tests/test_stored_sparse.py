@@ -78,6 +78,7 @@ class TestStoredSparse(SourceSuite):
         there = pickle.loads(pickle.dumps(source))
         assert there._sorted is None
         np.testing.assert_array_equal(there.read(Block(0, 2, 9)), X[:, 2:])
+        assert there._sorted is source._sorted  # of the same process
 
 
 @pytest.mark.parametrize("kind", KINDS)

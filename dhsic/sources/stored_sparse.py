@@ -8,6 +8,8 @@ a time. Values are those of the whole matrix in memory, to the bit.
 
 from __future__ import annotations
 
+import os
+import secrets
 import tempfile
 import threading
 import weakref
@@ -84,17 +86,14 @@ class StoredSparse(AbstractStored):
         self.dtype, self.missing_code = np.dtype(dtype), missing_code
         self.names = names or Names()
         self._parts, self._by_features = parts, by_features
+        self._token = secrets.token_hex(8)
         self._sorted: SortedEntries | None = None
-        self._lock = threading.Lock()
         _ = self._indptr  # damage is refused now
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what every process reads, and sorts, for itself."""
         kept = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
-        return {**kept, "_sorted": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        return {**kept, "_sorted": None}
 
     @cached_property
     def _indptr(self) -> Index:
@@ -119,16 +118,25 @@ class StoredSparse(AbstractStored):
         _check_indices(samples, self.n_samples, self._parts.where)
         return dense_columns(data, samples, edges - edges[0], self.n_samples, rows)
 
+    def _entries(self) -> SortedEntries:
+        """Sorted entries, which all copies of the source in this process share."""
+        with _SORTING:
+            if self._sorted is None:
+                self._sorted = _SORTED.get(self._token)
+            if self._sorted is None:
+                parts, d = self._parts, self.n_features
+                self._sorted = SortedEntries(parts, self._indptr, d, self.dtype)
+                _SORTED[self._token] = self._sorted
+            return self._sorted
+
     def _by_groups(self, block: Block, rows: Index | None) -> Array:
         """Values of a block (c, m) of a matrix stored by samples."""
-        with self._lock:
-            if self._sorted is None:
-                self._sorted = SortedEntries(self._parts, self._indptr, self.n_features, self.dtype)
+        entries_of = self._entries()
         place = places_of(rows, self.n_samples)
         m = self.n_samples if rows is None or place is None else len(rows)
         out = np.zeros((block.width, m), self.dtype)
         for group in range(block.start // GROUP, (block.stop - 1) // GROUP + 1):
-            for entries in self._sorted.of_group(group):
+            for entries in entries_of.of_group(group):
                 features = entries["feature"].astype(np.int64) + (group * GROUP - block.start)
                 samples = entries["sample"].astype(np.int64)
                 samples = samples if place is None else place[samples]
@@ -195,20 +203,30 @@ class SortedEntries:
         while rest:
             rest = rest[self._file.write(rest) :]
 
+    def _read(self, at: int, n_bytes: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._file.fileno(), n_bytes, at)
+        with self._lock:  # Windows
+            self._file.seek(at)
+            return self._file.read(n_bytes)
+
     def of_group(self, group: int) -> Iterator[Array]:
         """Entries of a group of features, step after step, so that samples ascend."""
         size = self._kind.itemsize
         for start, stop in self._bounds[:, group : group + 2].tolist():
             n_bytes = (stop - start) * size
-            with self._lock:
-                self._file.seek(start * size)
-                held = self._file.read(n_bytes)
+            held = self._read(start * size, n_bytes)
             if len(held) < n_bytes:
                 raise ScratchError(
                     f"The temporary file with the sorted entries of {self._where} is cut. Run "
                     "again, with TMPDIR at a folder that is left alone."
                 )
             yield np.frombuffer(held, self._kind)
+
+
+#: Sorted entries of the sources of this process, by their tokens; held by whoever sorts or reads.
+_SORTED: weakref.WeakValueDictionary[str, SortedEntries] = weakref.WeakValueDictionary()
+_SORTING = threading.Lock()
 
 
 def _checked_indptr(parts: AbstractParts, n: int) -> Index:
