@@ -307,3 +307,15 @@ def test_several_targets_are_tested_together_and_classes_count(rng):
 
     assert found.p_values.argmin() == 5
     assert found.p_values[5] < 1e-10
+
+
+def test_tails_are_right_where_a_class_has_a_handful_of_samples():
+    rng = np.random.default_rng(2)
+    y = rng.permutation(100) < 4
+    p = np.concatenate(
+        [10.0 ** -scored(y, rng.standard_normal((100, 20_000)))[1][0] for _ in "abcde"]
+    )
+
+    assert np.mean(p <= 0.01) == pytest.approx(0.01, rel=0.12)
+    assert np.mean(p <= 1e-3) == pytest.approx(1e-3, rel=0.35)
+    assert np.mean(p <= 1e-4) <= 3e-4

@@ -28,6 +28,7 @@ from dhsic.criteria.null import NullOf
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rank_law import Calibration, TailTable, WidthLaw, combined
 from dhsic.criteria.rare import Carriers, RareLaw
+from dhsic.criteria.unbalanced import along_parabola, drawn_sums, is_unbalanced, tail_bend
 from dhsic.linalg.covariates import regained
 from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -149,6 +150,20 @@ class Multiscale:
     def K(self) -> int:
         """Label matrices."""
         return len(self.labels.mu)
+
+    @cached_property
+    def tail_bend(self) -> float:
+        """How p-values of features without ties are off in the tail, where a class is rare."""
+        b, family = self.labels.B[:, 0], self.ranks
+        if self.labels.B.shape[1] > 1 or not is_unbalanced(b):
+            return 0.0
+        moments, found = self.moments(self.untied), []
+        for sums in drawn_sums(rank_basis(self.n_samples, N_FUNCTIONS), b):
+            T = (family.weights @ np.square(sums).T)[:, None] * self.labels.mu[0] / self.n_samples
+            log_p = tails(self, family, T, moments.repeated(len(sums)), self.untied_tables)[:, 0]
+            together = combined(log_p, family.shares)
+            found.append(together + family.calibration.log_ratio(together))
+        return tail_bend(np.concatenate(found))
 
     @cached_property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:
@@ -291,7 +306,10 @@ def combined_scores(
     ratio = of_one + concentration * (family.calibration.log_ratio(together) - of_one)
     k, w = np.divmod(np.argmin(by_law, axis=0), n)
     hsic = (T - moments.mean)[w, k, np.arange(c)] / (state.n_samples - 1)
-    return Scores(np.minimum(together + ratio, 0.0), hsic, family.widths[w], shape)
+    found = together + ratio
+    if family is state.ranks:
+        found = found + along_parabola(found, state.tail_bend)
+    return Scores(np.minimum(found, 0.0), hsic, family.widths[w], shape)
 
 
 def shapes_of(table: Float, mu: Float, curve: Float) -> Float:

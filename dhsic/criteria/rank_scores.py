@@ -141,7 +141,7 @@ class OrderedBlock:
     def _explained(self, which: Index, tied: Array) -> Float:
         """Products of functions and the covariates' basis over ``sqrt(m)``, (c, R, p)."""
         Q = self.state.Q - self.state.Q.mean(axis=0)
-        return self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples)
+        return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
     def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
         """Functions times directions D (m, k) of mean 0, (c, R, k), and sums of D over samples.
