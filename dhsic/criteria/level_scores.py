@@ -82,10 +82,10 @@ def _of_family(
         part = state.label_parts(absent[:, S : S + K], totals, n)
     table = functions @ U
     T = np.einsum("nr,crk->nkc", family.weights, np.square(table) @ state.labels.mu.T) / m
-    explained = None
+    sums = PatternSums.of(functions, counts, family.weights)
     if state.has_covariates:
         explained = functions @ along[..., S + K :] / np.sqrt(n)[:, None, None]
-    sums = PatternSums.of(functions, counts, family.weights, explained)
+        sums = sums.without(explained, family.weights)
     moments = state.moments(sums).scaled(part)
     log_p = tails(state, family, T, moments)
     is_single = len(family.weights) == 1

@@ -16,16 +16,28 @@ from dhsic._typing import Float
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """What `NullOf.moments` takes of c features at n widths, (c, n, ...)."""
+    """Sums over the kernel matrices of c features at n widths, as `NullOf.moments` takes them.
+
+    Attributes
+    ----------
+    trace : (c, n)
+        Of A.
+    second, third : (c, n, 2) and (c, n, 5)
+        Of A without its trace, as of `dhsic.criteria.null.sums_over`.
+    gram : (c, R, R)
+        ``Psi Psi'``.
+    n_samples : (c,)
+        Samples of each feature.
+    """
 
     trace: Float
-    second: Float  # (c, n, 2)
-    third: Float  # (c, n, 5)
+    second: Float
+    third: Float
+    gram: Float
+    n_samples: Float
 
     @staticmethod
-    def of(
-        functions: Float, counts: Float, weights: Float, explained: Float | None = None
-    ) -> PatternSums:
+    def of(functions: Float, counts: Float, weights: Float) -> PatternSums:
         """Sums of features with q levels.
 
         Parameters
@@ -36,21 +48,42 @@ class PatternSums:
             Samples of each level; 0 where there is none.
         weights : (n, R)
             Weights of the functions at each width, lambda.
-        explained : (c, R, p), optional
-            Products of the functions (of all samples, over ``sqrt(m)``) and an orthonormal basis
-            of the covariates: what covariates explain is taken out of the traces, and other sums
-            shrink as the norm does.
         """
-        m = counts.sum(axis=1)[:, None, None]
-        psi = functions / np.sqrt(m)
-        gram = (psi * counts[:, None, :]) @ psi.transpose(0, 2, 1)  # (c, R, R)
-        parts = [_of_width(psi, counts, gram, row, explained) for row in weights]
-        return PatternSums(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+        m = counts.sum(axis=1)
+        psi = functions / np.sqrt(m)[:, None, None]
+        gram = (psi * counts[:, None, :]) @ psi.transpose(0, 2, 1)
+        parts = [_of_width(psi, counts, gram, row) for row in weights]
+        trace, second, third = (np.stack(each, axis=1) for each in zip(*parts, strict=True))
+        return PatternSums(trace, second, third, gram, m)
+
+    def without(self, explained: Float, weights: Float) -> PatternSums:
+        """Sums once covariates are taken out.
+
+        They are taken out of the traces; the other sums shrink as the norm does.
+
+        Parameters
+        ----------
+        explained : (c, R, p)
+            Products of Psi and an orthonormal basis of the covariates; of c features where these
+            sums are of one, the same for all.
+        weights : (n, R)
+            As of `of`.
+        """
+        gram = self.gram - explained @ explained.transpose(0, 2, 1)
+        traces, seconds, thirds = [], [], []
+        for number, row in enumerate(weights):
+            trace, left, cubes = _traces(gram, row, self.n_samples)
+            second, third = self.second[:, number], self.third[:, number]
+            squares = np.broadcast_to(second[:, 1], left.shape)
+            smaller = np.divide(left, squares, out=np.zeros_like(left), where=squares > 0)
+            traces.append(trace)
+            seconds.append(np.column_stack([second[:, 0] * smaller, left]))
+            thirds.append(np.column_stack([third[:, :4] * smaller[:, None] ** 1.5, cubes]))
+        trace, second, third = (np.stack(each, axis=1) for each in (traces, seconds, thirds))
+        return PatternSums(trace, second, third, gram, np.broadcast_to(self.n_samples, len(gram)))
 
 
-def _of_width(
-    psi: Float, counts: Float, gram: Float, row: Float, explained: Float | None
-) -> tuple[Float, Float, Float]:
+def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float, Float, Float]:
     """Trace (c,), sums of order 2 (c, 2) and 3 (c, 5) at one width."""
     m = counts.sum(axis=1)
     trace, squares, cubes = _traces(gram, row, m)
@@ -64,23 +97,14 @@ def _of_width(
     na = counts * a
     inner = (kappa @ na[:, :, None])[..., 0] - less[:, None] * a
     second = np.stack([np.vecdot(na, a), squares], axis=1)
-    third = np.stack(
-        [
-            np.vecdot(na, a * a),
-            np.vecdot(counts, cube_rows),
-            np.vecdot(na, of_rows),
-            np.vecdot(na, inner),
-            cubes,
-        ],
-        axis=1,
-    )
-    if explained is None:
-        return trace, second, third
-    trace, left, cubes = _traces(gram - explained @ explained.transpose(0, 2, 1), row, m)
-    smaller = np.divide(left, squares, out=np.zeros_like(left), where=squares > 0)
-    second = np.column_stack([second[:, 0] * smaller, left])
-    third = np.column_stack([third[:, :4] * smaller[:, None] ** 1.5, cubes])
-    return trace, second, third
+    third = [
+        np.vecdot(na, a * a),
+        np.vecdot(counts, cube_rows),
+        np.vecdot(na, of_rows),
+        np.vecdot(na, inner),
+        cubes,
+    ]
+    return trace, second, np.stack(third, axis=1)
 
 
 def _traces(gram: Float, row: Float, m: Float) -> tuple[Float, Float, Float]:

@@ -114,16 +114,11 @@ class OrderedBlock:
 
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> Moments3:
         """Moments under independence, of all samples, (n, K, c) each."""
-        state, c = self.state, which.size
+        state = self.state
         if explained is None:
-            moments = state.moments(state.untied).repeated(c)
+            moments = state.moments(state.untied).repeated(which.size)
         else:
-            edges = np.linspace(0, state.n_samples, MOST_LEVELS + 1).astype(int)
-            functions, counts = state.functions_between(np.unique(edges)[None])
-            functions = np.broadcast_to(functions, (c, *functions.shape[1:]))
-            counts = np.broadcast_to(counts, (c, counts.shape[1]))
-            weights = state.ranks.weights
-            moments = state.moments(PatternSums.of(functions, counts, weights, explained))
+            moments = state.moments(state.untied.without(explained, state.ranks.weights))
         if tied.any():
             self._set_tied(moments, which, np.flatnonzero(tied), explained)
         return moments
@@ -217,8 +212,9 @@ class OrderedBlock:
                 padded[i, : len(edges[k])] = edges[k]
             functions, counts = state.functions_between(padded)
             at = tied[some]
-            of_some = None if explained is None else explained[at]
-            sums = PatternSums.of(functions, counts, state.ranks.weights, of_some)
+            sums = PatternSums.of(functions, counts, state.ranks.weights)
+            if explained is not None:
+                sums = sums.without(explained[at], state.ranks.weights)
             own = state.moments(sums)
             for name in ("mean", "spread", "skewness"):
                 getattr(moments, name)[..., at] = getattr(own, name)

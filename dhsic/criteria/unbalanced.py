@@ -2,8 +2,8 @@ r"""Tails of the test at several widths where one of two classes is rare.
 
 HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) where sums over samples are
 nearly normal. Where a handful of samples makes a class they are skewed, and the tail is heavier: at
-4 of 100 samples p-values of 1e-4 occur half as often again, at 23 of 500 as often as they should. So
-members of such a class are drawn, and what p-values of noise are too small by is a parabola in
+4 of 100 samples p-values of 1e-4 occur half as often again, at 23 of 500 as often as they should.
+So members of such a class are drawn, and what p-values of noise are too small by is a parabola in
 logarithms, fitted to these draws.
 """
 
@@ -49,7 +49,7 @@ def drawn_sums(basis: Float, b: Float) -> list[Float]:
 
 
 def tail_bend(log_p: Float) -> float:
-    """Coefficient of the parabola, from logarithms of p-values of noise, (n,): 0 where they are right."""
+    """Coefficient of the parabola, from logarithms of p-values of noise, (n,)."""
     frequency = np.array([np.mean(log_p <= np.log(level)) for level in LEVELS])
     fitted = frequency > 0
     if not fitted.any():
