@@ -26,8 +26,9 @@ from dhsic.criteria.kernels import COPIES, PAIRS
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.mixture import Correction
-from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale, scores_of
+from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale
 from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rounding_of
+from dhsic.criteria.rank_scores import scores_of
 from dhsic.criteria.rare import FEW, Carriers, RareLaw, carriers_of
 from dhsic.criteria.sums import gaussian
 from dhsic.hsic import check_estimator, estimated

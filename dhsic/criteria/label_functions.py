@@ -96,6 +96,8 @@ def _n_functions(values: Float) -> int:
 def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
     """Directions (m, S), weights (K, S) and shares (K,) of real targets (m, t) by their ranks."""
     t, n = values.shape[1], _n_functions(values)
+    widths: tuple[float, ...]
+    shares: tuple[float, ...]
     each = [rank_functions(column, n) for column in values.T]
     if t == 1 or t > DIMENSIONS:
         F = np.concatenate(each).T
@@ -125,7 +127,8 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
 
 def _orthonormal(F: Float, Q: Float) -> tuple[Float, list[int]]:
     """Gram-Schmidt of the columns of F (m, S) after Q, in their order, and which are left."""
-    basis, kept = [], []
+    basis: list[Float] = []
+    kept: list[int] = []
     for number, column in enumerate(F.T):
         left, size = column, np.linalg.norm(column)
         for _ in range(2):

@@ -53,7 +53,8 @@ def _merged(terms: Float) -> Float:
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...]) -> Correction:
     """Logarithm of the mixture's tail less that of Pearson's type III, by z and skewness."""
     spectrum = np.array(weights) / max(weights)
-    skewness, rows = [], []
+    skewness: list[float] = []
+    rows: list[Float] = []
     for power in sorted(POWERS):
         powered = np.where(spectrum == 1.0, 1.0, 0.0) if np.isinf(power) else spectrum**power
         terms = np.multiply.outer(powered[powered > 0], np.array(mu)).ravel()

@@ -153,7 +153,7 @@ class FeatureTests:
         columns = {} if self.names is None else {"name": self.names}
         values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
         index = pd.Index(self.features, name="feature")
-        how = {"sigma": self.sigmas}
+        how: dict[str, Array | None] = {"sigma": self.sigmas}
         if self.widths is not None:
             how = {"width": self.widths, "shape": self.shapes}
         return pd.DataFrame({**columns, **values, **how}, index=index)
@@ -306,7 +306,7 @@ def test_features(
     if is_multiscale:
         criterion = Independence(label_kernel=label_kernel, estimator=estimator)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
-        return FeatureTests(which, names, *alone[:4], together, None, *alone[4:])
+        return FeatureTests(which, names, **alone, together=together)
     each = [
         replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
         for k, still in enumerate(constant)
@@ -325,8 +325,8 @@ def test_features(
 
 def _at_several_widths(
     criterion: Independence, Z: Float, absent: Array, constant: Array, y: Array, C: Array | None
-) -> tuple[Array, ...]:
-    """Columns of `FeatureTests` from features Z (m, n) in memory; `absent` are missing values."""
+) -> dict[str, Any]:
+    """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` are missing values."""
     state = criterion.prepare(criterion.read(y, C), C)
     directions = Directions.of([criterion.directions(state)])
     alive = np.flatnonzero(~constant)
@@ -339,11 +339,12 @@ def _at_several_widths(
     score[alive], hsic[alive], width[alive] = found[:3]
     p = 10.0**-score
     q = np.asarray(false_discovery_control(p))
+    tests = {"statistics": hsic, "p_values": p, "adjusted": q}
     if not isinstance(state, Multiscale):
-        return hsic, p, q, width
+        return {**tests, "sigmas": width}
     shape = np.full(constant.size, "", dtype=object)
     shape[alive] = SHAPES[found[3].astype(np.int64)]
-    return hsic, p, q, np.full(constant.size, np.nan), width, shape
+    return {**tests, "sigmas": np.full(constant.size, np.nan), "widths": width, "shapes": shape}
 
 
 def _of_all(found: xr.Dataset) -> FeatureTests:

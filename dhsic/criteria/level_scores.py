@@ -1,0 +1,138 @@
+r"""Scores of features of two or three values, genotypes above all, at several widths.
+
+Such a feature has two functions: the value itself, and what is left of three levels, such as
+dominance. All that is asked of it are counts and sums of directions over its levels. Samples whose
+value is missing are left out: labels of the others are centred, and count by their own variance.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.criteria.features import Levels
+from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.multiscale import (
+    PART_OF_SHAPE,
+    Moments3,
+    Multiscale,
+    Scores,
+    WidthFamily,
+    combined_scores,
+    tails,
+)
+from dhsic.criteria.patterns import PatternSums
+from dhsic.criteria.rare import FEW, OTHERS, Carriers, RareLaw, carriers_of
+
+#: Held by the thread that draws a law: others ask for the same one.
+_DRAWING = threading.Lock()
+
+
+def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> Scores:
+    """Scores of features of two or three values; `place` is that of the state's directions.
+
+    A function of its own for the third level takes more than a few samples in each.
+    """
+    place = slice(None) if place is None else place
+    counts, values, along = some.counts, some.values.T, some.along[..., place]
+    found = Scores.empty(len(counts))
+    has_three = (counts > FEW).all(axis=1) & (counts.shape[1] == 3)
+    for family, which in ((state.single, ~has_three), (state.levels, has_three)):
+        at = np.flatnonzero(which)
+        if at.size:
+            absent = None if some.absent is None else some.absent[at][:, place]
+            found.put(at, _of_family(state, family, counts[at], values[at], along[at], absent))
+    return found
+
+
+def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
+    """Orthonormal functions of levels (c, q): the value, and what is left of three, (c, R, q)."""
+    n = counts.sum(axis=1, keepdims=True)
+    first = values - np.vecdot(counts, values)[:, None] / n
+    size = np.sqrt(np.vecdot(counts, first * first)[:, None] / n)
+    first = np.divide(first, size, out=np.zeros_like(first), where=size > 0)
+    if n_functions == 1:
+        return np.asarray(first[:, None])
+    second = np.square(first)
+    second -= np.vecdot(counts, second)[:, None] / n
+    second -= first * np.vecdot(counts, second * first)[:, None] / n
+    size = np.sqrt(np.vecdot(counts, second * second)[:, None] / n)
+    second = np.divide(second, size, out=np.zeros_like(second), where=size > 0)
+    return np.stack([first, second], axis=1)
+
+
+def _of_family(
+    state: Multiscale,
+    family: WidthFamily,
+    counts: Float,
+    values: Float,
+    along: Float,
+    absent: Float | None,
+) -> Scores:
+    """Scores of features of as many functions each; `absent` sums over missing samples."""
+    m, S, K = state.n_samples, state.labels.B.shape[1], state.K
+    n = counts.sum(axis=1)
+    functions = level_functions(counts, values, family.weights.shape[1])
+    U = along[..., :S]
+    totals, part = U.sum(axis=1), np.ones((K, len(counts)))
+    if absent is not None:
+        U = U - (counts / n[:, None])[..., None] * totals[:, None]
+        part = state.label_parts(absent[:, S : S + K], totals, n)
+    table = functions @ U
+    T = np.einsum("nr,crk->nkc", family.weights, np.square(table) @ state.labels.mu.T) / m
+    explained = None
+    if state.has_covariates:
+        explained = functions @ along[..., S + K :] / np.sqrt(n)[:, None, None]
+    sums = PatternSums.of(functions, counts, family.weights, explained)
+    moments = state.moments(sums).scaled(part)
+    log_p = tails(state, family, T, moments)
+    is_single = len(family.weights) == 1
+    if is_single:
+        _set_rare(state, log_p, T, moments, counts)
+    concentration = np.full(len(counts), 0.0 if is_single else 1.0)
+    shape = _shapes(functions, table)
+    return combined_scores(state, family, log_p, T, moments, concentration, shape)
+
+
+def _shapes(functions: Float, table: Float) -> Float:
+    """Shapes of features of two or three levels, by number, (c,)."""
+    if functions.shape[1] == 1:
+        return np.ones(len(functions))
+    s = np.square(table).sum(axis=1).argmax(axis=1)
+    own = np.take_along_axis(table, s[:, None, None], axis=2)[..., 0]  # (c, 2)
+    curve = np.einsum("cr,crq->cq", own, functions)
+    steps = np.diff(curve, axis=1)
+    turns = steps[:, 0] * steps[:, 1] < 0
+    is_line = np.square(own[:, 1]) <= PART_OF_SHAPE
+    return np.where(is_line, 1.0, np.where(turns, 3.0, 2.0))
+
+
+def _set_rare(state: Multiscale, log_p: Float, T: Float, moments: Moments3, counts: Float) -> None:
+    """Fill in p-values of variants that few samples carry, by the law of as many carriers."""
+    padded = np.zeros((len(counts), 4))
+    padded[:, : counts.shape[1]] = counts
+    carriers = carriers_of(padded)
+    rare = np.flatnonzero((carriers[:, 1:].sum(axis=1) <= FEW) & (moments.spread[0, 0] > 0))
+    kinds, of_kind = np.unique(carriers[rare], axis=0, return_inverse=True)
+    for number, kind in enumerate(kinds.tolist()):
+        these = rare[of_kind.ravel() == number]
+        for k in range(state.K):
+            law = _rare_law(state, k, tuple(kind))
+            z = (T - moments.mean)[0, k, these] / moments.spread[0, k, these]
+            log_p[0, k, these] = 0.0 if law is None else law.log_p(z)
+
+
+def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
+    """Law of variants of so many carriers with the labels' matrix k."""
+    with _DRAWING:
+        if (k, carriers) not in state.laws:
+            code, *numbers = carriers
+            counts = np.array([[state.n_samples - sum(numbers), *numbers]], dtype=np.float64)
+            values = np.array([OTHERS[code]], dtype=np.float64)
+            f = level_functions(counts, values, 1)[:, 0]
+            kappa = f[:, :, None] * f[:, None, :] / state.n_samples
+            forms = LevelForms(counts, kappa, np.zeros_like(f))
+            state.laws[k, carriers] = RareLaw.by(state.matrices[k], state.nulls[k], numbers, forms)
+    return state.laws[k, carriers]

@@ -1,0 +1,249 @@
+r"""Scores of features of many values by functions of their ranks, at several widths.
+
+Values are sorted once; labels are gathered in that order and multiplied with the functions, the
+same ones for all features. Features without ties share one law, others have that of their pattern.
+
+Samples whose value is missing are left out of the feature: the others are spread evenly over the
+places of all, and the labels of the missing ones count as 0 once those of the others are centred.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.level_scores import scores_of_levels
+from dhsic.criteria.multiscale import (
+    AT_ONCE,
+    MOST_LEVELS,
+    Moments3,
+    Multiscale,
+    Scores,
+    combined_scores,
+    concentration_of,
+    shapes_of,
+    tails,
+)
+from dhsic.criteria.patterns import PatternSums
+from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis
+
+
+def scores_of(state: Multiscale, features: Features, place: slice) -> Scores:
+    """Scores of all features of a tile; the state's directions are at `place` among all."""
+    if features.coded is not None:
+        return scores_of_levels(state, features.coded, place)
+    X, missing = features.X, features.missing
+    found = Scores.empty(len(X))
+    height = max(1, AT_ONCE // (state.n_samples * state.labels.B.shape[1]))
+    for a in range(0, len(X), height):
+        some = slice(a, min(a + height, len(X)))
+        mask = None if missing is None else missing[some]
+        block = OrderedBlock.of(state, X[some], mask, height)
+        found.put(np.arange(some.start, some.stop), block.scores())
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedBlock:
+    """Some features, in order.
+
+    `order` (c, m) has their samples by ascending value, missing ones last; `starts` (c, m) says
+    where a level begins, and `n` (c,) how many samples are present.
+    """
+
+    state: Multiscale
+    X: Float
+    missing: Array | None
+    order: Index
+    starts: Array
+    n: Index
+    height: int
+
+    @staticmethod
+    def of(state: Multiscale, X: Float, missing: Array | None, height: int) -> OrderedBlock:
+        order, starts, n = sorted_levels(X, missing)
+        return OrderedBlock(state, X, missing, order, starts, n, height)
+
+    def scores(self) -> Scores:
+        """Those of features of two or three values go by their levels."""
+        n_levels = self.starts.sum(axis=1)
+        found = Scores.empty(len(self.X))
+        few, many = np.flatnonzero(n_levels <= 3), np.flatnonzero(n_levels > 3)
+        if few.size:
+            found.put(few, scores_of_levels(self.state, self._levels(few)))
+        if many.size:
+            found.put(many, self._of_ranks(many, n_levels[many] < self.n[many]))
+        return found
+
+    def _levels(self, which: Index) -> Levels:
+        """Features of few values as levels, with sums of all directions over each."""
+        D, at = self.state.directions, np.zeros((which.size, 3, self.X.shape[1]))
+        values = np.zeros((3, which.size))
+        for i, j in enumerate(which.tolist()):
+            begins = np.append(np.flatnonzero(self.starts[j]), self.n[j])
+            for q, (a, b) in enumerate(pairwise(begins)):
+                at[i, q, self.order[j, a:b]] = 1.0
+                values[q, i] = self.X[j, self.order[j, a]]
+        along = (at.reshape(-1, at.shape[2]) @ D).reshape(which.size, 3, -1)
+        counts = at.sum(axis=2)
+        absent = D.sum(axis=0) - along.sum(axis=1)
+        n_absent = self.X.shape[1] - counts.sum(axis=1)
+        return Levels(np.arange(which.size), values, counts, along, counts, absent, n_absent)
+
+    def _of_ranks(self, which: Index, tied: Array) -> Scores:
+        """Those of features of many values, of which some have ties."""
+        state, family = self.state, self.state.ranks
+        table, part = self._table(which, tied)
+        per_function = np.square(table) @ state.labels.mu.T  # (c, R, K)
+        T = np.einsum("nr,crk->nkc", family.weights, per_function) / state.n_samples
+        explained = self._explained(which, tied) if state.has_covariates else None
+        moments = self._moments(which, tied, explained).scaled(part)
+        free = np.flatnonzero(~tied) if explained is None else np.empty(0, dtype=np.int64)
+        log_p = np.empty_like(T)
+        log_p[..., free] = tails(
+            state, family, T[..., free], moments.take(free), state.untied_tables
+        )
+        rest = np.setdiff1d(np.arange(which.size), free, assume_unique=True)
+        log_p[..., rest] = tails(state, family, T[..., rest], moments.take(rest))
+        concentration = concentration_of(state, moments)
+        shape = shapes_of(table, state.labels.mu, state.basis)
+        return combined_scores(state, family, log_p, T, moments, concentration, shape)
+
+    def _moments(self, which: Index, tied: Array, explained: Float | None) -> Moments3:
+        """Moments under independence, of all samples, (n, K, c) each."""
+        state, c = self.state, which.size
+        if explained is None:
+            moments = state.moments(state.untied).repeated(c)
+        else:
+            edges = np.linspace(0, state.n_samples, MOST_LEVELS + 1).astype(int)
+            functions, counts = state.functions_between(np.unique(edges)[None])
+            functions = np.broadcast_to(functions, (c, *functions.shape[1:]))
+            counts = np.broadcast_to(counts, (c, counts.shape[1]))
+            weights = state.ranks.weights
+            moments = state.moments(PatternSums.of(functions, counts, weights, explained))
+        if tied.any():
+            self._set_tied(moments, which, np.flatnonzero(tied), explained)
+        return moments
+
+    def _gathered(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
+        """Directions D (m, k) by ascending value of the features, (k, c, m), and their sums (c, k).
+
+        Means over ties; 0 for missing samples, which are spread evenly.
+        """
+        order, n = self.order[which], self.n[which]
+        m = order.shape[1]
+        G = np.ascontiguousarray(D.T)[:, order]  # (k, c, m)
+        totals = np.zeros((which.size, D.shape[1]))
+        absent = n < m
+        if absent.any():
+            some = np.flatnonzero(absent)
+            there = np.arange(m) < n[some, None]
+            G[:, some] *= there
+            totals[some] = G[:, some].sum(axis=2).T
+            G[:, some] -= (totals[some].T / n[some])[:, :, None] * there
+        if tied.any():
+            some = np.flatnonzero(tied)
+            starts = self.starts[which[some]].copy()
+            rows = np.arange(some.size)
+            behind = n[some] < m
+            starts[rows[behind], n[some][behind]] = True  # the missing ones are a run of their own
+            begins = np.flatnonzero(starts.ravel())
+            sizes = np.diff(np.append(begins, starts.size))
+            flat = G[:, some].reshape(len(G), -1)
+            means = np.add.reduceat(flat, begins, axis=1) / sizes
+            G[:, some] = np.repeat(means, sizes, axis=1).reshape(len(G), some.size, m)
+        for j in np.flatnonzero(absent).tolist():
+            spread = np.zeros((len(G), m))
+            spread[:, _places(int(n[j]), m)] = G[:, j, : n[j]]
+            G[:, j] = spread
+        return G, totals
+
+    def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
+        """C (c, R, S), and the part of the labels that is among the samples present, (K, c)."""
+        state = self.state
+        m, S = state.n_samples, state.labels.B.shape[1]
+        G, totals = self._gathered(which, tied, state.labels.B)
+        # All products are of as many rows, the last ones too, for the same bits wherever a feature
+        # stands among others.
+        whole = np.zeros((S, self.height, m), dtype=np.float32)
+        whole[:, : which.size] = G
+        products = (whole.reshape(-1, m) @ state.basis.T).reshape(S, self.height, -1)
+        table = products[:, : which.size].transpose(1, 2, 0).astype(np.float64)
+        part = np.ones((state.K, which.size))
+        if self.missing is not None and (self.n[which] < m).any():
+            lost = self.missing[which].astype(np.float64) @ state.diagonals
+            part = state.label_parts(lost, totals, self.n[which].astype(np.float64))
+        return table, part
+
+    def _explained(self, which: Index, tied: Array) -> Float:
+        """Products of functions and the covariates' basis over ``sqrt(m)``, (c, R, p)."""
+        state = self.state
+        G, _ = self._gathered(which, tied, state.Q)
+        found = G.transpose(1, 0, 2) @ rank_basis(state.n_samples, N_FUNCTIONS).T
+        return np.asarray(found.transpose(0, 2, 1) / np.sqrt(state.n_samples))
+
+    def _set_tied(
+        self, moments: Moments3, which: Index, tied: Index, explained: Float | None
+    ) -> None:
+        """Fill in moments of features with ties, some of the same number of levels at a time."""
+        state, m = self.state, self.state.n_samples
+        edges = [self._edges(int(j)) for j in which[tied]]
+        sizes = np.array([1 << int(np.ceil(np.log2(len(e) - 1))) for e in edges])
+        for size in np.unique(sizes).tolist():
+            some = np.flatnonzero(sizes == size)
+            padded = np.full((some.size, size + 1), m)
+            for i, k in enumerate(some.tolist()):
+                padded[i, : len(edges[k])] = edges[k]
+            functions, counts = state.functions_between(padded)
+            at = tied[some]
+            of_some = None if explained is None else explained[at]
+            sums = PatternSums.of(functions, counts, state.ranks.weights, of_some)
+            own = state.moments(sums)
+            for name in ("mean", "spread", "skewness"):
+                getattr(moments, name)[..., at] = getattr(own, name)
+
+    def _edges(self, j: int) -> Index:
+        """Where levels of a feature begin among the places of all samples, at most 64 of them."""
+        m, n = self.state.n_samples, int(self.n[j])
+        begins = np.append(np.flatnonzero(self.starts[j]), n)
+        if len(begins) - 1 > MOST_LEVELS:
+            # Of levels that begin in the same 64th of the places the first is the edge.
+            cell = begins[:-1] * MOST_LEVELS // n
+            begins = np.append(begins[:-1][np.append(True, np.diff(cell) > 0)], n)
+        return begins if n == m else begins * m // n
+
+
+def _places(n: int, m: int) -> Index:
+    """Places of n samples among m, spread evenly."""
+    return ((np.arange(n) + 0.5) * m / n).astype(np.int64)
+
+
+def sorted_levels(X: Float, missing: Array | None) -> tuple[Index, Array, Index]:
+    """Samples by ascending value, where levels begin, and samples present: (c, m), (c, m), (c,).
+
+    Values are sorted with the number of their sample in place of their last digits, one sort of
+    integers: what differs by less than some 1e-11 of its size is tied. Missing samples come last.
+    """
+    c, m = X.shape
+    n_bits = max(1, int(m - 1).bit_length())
+    keys = (X + 0.0).view(np.int64)  # + 0.0: there is no negative zero
+    keys ^= (keys >> 63) & np.iinfo(np.int64).max  # negative numbers descend by their bits
+    keys >>= n_bits
+    keys <<= n_bits
+    if missing is not None:
+        keys[missing] = np.iinfo(np.int64).max >> n_bits << n_bits
+    keys |= np.arange(m)
+    keys.sort(axis=1)
+    order = keys & ((1 << n_bits) - 1)
+    keys >>= n_bits
+    starts = np.ones((c, m), dtype=bool)
+    np.not_equal(keys[:, 1:], keys[:, :-1], out=starts[:, 1:])
+    n = np.full(c, m)
+    if missing is not None:
+        n = m - missing.sum(axis=1)
+        starts &= np.arange(m) < n[:, None]
+    return order, starts, n
