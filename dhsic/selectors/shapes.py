@@ -28,11 +28,11 @@ import numpy as np
 from dhsic._typing import Float, Index, Mask
 from dhsic.algorithms.additive import OrderErrors, extended_basis, leading_functions
 from dhsic.algorithms.ridge import COMPARED
-from dhsic.criteria.features import Features
 from dhsic.criteria.label_functions import LabelDirections
-from dhsic.criteria.multiscale import Multiscale, scores_of
+from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
 from dhsic.criteria.null import NullOf
-from dhsic.linalg.directions import Directions
+from dhsic.criteria.rank_scores import OrderedBlock
+from dhsic.namespace import slices
 from dhsic.outcome import Order
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.passes.reader import AbstractReader
@@ -54,8 +54,6 @@ LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
 PART_OF_MODEL = 4
 #: Squared norm of a label direction below which nothing is left of it.
 NOTHING = 1e-3
-
-FRONT = "p-value of the feature given those in front of it; NaN where it is not placed by forward steps"
 
 
 def n_candidates(m: int) -> int:
@@ -122,10 +120,26 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTest:
-    """The marginal test of candidates, for labels less what some functions explain of them."""
+    """The test of candidates for labels less what some functions explain of them.
+
+    Unlike the marginal test, which favours straight lines, all widths count alike.
+    """
 
     state: Multiscale
     candidates: Candidates
+    blocks: tuple[OrderedBlock, ...]  # of the candidates
+
+    @staticmethod
+    def of(state: Multiscale, candidates: Candidates) -> ConditionalTest:
+        """From the state of the marginal test."""
+        state = _without_preference(state)
+        X, missing, m = candidates.X, candidates.missing, state.n_samples
+        height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
+        blocks = tuple(
+            OrderedBlock.of(state, X[some], None if missing is None else missing[some], height)
+            for some in slices(len(X), height)
+        )
+        return ConditionalTest(state, candidates, blocks)
 
     def given(self, basis: Float) -> tuple[Float, Float] | None:
         """Logarithms of p-values, and widths, (c,) each; None where nothing is left of the labels.
@@ -138,11 +152,9 @@ class ConditionalTest:
         state = self._left(basis)
         if state is None:
             return None
-        X = self.candidates.X
-        directions = Directions.of([state.directions])
-        features = Features(X, np.zeros(len(X)), directions, missing=self.candidates.missing)
-        found = scores_of(state, features, directions.places[0])
-        return found.log_p, found.width
+        found = [replace(block, state=state).scores() for block in self.blocks]
+        log_p, width = ([getattr(each, name) for each in found] for name in ("log_p", "width"))
+        return np.concatenate(log_p), np.concatenate(width)
 
     def _left(self, basis: Float) -> Multiscale | None:
         """State of the test for what is left of the labels."""
@@ -156,16 +168,15 @@ class ConditionalTest:
         if len(kept) < labels.B.shape[1]:
             mu = labels.mu[:, kept]
             mu = mu / np.linalg.norm(mu, axis=1, keepdims=True)
-            return Multiscale.of(LabelDirections(B, mu, labels.shares), state.Q)
+            left = LabelDirections(B, mu, labels.shares)
+            return _without_preference(Multiscale.of(left, state.Q))
         left = LabelDirections(B, labels.mu, labels.shares)
         nulls = tuple(NullOf.of(C) for C in left.matrices)
         families = state.ranks, state.levels, state.single  # these follow from weights alone
         return Multiscale(left, state.Q, nulls, *families)
 
-    def steps(
-        self, basis: Float, goes_on: Callable[[float], bool]
-    ) -> tuple[list[int], list[float]]:
-        """Features that enter a model one after the other, and the logarithm of each p-value.
+    def steps(self, basis: Float, goes_on: Callable[[float], bool]) -> list[int]:
+        """Features that enter a model one after the other.
 
         Parameters
         ----------
@@ -174,7 +185,7 @@ class ConditionalTest:
         goes_on : callable
             Whether a feature of this logarithm of its p-value enters.
         """
-        m, entered, log_ps = self.candidates.X.shape[1], list[int](), list[float]()
+        m, entered = self.candidates.X.shape[1], list[int]()
         while len(entered) < MOST_STEPS and basis.shape[1] < m // PART_OF_MODEL:
             found = self.given(basis)
             if found is None:
@@ -185,9 +196,15 @@ class ConditionalTest:
             if not goes_on(float(log_p[j])):
                 break
             entered.append(j)
-            log_ps.append(float(log_p[j]))
             basis = extended_basis(basis, self.candidates.functions(j, float(width[j])))
-        return [int(self.candidates.features[j]) for j in entered], log_ps
+        return [int(self.candidates.features[j]) for j in entered]
+
+
+def _without_preference(state: Multiscale) -> Multiscale:
+    """State of a test in which all widths count alike."""
+    shares = np.full(len(WIDTHS), 1.0 / len(WIDTHS))
+    ranks = WidthFamily.of(WIDTHS, shares, state.ranks.weights.shape[1], state.labels)
+    return Multiscale(state.labels, state.Q, state.nulls, ranks, state.levels, state.single)
 
 
 def _orthonormal(B: Float, basis: Float) -> tuple[Float, list[int]]:
@@ -227,11 +244,11 @@ def with_shapes(
     by_p = best[np.lexsort((best, marginal.p[best]))][: n_candidates(m)]
     features = np.unique(np.concatenate([by_p, best[: max(FIRST, *COMPARED)]]))
     found = Candidates.read(data, features)
-    test = ConditionalTest(marginal.state, found)
+    test = ConditionalTest.of(marginal.state, found)
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
-    missed, _ = _missed(test, first, marginal.p, n_tests)
+    missed = _missed(test, first, n_tests)
     level = np.log(BY_CHANCE / n_tests)
-    entered, log_ps = test.steps(marginal.state.Q, lambda log_p: log_p < level)
+    entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
 
     U, values = again.labels, found.of_samples(samples)
     known: dict[tuple[int, ...], Float] = {}
@@ -268,14 +285,27 @@ def _moved(best: Index, front: Sequence[int]) -> list[int]:
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 
-def _missed(
-    test: ConditionalTest, first: Index, p: Float, n_tests: int
-) -> tuple[list[int], list[float]]:
-    """Features that tell what straight lines of the first features of the order do not."""
+def _missed(test: ConditionalTest, first: Index, n_tests: int) -> list[int]:
+    """Features that tell what the first features of the order do not.
+
+    Straight lines are taken out of the labels for those of the first features that tell something
+    themselves: others were chosen by chance, and their lines would take away what is looked for.
+    Where no first feature is significant, weaker evidence is enough.
+    """
     found = test.candidates
-    lines = np.stack([found.X[found.place(int(j))] for j in first])
-    basis = extended_basis(test.state.Q, lines)
-    with np.errstate(divide="ignore"):
-        best = float(np.log(p[first]).min())
-    level = max(np.log(LEVEL / n_tests), min(best, np.log(BY_CHANCE / n_tests)))
-    return test.steps(basis, lambda log_p: log_p < level)
+    at = np.array([found.place(int(j)) for j in first])
+    alone = test.given(test.state.Q)
+    assert alone is not None, "labels were tested"
+    log_p = alone[0][at]
+    level, by_chance = np.log(LEVEL / n_tests), np.log(BY_CHANCE / n_tests)
+    telling = at[log_p < by_chance]
+    basis = extended_basis(test.state.Q, found.X[telling]) if telling.size else test.state.Q
+    strongest = float(log_p.min())
+
+    def goes_on(log_p: float) -> bool:
+        nonlocal strongest
+        enough = level if strongest < level else by_chance
+        strongest = min(strongest, log_p)
+        return log_p < enough
+
+    return test.steps(basis, goes_on)
