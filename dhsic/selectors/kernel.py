@@ -26,26 +26,32 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.memory import MemoryEstimate, resident_bytes
+from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.outcome import Order
 from dhsic.passes.candidates import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
+from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
-from dhsic.selectors.marginal import MarginalTest, marginal_test
+from dhsic.selectors.marginal import (
+    MarginalTest,
+    marginal_bytes,
+    marginal_judge,
+    marginal_test,
+)
 from dhsic.selectors.ridge import (
     Reranking,
     bytes_again,
     bytes_read_again,
-    most_again,
     compared_samples,
+    most_again,
     noise_of,
     ranked_again,
 )
 from dhsic.selectors.run import SelectionRun
-from dhsic.selectors.shapes import with_shapes
+from dhsic.selectors.shapes import front_bytes, with_shapes
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
@@ -133,6 +139,10 @@ class KernelSelector(Selector, Generic[D]):
                 return 0
         return most_again(run.n_samples) if self.given_others else 0
 
+    def tests_features(self, run: SelectionRun) -> bool:
+        """Whether every feature is tested alone, and those that the order misses go in front."""
+        return not self._always_again and self.again_from(run) > 0
+
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
     ) -> tuple[LowRankSymmetric, float] | None:
@@ -171,11 +181,11 @@ class KernelSelector(Selector, Generic[D]):
     def _marginal(
         self, run: SelectionRun, data: AbstractReader, target: object | None
     ) -> MarginalTest | str | None:
-        """Test of every feature alone, or why there is none; None where the paper's order is asked.
+        """Test every feature alone, before any has left; or the reason why there is no such test.
 
-        Made before any feature has left.
+        None where the method does not ask for one.
         """
-        if target is None or self._always_again:
+        if target is None or not self.tests_features(run):
             return None
         return marginal_test(run, data)
 
@@ -265,13 +275,17 @@ class KernelSelector(Selector, Generic[D]):
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, plan = run.n_samples, self.engines(run, self.approx)
         n, limit = min(self.again_from(run), run.source.n_features), self.memory
-        again = bytes_again(n, m)
+        again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
         needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
         # Statistics of the groups that are under way.
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
+        if self.tests_features(run):
+            d, tile = run.source.n_features, marginal_judge(run).cost(m).tile
+            tested = task_bytes(run.runtime.n_here, block_bytes(run.source, m), tile)["tasks"]
+            tasks = max(tasks, tested, front_bytes(d, m))
         return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
 
     def _parts(

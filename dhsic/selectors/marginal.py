@@ -20,6 +20,7 @@ from dhsic.errors import InputError
 from dhsic.passes.jobs import merged
 from dhsic.passes.once import MANY_JOBS, Judge
 from dhsic.passes.reader import AbstractReader
+from dhsic.runtime.base import Job
 
 if TYPE_CHECKING:
     from dhsic.selectors.run import SelectionRun
@@ -33,8 +34,12 @@ MEANINGS = {
     "ranks: 1 is a straight line",
     "shape": f"shape of the dependence {ALONE}: linear, monotone or turning",
 }
+#: Numbers of a feature that the test keeps, and those that its result is made of.
+VECTORS = 12
 #: Why labels of many classes are not tested.
-MANY_CLASSES = "The labels have more than 64 classes, which the test at several widths does not take."
+MANY_CLASSES = (
+    "The labels have more than 64 classes, which the test at several widths does not take."
+)
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,26 @@ class MarginalTest:
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 
+def marginal_criterion(run: SelectionRun) -> Independence:
+    """The test that is made of each feature."""
+    return Independence(label_kernel=run.selector.label_kernel)
+
+
 def marginal_judge(run: SelectionRun) -> Judge:
-    """Pass that tests each feature alone, without the labels, for plans and memory estimates."""
-    return Judge(True, Independence(label_kernel=run.selector.label_kernel))
+    """The pass without the labels, for plans and memory estimates."""
+    return Judge(standardize=True, criterion=marginal_criterion(run))
+
+
+def marginal_bytes(run: SelectionRun) -> int:
+    """Bytes that labels and the columns of the result take."""
+    of_labels = marginal_criterion(run).label_bytes(run.n_samples)
+    return of_labels + 8 * VECTORS * run.source.n_features
+
+
+def every_job(data: AbstractReader) -> list[Job]:
+    """Jobs of the pass over all features."""
+    jobs = data.jobs(np.arange(data.source.n_features, dtype=np.int64), scaled=False)
+    return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
@@ -77,7 +99,7 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     data : AbstractReader
         Reads all features; how they are scaled is known.
     """
-    criterion = Independence(label_kernel=run.selector.label_kernel)
+    criterion = marginal_criterion(run)
     assert run.y is not None, "there are labels"
     try:
         labels = criterion.read(run.y, run.covariates)
@@ -87,10 +109,9 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     if not isinstance(state, Multiscale):
         return MANY_CLASSES
     beside = data.apart()  # no round has read it
-    jobs = beside.jobs(np.arange(data.source.n_features, dtype=np.int64), scaled=False)
-    jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
     judge = Judge(run.standardizes, criterion, state)
-    columns = np.concatenate([found for _, found in beside.joined(judge, jobs)], axis=1)
+    found = beside.joined(judge, every_job(beside))
+    columns = np.concatenate([values for _, values in found], axis=1)
     alive, d = data.alive, data.source.n_features
     others = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))

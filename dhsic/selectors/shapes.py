@@ -21,12 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.algorithms.additive import OrderErrors, extended_basis, leading_functions
+from dhsic.algorithms.additive import (
+    N_FUNCTIONS,
+    OrderErrors,
+    extended_basis,
+    leading_functions,
+)
 from dhsic.algorithms.ridge import COMPARED
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
@@ -37,10 +41,8 @@ from dhsic.outcome import Order
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.passes.reader import AbstractReader
 from dhsic.selectors.marginal import MarginalTest
+from dhsic.selectors.ridge import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
-
-if TYPE_CHECKING:
-    from dhsic.selectors.ridge import Reranking
 
 #: Candidates at most, and their values.
 MOST_CANDIDATES, ENTRIES = 256, 1 << 22
@@ -50,8 +52,10 @@ FIRST, PART_OF_FIRST = 20, 8
 #: Family-wise level of a feature that is missed; p-values that are expected by chance up to which
 #: forward steps go on; and steps at most.
 LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
-#: Part of the samples that functions of a model may be.
-PART_OF_MODEL = 4
+#: Part of the samples that functions of a model may be; at least so many are allowed for large m.
+PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
+#: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
+GATHERED = 8
 #: Squared norm of a label direction below which nothing is left of it.
 NOTHING = 1e-3
 
@@ -59,6 +63,20 @@ NOTHING = 1e-3
 def n_candidates(m: int) -> int:
     """Candidates at most, of m samples."""
     return max(16, min(MOST_CANDIDATES, ENTRIES // m))
+
+
+def most_functions(m: int) -> int:
+    """Functions of a model at most, of m samples."""
+    return min(m // PART_OF_MODEL, max(FEW_FUNCTIONS, ENTRIES // m))
+
+
+def front_bytes(d: int, m: int) -> int:
+    """Bytes that `with_shapes` takes, of d features."""
+    n = min(d, n_candidates(m) + max(FIRST, *COMPARED))
+    of_candidates = 3 * n * m  # values, their order, missing ones and levels
+    of_models = 4 * m * most_functions(m)
+    of_comparison = 8 * min(m, SAMPLES) * (min(m, SAMPLES) + max(COMPARED) * N_FUNCTIONS)
+    return 8 * (of_candidates + of_models + of_comparison + GATHERED * AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +204,7 @@ class ConditionalTest:
             Whether a feature of this logarithm of its p-value enters.
         """
         m, entered = self.candidates.X.shape[1], list[int]()
-        while len(entered) < MOST_STEPS and basis.shape[1] < m // PART_OF_MODEL:
+        while len(entered) < MOST_STEPS and basis.shape[1] < most_functions(m):
             found = self.given(basis)
             if found is None:
                 break
@@ -257,14 +275,14 @@ def with_shapes(
         return OrderErrors.of(values, _moved(best, front)[: max(COMPARED) * 2], U, known)
 
     front: list[int] = []
-    told: dict[str, float | int | str] = {"front": "none", "n_in_front": 0}
+    told: dict[str, float | int | str] = {"in_front_by": "", "n_in_front": 0}
     if missed or not set(entered) <= set(first[:10].tolist()):
         as_it_is = errors_of([])
         chosen = as_it_is
         if missed and not (with_missed := errors_of(missed)).is_clearly_worse(as_it_is):
-            front, chosen, told["front"] = missed, with_missed, "missed features"
+            front, chosen, told["in_front_by"] = missed, with_missed, "missed features"
         if chosen.is_clearly_worse(by_steps := errors_of(entered)):
-            front, chosen, told["front"] = entered, by_steps, "forward steps"
+            front, chosen, told["in_front_by"] = entered, by_steps, "forward steps"
         told |= {
             "n_in_front": len(front),
             "explained_with_front": chosen.explained,
