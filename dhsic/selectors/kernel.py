@@ -36,6 +36,8 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
 from dhsic.selectors.marginal import (
+    MANY_SAMPLES,
+    MOST_TESTED,
     MarginalTest,
     marginal_bytes,
     marginal_judge,
@@ -141,7 +143,8 @@ class KernelSelector(Selector, Generic[D]):
 
     def tests_features(self, run: SelectionRun) -> bool:
         """Whether every feature is tested alone, and those that the order misses go in front."""
-        return not self._always_again and self.again_from(run) > 0
+        asked = not self._always_again and self.again_from(run) > 0
+        return asked and run.n_samples <= MOST_TESTED
 
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
@@ -185,8 +188,10 @@ class KernelSelector(Selector, Generic[D]):
 
         None where the method does not ask for one.
         """
-        if target is None or not self.tests_features(run):
+        if target is None or self._always_again:
             return None
+        if not self.tests_features(run):
+            return MANY_SAMPLES
         return marginal_test(run, data)
 
     @abstractmethod
@@ -311,7 +316,8 @@ def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
     """The order with columns of the test of every feature alone, or why there are none."""
     if isinstance(marginal, str):
         return order.at(slice(None), {"marginal_test_skipped": marginal})
-    return order.at(slice(None), **marginal.columns())
+    columns = marginal.columns()
+    return order.at(slice(None), None, **columns)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

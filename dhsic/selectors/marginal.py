@@ -36,6 +36,9 @@ MEANINGS = {
 }
 #: Numbers of a feature that the test keeps, and those that its result is made of.
 VECTORS = 12
+#: Samples up to which features are tested beside a selection, and why they are not beyond.
+MOST_TESTED = 100_000
+MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; dhsic test tests features of as many."
 #: Why labels of many classes are not tested.
 MANY_CLASSES = (
     "The labels have more than 64 classes, which the test at several widths does not take."

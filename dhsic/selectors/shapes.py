@@ -324,6 +324,6 @@ def _missed(test: ConditionalTest, first: Index, n_tests: int) -> list[int]:
         nonlocal strongest
         enough = level if strongest < level else by_chance
         strongest = min(strongest, log_p)
-        return log_p < enough
+        return bool(log_p < enough)
 
     return test.steps(basis, goes_on)
