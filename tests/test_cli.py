@@ -124,7 +124,7 @@ def test_json_is_one_object_and_nothing_else_on_stdout(store):
         *("allele_frequency", "missing", "constant", "round_removed"),
         *("rank_alone", "fall_given_others", "score_first_round"),
     ]
-    assert "ranked each given the others" in run("select", store, *QUICK).stderr
+    assert "re-ranked jointly by ridge regression" in run("select", store, *QUICK).stderr
     alone = run("select", store, *QUICK, "--no-given-others")
     assert "given the others" not in alone.stderr
 
