@@ -217,6 +217,30 @@ class ConditionalTest:
             basis = extended_basis(basis, self.candidates.functions(j, float(width[j])))
         return [int(self.candidates.features[j]) for j in entered]
 
+    def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
+        """How much less of the labels a model of these features explains without each of them.
+
+        Parameters
+        ----------
+        features : sequence of int
+            Candidates, whose leading functions the model has.
+        width : (c,)
+            Width of the kernel on each candidate.
+        """
+        U = self.state.labels.B * np.sqrt(self.state.labels.mu[0])
+        places = [self.candidates.place(j) for j in features]
+        groups = [self.candidates.functions(i, float(width[i])) for i in places]
+
+        def explained(some: Sequence[Float]) -> float:
+            if not some:
+                return 0.0
+            basis = extended_basis(self.state.Q, np.concatenate(some))
+            return float(np.square(basis.T @ U).sum())
+
+        whole = explained(groups)
+        others = (explained(groups[:i] + groups[i + 1 :]) for i in range(len(groups)))
+        return {j: whole - other for j, other in zip(features, others, strict=True)}
+
 
 def _without_preference(state: Multiscale) -> Multiscale:
     """State of a test in which all widths count alike."""
@@ -264,7 +288,7 @@ def with_shapes(
     found = Candidates.read(data, features)
     test = ConditionalTest.of(marginal.state, found)
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
-    missed = _missed(test, first, n_tests)
+    missed, with_them = _missed(test, first, n_tests)
     level = np.log(BY_CHANCE / n_tests)
     entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
 
@@ -279,12 +303,12 @@ def with_shapes(
     if missed or not set(entered) <= set(first[:10].tolist()):
         as_it_is = errors_of([])
         chosen = as_it_is
-        if missed and not (with_missed := errors_of(missed)).is_clearly_worse(as_it_is):
-            front, chosen, told["in_front_by"] = missed, with_missed, "missed features"
+        if missed and not (better := errors_of(with_them)).is_clearly_worse(as_it_is):
+            front, chosen, told["in_front_by"] = with_them, better, "missed features"
         if chosen.is_clearly_worse(by_steps := errors_of(entered)):
             front, chosen, told["in_front_by"] = entered, by_steps, "forward steps"
         told |= {
-            "n_in_front": len(front),
+            "n_in_front": len(missed) if front is with_them else len(front),
             "explained_with_front": chosen.explained,
             "explained_without_front": as_it_is.explained,
         }
@@ -303,22 +327,27 @@ def _moved(best: Index, front: Sequence[int]) -> list[int]:
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 
-def _missed(test: ConditionalTest, first: Index, n_tests: int) -> list[int]:
-    """Features that tell what the first features of the order do not.
+def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int], list[int]]:
+    """Features that tell what the first features of the order do not; and a front that has them.
 
     Straight lines are taken out of the labels for those of the first features that tell something
     themselves: others were chosen by chance, and their lines would take away what is looked for.
     Where no first feature is significant, weaker evidence is enough.
+
+    The front has the missed features among the first ones that tell something, which keep their
+    order: each before those without which a model of all of them explains less of the labels.
     """
     found = test.candidates
     at = np.array([found.place(int(j)) for j in first])
     alone = test.given(test.state.Q)
     assert alone is not None, "labels were tested"
-    log_p = alone[0][at]
+    log_p, width = alone
     level, by_chance = np.log(LEVEL / n_tests), np.log(BY_CHANCE / n_tests)
-    telling = at[log_p < by_chance]
-    basis = extended_basis(test.state.Q, found.X[telling]) if telling.size else test.state.Q
-    strongest = float(log_p.min())
+    telling = at[log_p[at] < by_chance]
+    basis = test.state.Q
+    if telling.size:
+        basis = extended_basis(basis, found.X[telling])
+    strongest = float(log_p[at].min())
 
     def goes_on(log_p: float) -> bool:
         nonlocal strongest
@@ -326,4 +355,11 @@ def _missed(test: ConditionalTest, first: Index, n_tests: int) -> list[int]:
         strongest = min(strongest, log_p)
         return bool(log_p < enough)
 
-    return test.steps(basis, goes_on)
+    missed = test.steps(basis, goes_on)
+    stay = [int(j) for j in found.features[telling] if j not in missed]
+    falls = test.falls([*stay, *missed], width)
+    front = stay
+    for j in sorted(missed, key=lambda j: falls[j]):  # the strongest last
+        weaker = (i for i, other in enumerate(front) if falls[other] < falls[j])
+        front.insert(next(weaker, len(front)), j)
+    return missed, front
