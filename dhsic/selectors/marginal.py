@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 ALONE = "of the feature alone and the labels, whatever the other features are"
 MEANINGS = {
     "p": f"marginal p-value: probability of an HSIC as large under independence, {ALONE}",
-    "q": "q-value: part of the features of this p-value or less, each tested alone, that do not depend "
-    "on the labels",
+    "q": "q-value: part of the features of this p-value or less, each tested alone, that do not "
+    "depend on the labels",
     "width": f"width at which the dependence is strongest, {ALONE}, as a part of the range of "
     "ranks: 1 is a straight line",
     "shape": f"shape of the dependence {ALONE}: linear, monotone or turning",
