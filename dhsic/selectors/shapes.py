@@ -245,7 +245,8 @@ class ConditionalTest:
 def _without_preference(state: Multiscale) -> Multiscale:
     """State of a test in which all widths count alike."""
     shares = np.full(len(WIDTHS), 1.0 / len(WIDTHS))
-    ranks = WidthFamily.of(WIDTHS, shares, state.ranks.weights.shape[1], state.labels)
+    n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
+    ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu)
     return Multiscale(state.labels, state.Q, state.nulls, ranks, state.levels, state.single)
 
 
