@@ -65,6 +65,7 @@ FIRST = (
     *("allele_frequency", "mean", "missing", "constant"),
     *("round_removed", "round_added", "round_weighted", "round_scored"),
     *("rank_alone", "fall_given_others", "score_first_round", "group", "group_rank"),
+    *("p_marginal", "q_marginal", "width_marginal", "shape_marginal"),
     *("p", "q", "fdr", "shadows_above", "stability", "stable"),
 )
 #: Coordinates that say where features are in the data, of which some may have been left out.

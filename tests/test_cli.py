@@ -36,6 +36,10 @@ HOW = (
 )
 
 
+#: Columns of the test of each feature alone.
+MARGINAL = ("p_marginal", "q_marginal", "width_marginal", "shape_marginal")
+
+
 def findings(result):
     """Content of a result that does not depend on when and how it ran, without scores."""
     kept = result.drop_vars(["score", *(f"round_{name}" for name in HOW)])
@@ -102,7 +106,8 @@ def test_select_prints_a_table_and_writes_a_result(store, tmp_path):
     out = tmp_path / "sel.zarr"
     result = run("select", store, *QUICK, "--out", out)
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["rank", "name", "contig", "position", "fall_given_others"]
+    columns = [*("rank", "name", "contig", "position", "fall_given_others"), *MARGINAL[:2]]
+    assert lines[0].split() == columns
     assert [line.split()[0] for line in lines[1:9]] == [str(i) for i in range(1, 9)]
     assert "peak memory" in result.stderr
     assert "2 classes 0 (30), 1 (30), kernel 'balanced'" in told(result)
@@ -122,9 +127,9 @@ def test_json_is_one_object_and_nothing_else_on_stdout(store):
     assert list(facts["selected"][0]) == [
         *("rank", "score", "index", "name", "contig", "position", "id", "ref", "alt"),
         *("allele_frequency", "missing", "constant", "round_removed"),
-        *("rank_alone", "fall_given_others", "score_first_round"),
+        *("rank_alone", "fall_given_others", "score_first_round", *MARGINAL),
     ]
-    assert "ranked each given the others" in run("select", store, *QUICK).stderr
+    assert "re-ranked jointly by ridge regression" in run("select", store, *QUICK).stderr
     alone = run("select", store, *QUICK, "--no-given-others")
     assert "given the others" not in alone.stderr
 

@@ -495,6 +495,8 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
         "contig",
         "position",
         "fall_given_others",
+        "p_marginal",
+        "q_marginal",
     ]
     assert dhsic.load(tmp_path / "out.zarr").attrs["n_selected"] == 8
     assert (state["status"], state["id"]) == ("done", sent["id"])

@@ -324,6 +324,8 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     # What the order follows from.
     by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
     specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
+    if not {"p", "fdr"} & {*chosen}:  # which say more of the features selected
+        specs |= {"p_marginal": ".3g", "q_marginal": ".3g"}
     still = chosen["constant"].to_numpy()[at]
     words = {
         name: [str(v) for v in chosen[name].to_numpy()[at]] for name in WORDS if name in chosen

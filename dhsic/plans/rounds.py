@@ -47,6 +47,7 @@ from dhsic.plans.supposed import (
 from dhsic.relatedness import chromosomes_of
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.kernel import AbstractElimination, KernelSelector
+from dhsic.selectors.marginal import every_job, marginal_judge
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.ridge import SAMPLES, read_again
 from dhsic.selectors.run import SelectionRun
@@ -204,6 +205,9 @@ def _gone_through(
         certificate = UNKNOWN if misses else EXACT
         dependence = Leaving(*of_run, plan=plan, certificate=certificate)
     dependence.measure(is_own=asked.label_kernel == SELF)
+    if asked.tests_features(run):
+        beside = data.apart()  # no round has read it
+        beside.scores(marginal_judge(run), every_job(beside))
     again = partial(_read_again, data, asked.again_from(run))
     is_read = again(dependence.left.survivors)
     for state in asked.rounds(run, dependence, dependence.left):

@@ -146,38 +146,88 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
             f"correlation is above {r2:g} (clumped_by says which)"
         )
         yield from _repeating(result)
-    n = result.attrs.get("given_others")
+    yield from _final_ranking(result)
+    yield from _in_front(result)
+    yield from _marginal(result)
+
+
+def _final_ranking(result: xr.Dataset) -> Iterator[str]:
+    """Method that ranked the best features, and how well either of two explains the labels."""
+    about = result.attrs
+    n = about.get("given_others")
     if n is None:
         return
-    alone, others = (
-        f"{max(0.0, float(result.attrs[f'explained_{name}'])):.0%}"
-        for name in ("alone", "given_others")
-    )
-    if {"control", "n_held_out"} & {*result.attrs}:  # which say better what is real
+    alone, others = (_explained(about, name) for name in ("alone", "given_others"))
+    if {"control", "n_held_out"} & {*about}:  # which say better which features are real
         if n:
-            among = ", permuted copies among them," if "control" in result.attrs else ""
+            among = ", permuted copies among them," if "control" in about else ""
             yield (
-                f"the best {n:,}{among} are ranked each given the others, by ridge regression "
-                "(--no-given-others)"
+                f"final ranking: the best {n:,} features{among} were re-ranked jointly by ridge "
+                "regression (--no-given-others keeps the HSIC ranking)"
             )
         return
     if n:
-        penalty = result.attrs.get("ridge_penalty", 10.0)  # what it was before it was told
+        penalty = about.get("ridge_penalty", 10.0)  # of results that do not have it yet
         yield (
-            f"the best {n:,} are ranked each given the others, by ridge regression of penalty "
-            f"{penalty:.2g}: the first ones explain {others} of labels left out, by HSIC alone "
-            f"{alone} (--no-given-others)"
+            f"final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
+            f"(penalty {penalty:.2g}). On held-out samples the top features explain {others} of "
+            f"the labels' variance; ranked by HSIC alone, {alone} (--no-given-others keeps the "
+            "HSIC ranking)"
         )
     else:
         yield (
-            f"the best are ranked by HSIC alone: the first ones explain {alone} of labels left "
-            f"out, each given the others by ridge regression {others} (--given-others)"
+            "final ranking: by HSIC. On held-out samples the top features explain "
+            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {others} "
+            "(--given-others takes that ranking)"
         )
-    if not {"q", "stability_threshold", "control"} & {*result, *result.attrs}:
+    if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
-            "the same labels chose the features, so a part is explained where nothing is real too: "
-            "dhsic test, --holdout and --stability tell what is"
+            "these percentages are optimistic, because the same labels chose the features. To see "
+            "which features are real, use dhsic test, --holdout or --stability"
         )
+
+
+def _in_front(result: xr.Dataset) -> Iterator[str]:
+    """Features that the test of each feature alone put in front of the ranking, and why."""
+    about = result.attrs
+    n = about.get("n_in_front", 0)
+    if not n:
+        return
+    features = f"{n:,} {'feature' if n == 1 else 'features'}"
+    ways = {
+        "missed features": (
+            f"{features} that the ranking had missed went to the front: the labels depend on "
+            f"{'it' if n == 1 else 'them'} in a way that straight lines of the top features do "
+            "not explain"
+        ),
+        "forward steps": (
+            f"the first {features} were chosen one after the other, each for what it adds in any "
+            "shape to those before it"
+        ),
+    }
+    yield (
+        f"{ways[about['in_front_by']]}. On held-out samples the top features now explain "
+        f"{_explained(about, 'with_front')} of the labels' variance in any shape, before "
+        f"{_explained(about, 'without_front')} (--no-given-others skips this)"
+    )
+
+
+def _marginal(result: xr.Dataset) -> Iterator[str]:
+    """How many features the labels depend on, each tested alone beside the selection."""
+    if "q_marginal" in result and "q" not in result:
+        q = result["q_marginal"].to_numpy()
+        n = int((q <= LEVEL).sum())
+        yield (
+            f"{n:,} of {int(np.isfinite(q).sum()):,} features have q_marginal <= {LEVEL:g}: the "
+            "labels depend on each of them, tested alone"
+        )
+    elif "marginal_test_skipped" in result.attrs:
+        yield f"features were not tested alone: {result.attrs['marginal_test_skipped']}"
+
+
+def _explained(about: Mapping[str, Any], name: str) -> str:
+    """Part of the labels that is explained, for people."""
+    return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
 
 
 def _repeating(result: xr.Dataset) -> Iterator[str]:

@@ -73,12 +73,15 @@ class BAHSIC(AbstractElimination):
         from it, to ``sqrt(4 q (1 - q))``, so that rare words, counts and categories drown nothing
         either. The result says which.
     given_others : "auto" or bool
-        Rank the last 2,048 features (fewer of many samples) again by ridge regression, each given
-        the others (JMLR 6.6 with one feature leaving at a time, see `dhsic.algorithms.ridge`): of
-        features that say the same few stay in front, and as many predict better. Ridge
-        regression sees straight lines, so ``"auto"`` keeps the order of HSIC where its first
-        features explain labels that are left out clearly better, as where only pairs tell
-        anything. The result says which. False: the order of Algorithm 1 as it stands in the paper.
+        Re-rank the last 2,048 features (fewer for many samples) jointly by ridge regression (JMLR
+        6.6 with one feature leaving at a time, see `dhsic.algorithms.ridge`): redundant features
+        move back, and the first few predict better. Ridge regression sees straight lines, so
+        ``"auto"`` keeps the HSIC ranking where its first features explain held-out labels clearly
+        better, as where only pairs of features act. ``"auto"`` also tests every feature alone, in
+        any shape (columns ``p_marginal`` and ``q_marginal`` of the result), and puts those in
+        front that the ranking had missed, such as a parabola or a wave, see
+        `dhsic.selectors.shapes`. The result says which ranking was taken. False: the order of
+        Algorithm 1 as it stands in the paper.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
     stability : int

@@ -26,23 +26,34 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.memory import MemoryEstimate, resident_bytes
+from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.outcome import Order
 from dhsic.passes.candidates import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
+from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
+from dhsic.selectors.marginal import (
+    MANY_SAMPLES,
+    MOST_TESTED,
+    MarginalTest,
+    marginal_bytes,
+    marginal_judge,
+    marginal_test,
+)
 from dhsic.selectors.ridge import (
     Reranking,
     bytes_again,
     bytes_read_again,
+    compared_samples,
     most_again,
     noise_of,
     ranked_again,
 )
 from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.shapes import front_bytes, with_shapes
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
@@ -130,6 +141,11 @@ class KernelSelector(Selector, Generic[D]):
                 return 0
         return most_again(run.n_samples) if self.given_others else 0
 
+    def tests_features(self, run: SelectionRun) -> bool:
+        """Whether every feature is tested alone, and those that the order misses go in front."""
+        asked = not self._always_again and self.again_from(run) > 0
+        return asked and run.n_samples <= MOST_TESTED
+
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
     ) -> tuple[LowRankSymmetric, float] | None:
@@ -165,6 +181,19 @@ class KernelSelector(Selector, Generic[D]):
         is_left = isinstance(self.standardize, str) and not run.standardizes
         return found.scaled() if is_left else found
 
+    def _marginal(
+        self, run: SelectionRun, data: AbstractReader, target: object | None
+    ) -> MarginalTest | str | None:
+        """Test every feature alone, before any has left; or the reason why there is no such test.
+
+        None where the method does not ask for one.
+        """
+        if target is None or self._always_again:
+            return None
+        if not self.tests_features(run):
+            return MANY_SAMPLES
+        return marginal_test(run, data)
+
     @abstractmethod
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         """Warn of what the rounds showed."""
@@ -197,6 +226,7 @@ class KernelSelector(Selector, Generic[D]):
             state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
             target = self._target(run, dependence.data, labels)
+            marginal = self._marginal(run, dependence.data, target)
             again = self._again(run, dependence.data, labels, state, target)  # before more leaves
             dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
@@ -212,6 +242,12 @@ class KernelSelector(Selector, Generic[D]):
         order = self._order(state)
         if again is not None:
             order = again.ranked(order, scaling.constant)
+            if isinstance(marginal, MarginalTest):
+                with run.known(scaling, budget) as data:
+                    samples = compared_samples(run.n_samples, self._seed)
+                    order = with_shapes(order, marginal, again, data, samples)
+        if marginal is not None:
+            order = _with_marginal(order, marginal)
         order = order if run.groups is None else run.groups.spread(order, scaling)
         first = journal.arrays.get(FIRST_SCORES, dependence.first_scores)
         if first is None:  # the checkpoint is of a dhsic that kept none
@@ -244,13 +280,17 @@ class KernelSelector(Selector, Generic[D]):
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, plan = run.n_samples, self.engines(run, self.approx)
         n, limit = min(self.again_from(run), run.source.n_features), self.memory
-        again = bytes_again(n, m)
+        again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
         needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
         # Statistics of the groups that are under way.
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
+        if self.tests_features(run):
+            d, tile = run.source.n_features, marginal_judge(run).cost(m).tile
+            tested = task_bytes(run.runtime.n_here, block_bytes(run.source, m), tile)["tasks"]
+            tasks = max(tasks, tested, front_bytes(d, m))
         return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
 
     def _parts(
@@ -270,6 +310,14 @@ class KernelSelector(Selector, Generic[D]):
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"
         return checked_factored_weights(labels.factor(), self.estimator, run.covariates)
+
+
+def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
+    """The order with columns of the test of every feature alone, or why there are none."""
+    if isinstance(marginal, str):
+        return order.at(slice(None), {"marginal_test_skipped": marginal})
+    columns = marginal.columns()
+    return order.at(slice(None), None, **columns)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
