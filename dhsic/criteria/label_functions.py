@@ -22,7 +22,7 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 #: Functions of a real label.
 N_LABEL_FUNCTIONS = 5
 #: Widths of kernels on real labels, and the share of each in the combination: mostly a line.
-LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.8, 0.2)
+LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
 #: The same for coordinates, of which no line is expected.
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
 #: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.

@@ -36,7 +36,7 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 #: Widths of the kernel on ranks, as parts of their range, and the share of each in the combination:
 #: the widest kernel is a straight line.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-SHARES = np.array([0.6, 0.15, 0.08, 0.07, 0.05, 0.05])
+SHARES = np.array([0.7, 0.1, 0.06, 0.05, 0.045, 0.045])
 #: The same for features of three values: the value itself, and all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
 LEVEL_SHARES = np.array([0.75, 0.25])

@@ -249,13 +249,17 @@ class Calibration:
         if len(laws) == 1:
             return Calibration(np.ones(GRID.size))
         F = each[0].F
-        values, vectors = np.linalg.eigh(F.T @ F)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NOTHING * values.max()]
+        gram = F.T @ F
+        root = np.eye(len(gram))
+        if not np.allclose(gram, root, atol=1e-8):  # else its eigenvectors would follow rounding
+            values, vectors = np.linalg.eigh(gram)
+            some = values > NOTHING * values.max()
+            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, some]
         squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
         found = []
         for k, C in enumerate(each):
             per_function = squares @ C.weights.astype(np.float32)  # (n, R)
-            mu = np.linalg.eigvals((F.T @ F) * C.weights).real
+            mu = np.linalg.eigvals(gram * C.weights).real
             one, two, three = (float((mu**power).sum()) for power in (1, 2, 3))
             for w, row in enumerate(weights):
                 of_one = RatioMoments.of(row, nu)
