@@ -24,8 +24,8 @@ from . import report
 from .cache import Cache
 from .experiments import DRAWN, EXPERIMENTS, planned
 from .running import Run
-from .shape_parts import SHAPE_PARTS, shape_parts
 from .sets import is_there
+from .shape_parts import SHAPE_PARTS, shape_parts
 
 #: Where the files of real data are, if not said.
 DATA = "DHSIC_DATA"

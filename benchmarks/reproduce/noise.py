@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 #: Levels at which frequencies are counted, and the deviation that is allowed at each.
 LEVELS = {0.5: 0.05, 0.1: 0.05, 0.01: 0.05, 1e-3: 0.1, 1e-4: 0.15}
 #: Features that share one draw of the labels.

@@ -132,9 +132,12 @@ def shape_tables(rows):
         rank = part["score"].median()
         return f"{share:.2f} ({'>' if rank > WANTED else ''}{min(rank, WANTED):.0f})"
 
-    return [
+    text = (
         f"Share of runs in which the relevant feature is among the first {FOUND_RANK}, and in "
-        "brackets its median rank.",
+        "brackets its median rank."
+    )
+    return [
+        text,
         pivoted(rows, "effect", cell),
         "Processor seconds of one run.",
         pivoted(rows, "effect", lambda part: number(part["seconds"].mean(), 1)),
@@ -154,11 +157,11 @@ def noise_tables(rows):
         ]
         lines.append([name, f"{n:,}", *cells])
     allowed = ", ".join(f"{100 * part:.0f}% at {level:g}" for level, part in levels.items())
-    return [
+    text = (
         "Frequency of p-values of noise at or below a level, over the level. A star marks a ratio "
-        f"that is further from 1 than {allowed}, by more than two standard errors.",
-        markdown(("noise", "tests", *(f"{level:g}" for level in levels)), lines),
-    ]
+        f"that is further from 1 than {allowed}, by more than two standard errors."
+    )
+    return [text, markdown(("noise", "tests", *(f"{level:g}" for level in levels)), lines)]
 
 
 def outside(ratio, level, n):
@@ -191,11 +194,11 @@ def space_tables(rows):
         found, false = part["found"].mean(), part["false"].mean()
         return f"{found:.1f}, {false:.1f} ({part['seconds'].mean():.1f} s)"
 
-    return [
+    text = (
         f"Genes with a pattern found at q <= {space.LEVEL}, genes found without one, and processor "
-        "seconds; means over draws of 30 genes with a pattern among 300.",
-        pivoted(rows, "pattern", cell),
-    ]
+        "seconds; means over draws of 30 genes with a pattern among 300."
+    )
+    return [text, pivoted(rows, "pattern", cell)]
 
 
 def time_tables(rows):

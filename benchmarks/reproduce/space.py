@@ -29,7 +29,7 @@ class SpaceSetting:
     mean: float = 0.5
 
     def draw(self, rng):
-        """Counts (spots, genes), coordinates (spots, 2), and which genes have a pattern, (genes,)."""
+        """Counts (spots, genes), coordinates (spots, 2), and the mask of patterned genes."""
         xy = rng.random((self.n_spots, 2))
         means = np.full((self.n_spots, self.n_genes), self.mean)
         for j in range(self.n_patterned):
