@@ -118,7 +118,7 @@ def test_samples_in_the_order_of_their_labels_have_the_same_p_values(n_classes):
     for j in range(4):
         y = (Y[:, j] > np.median(Y[:, j])).astype(int) if n_classes else Y[:, j]
         alone = p_values_of(X[shuffled][:, [j]], y[shuffled]).p_values
-        np.testing.assert_allclose(alone, found[j], rtol=1e-2)
+        np.testing.assert_allclose(alone, found[j], rtol=0.05)  # laws are drawn
 
 
 @pytest.mark.parametrize("n_classes", [0, 2])
