@@ -24,7 +24,8 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, DhsicError, InputError
+from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.labels import along_samples, anndata_of, labels_at
 from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
 from dhsic.memory import human
@@ -36,8 +37,9 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AbstractAnnData, AbstractFrame
+from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.codecs import CHECKSUMS, described
+from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
@@ -49,6 +51,8 @@ from dhsic.sources.zarr import ChunkedArray, good_chunks, member, read_array
 
 #: What files of PLINK say of their samples.
 OF_FAM = ("PHENO", "SEX")
+#: Dimensions of a matrix in obsm that is listed as a target: space and embeddings of 2 or 3.
+MOST_DIMENSIONS = 3
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20
 #: A task holds a block about three times; above this many bytes tasks crowd each other out.
@@ -134,7 +138,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     sites = Sites.of(source, filtered.left_out)
     run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
     promise, values = run.selector.fitted(run)[0], _values(source, rows)
-    targets = dict(_targets(path, source, data) if store is None else _columns(store.obs))
+    targets = dict(_targets(path, source, data) if store is None else _of_cells(path, store))
     matrices = {} if store is None else dict(_matrices(store))
     hint = in_options(whole_of(source).hint, click.get_current_context())
     if as_json:
@@ -222,6 +226,27 @@ def _targets(
         yield name, _summary(read_array(arrays[name], "fill"))
 
 
+def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:
+    """Columns of obs, and coordinates in obsm of few dimensions, with a summary of each."""
+    yield from _columns(store.obs)
+    for name in store.coordinates():
+        with suppress(DhsicError):  # text, damage: said where it is read
+            if open_source(path, variable=name, sample_dim=0).n_features <= MOST_DIMENSIONS:
+                yield name, _extent(coordinates_of(path, name, "fill"))
+
+
+def _extent(values: Array) -> str:
+    """Number of dimensions of coordinates (m, t), their ranges and how many samples lack one."""
+    missing = np.isnan(values).any(axis=1)
+    present = values[~missing]
+    if not len(present):
+        return "no sample has coordinates"
+    ends = zip(present.min(axis=0), present.max(axis=0), strict=True)
+    ranges = ", ".join(f"{low:.4g} to {high:.4g}" for low, high in ends)
+    told = f"coordinates of {counted(values.shape[1], 'dimension')}, {ranges}"
+    return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
+
+
 def _columns(frame: AbstractFrame) -> Iterator[tuple[str, str]]:
     """Columns about the samples, and what is in them; the others say why they cannot be read."""
     for name in frame.columns:
@@ -246,6 +271,9 @@ def _matrices(store: AbstractAnnData) -> Iterator[tuple[str, str]]:
             told = node
         elif isinstance(node, zarr.Array):
             told = f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+        elif node.attrs["encoding-type"] == "dataframe":
+            columns: Any = node.attrs.get("column-order", ())
+            told = f"dataframe with columns {some(map(str, columns), 3)}"
         else:
             told = f"sparse ({node.attrs['encoding-type']})"
         seen = store.glance(name)

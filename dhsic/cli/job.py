@@ -95,8 +95,9 @@ class SelectJob:
     Target
     ------
     target : NAME, repeated
-        Labels: a variable of the store along the samples, or a column of --labels. Several are
-        selected for jointly, unless --per-target. Needed, unless --label-kernel self.
+        Labels: a variable of the store along the samples, coordinates such as obsm/spatial of
+        AnnData, or a column of --labels. Several are selected for jointly, unless --per-target.
+        Needed, unless --label-kernel self.
     per_target : flag
         Select for each --target by itself, with one reading of the data: each as alone, with the
         samples that have it where --drop-missing.

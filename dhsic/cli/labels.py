@@ -145,8 +145,11 @@ def _columns(
     if job.target:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.target)} of {where}")
-    columns = {name: _typed(job, name, values) for name, values in found.items()}
-    covariates = [(name, columns[name]) for name in job.covariate]
+    columns = {
+        name: [_typed(job, name, one) for one in _each_column(values)]
+        for name, values in found.items()
+    }
+    covariates = [(name, one) for name in job.covariate for one in columns[name]]
     if beside is not None:
         order = _order(job, data, beside, chosen)
         notes.append(f"{Path(path).name}: {'; '.join(_told(beside, order))}")
@@ -156,12 +159,18 @@ def _columns(
             for name in chosen or _but_names(beside, order)
         ]
     if covariates:
-        notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
+        notes.append(f"covariates {', '.join(dict(covariates))}")
     counts = {
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
-    return [(name, columns[name]) for name in job.target], covariates, notes, counts
+    labels = [(name, one) for name in job.target for one in columns[name]]
+    return labels, covariates, notes, counts
+
+
+def _each_column(values: Array) -> list[Array]:
+    """Columns (m,) of labels (m,) or of coordinates (m, t)."""
+    return [values] if values.ndim == 1 else list(values.T)
 
 
 def _check_said(job: SelectJob, tables: list[Table]) -> None:
@@ -245,7 +254,7 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
 
 
 def _checked(values: Array, name: str, m: int) -> Array:
-    if values.shape != (m,):
+    if values.shape[:1] != (m,) or values.ndim > 2:
         raise InputError(
             f"{name!r} has shape {values.shape} and the data have {m} samples; pass a variable "
             "with one value a sample."

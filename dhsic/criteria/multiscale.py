@@ -71,16 +71,20 @@ class WidthFamily:
 
     @staticmethod
     def of(
-        widths: tuple[float, ...], shares: Float, n_functions: int, labels: LabelDirections
+        widths: tuple[float, ...],
+        shares: Float,
+        n_functions: int,
+        labels: LabelDirections,
+        nu: int,
     ) -> WidthFamily:
-        """For features of so many functions."""
+        """For features of so many functions; `nu` are samples less 1, and less the covariates."""
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
         each = labels.matrices
-        laws = tuple(WidthLaw.of(row, C) for C in each for row in weights)
+        laws = tuple(WidthLaw.of(row, C, nu) for C in each for row in weights)
         both = np.multiply.outer(labels.shares, shares).ravel()
-        calibration = Calibration.of(weights, each, laws, both)
+        calibration = Calibration.of(weights, each, laws, both, nu)
         return WidthFamily(np.array(widths), weights, laws, both, calibration)
 
 
@@ -123,14 +127,14 @@ class Multiscale:
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
         """From the directions of labels."""
         m = len(labels.B)
-        R = len(rank_basis(m, N_FUNCTIONS))
+        R, nu = len(rank_basis(m, N_FUNCTIONS)), m - Q.shape[1]
         return Multiscale(
             labels,
             Q,
             tuple(NullOf.of(C) for C in labels.matrices),
-            WidthFamily.of(WIDTHS, SHARES, R, labels),
-            WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 2, labels),
-            WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 1, labels),
+            WidthFamily.of(WIDTHS, SHARES, R, labels, nu),
+            WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 2, labels, nu),
+            WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 1, labels, nu),
         )
 
     @property

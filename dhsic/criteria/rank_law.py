@@ -2,8 +2,11 @@ r"""Laws of HSIC of ranks under independence, at several widths, and of their co
 
 HSIC of a feature and labels is ``T = sum_rs lambda_r mu_s Z_rs^2`` with ``Z_rs = phi_r . b_s``, phi
 the functions of the feature and b the directions of the labels. Under random permutations of the
-labels Z is nearly standard normal, so T is nearly a mixture of chi-squares (Gretton et al., 2008).
-`WidthLaw` has the tail of that mixture for the exact mean, variance and skewness of permutations.
+labels Z is nearly standard normal, so T is nearly a mixture Q of chi-squares (Gretton et al.,
+2008). But directions have norm 1, and normal vectors have not: what is nearer is ``T = Q / V``, V a
+mean of ``nu = m - 1`` squares, fewer with covariates, that Q is a part of. For one function and one
+direction that is the F distribution. V does not depend on T, so moments of T are those of Q over
+those of V. `WidthLaw` has the tail of T for the exact mean, variance and skewness of permutations.
 
 p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``, which is
 half-Cauchy where they are all the same and nearly so in the tail whatever their dependence (Liu
@@ -20,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.criteria.mixture import ALL, PLACES, Correction, Z, log_mixture_tail
+from dhsic.criteria.mixture import ALL, CROSSINGS, PLACES, POINTS, REACH, Correction, Z
 from dhsic.criteria.null import log_tail
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -49,26 +52,91 @@ def _merged(terms: Float) -> Float:
     return np.append(terms[:MOST_TERMS], np.full(n, rest.sum() / n))
 
 
+@dataclass(frozen=True, slots=True)
+class RatioMoments:
+    """Mean, variance and third central moment of ``T = Q / V``, Q a mixture of `terms`."""
+
+    mean: float
+    variance: float
+    third: float
+
+    @staticmethod
+    def of(terms: Float, nu: float) -> RatioMoments:
+        """From moments of Q over those of V, which has nu degrees of freedom."""
+        one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
+        second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
+        third = one**3 + 6.0 * one * two + 8.0 * three
+        third /= (1.0 + 2.0 / nu) * (1.0 + 4.0 / nu)
+        variance = max(second - one**2, 0.0)
+        return RatioMoments(one, variance, third - 3.0 * one * second + 2.0 * one**3)
+
+    @property
+    def spread(self) -> float:
+        return float(np.sqrt(self.variance))
+
+    @property
+    def skewness(self) -> float:
+        return float(self.third / self.variance**1.5) if self.variance > 0 else 0.0
+
+
+def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
+    """``log P(Q / V > t)`` at t (c,), Q and V of positive terms (n,) and of nu degrees; 0 below 0.
+
+    That is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` of nu normal numbers, an integral along a
+    line through the saddlepoint, as of `dhsic.criteria.mixture`. Minus infinity where t is out of
+    reach.
+    """
+    found = np.where(t > 0, -np.inf, 0.0)
+    inside = np.flatnonzero((t > 0) & (t < nu * terms.max() * (1.0 - 1e-9)))
+    if not inside.size:
+        return found
+    level = (t[inside] / nu)[:, None]
+    coefficients = np.concatenate([terms - level, -level], axis=1)  # (c, n + 1)
+    times = np.append(np.ones(terms.size), max(nu - terms.size, 0.0))
+    end = 0.5 / coefficients.max(axis=1)
+    places = 1.0 - np.geomspace(1e-5, 1.0, CROSSINGS + 1)[:-1]
+    tried = end[:, None] * places  # (c, k)
+    K = -0.5 * (np.log1p(-2.0 * tried[:, :, None] * coefficients[:, None, :]) @ times)
+    heights = K - np.log(tried)
+    at = heights.argmin(axis=1)
+    every = np.arange(inside.size)
+    crossing, top = tried[every, at], heights[every, at]
+    ratios = 2.0 * coefficients / (1.0 - 2.0 * crossing[:, None] * coefficients)
+    width = 1.0 / np.sqrt(0.5 * (ratios**2 @ times) + crossing**-2)
+    u = REACH * (np.arange(POINTS) + 0.5) / POINTS
+    s = crossing[:, None] + 1j * width[:, None] * np.sinh(u)
+    exponent = -np.log(s)
+    for column, n in zip(coefficients.T, times, strict=True):
+        exponent -= 0.5 * n * np.log(1.0 - 2.0 * column[:, None] * s)
+    values = (np.exp(exponent - top[:, None]) * np.cosh(u)).real.sum(axis=1)
+    values *= width * (REACH / POINTS) / np.pi
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found[inside] = np.minimum(top + np.log(values), 0.0)
+    return found
+
+
 @lru_cache(256)
-def _correction(weights: tuple[float, ...], mu: tuple[float, ...]) -> Correction:
-    """Logarithm of the mixture's tail less that of Pearson's type III, by z and skewness."""
+def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
+    """Logarithm of the tail less that of Pearson's type III, by z and skewness."""
     spectrum = np.array(weights) / max(weights)
     skewness: list[float] = []
     rows: list[Float] = []
-    for power in sorted(POWERS):
+    for power in sorted(POWERS, reverse=True):
         powered = np.where(spectrum == 1.0, 1.0, 0.0) if np.isinf(power) else spectrum**power
-        terms = np.multiply.outer(powered[powered > 0], np.array(mu)).ravel()
-        terms = terms / np.sqrt(2.0 * terms @ terms)
-        skew = 8.0 * float((terms**3).sum())
-        if skewness and skew <= skewness[-1] * (1 + 1e-9):
+        terms = _merged(np.multiply.outer(powered[powered > 0], np.array(mu)).ravel())
+        # Of many directions each has a V of its own, which vary less together.
+        degrees = max(nu, 2 * terms.size)
+        moments = RatioMoments.of(terms, degrees)
+        if skewness and moments.skewness >= skewness[-1] * (1.0 - 1e-9):
             continue
-        ordinary = log_tail(Z, np.full(Z.size, skew))
-        exact = log_mixture_tail(_merged(terms), Z[::EVERY] + terms.sum())
-        known = (ordinary[::EVERY] < ALL) & np.isfinite(exact)
-        row = np.where(known, exact - ordinary[::EVERY], 0.0)
-        rows.append(np.interp(PLACES, PLACES[::EVERY], row))
-        skewness.append(skew)
-    return Correction(np.array(skewness), np.array(rows))
+        some = Z[::EVERY]
+        ordinary = log_tail(some, np.full(some.size, moments.skewness))
+        exact = log_ratio_tail(terms, degrees, moments.mean + moments.spread * some)
+        known = (ordinary < ALL) & np.isfinite(exact)
+        row = np.interp(PLACES, PLACES[::EVERY][known], (exact - ordinary)[known])
+        rows.append(np.where(log_tail(Z, np.full(Z.size, moments.skewness)) < ALL, row, 0.0))
+        skewness.append(moments.skewness)
+    return Correction(np.array(skewness[::-1]), np.array(rows[::-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +146,15 @@ class WidthLaw:
     correction: Correction
 
     @staticmethod
-    def of(weights: Float, C: LowRankSymmetric) -> WidthLaw:
-        """For functions of these weights, (R,), and labels of the matrix C."""
+    def of(weights: Float, C: LowRankSymmetric, nu: int) -> WidthLaw:
+        """For functions of these weights, (R,), and labels of the matrix C.
+
+        `nu` are the samples less 1, and less the covariates.
+        """
         mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         mu = np.sort(mu[mu > NOTHING * mu.max()])[::-1]
-        scaled = (mu / mu.max()).round(9)
-        return WidthLaw(_correction(tuple(weights.tolist()), tuple(scaled.tolist())))
+        scaled = tuple((mu / mu.max()).round(9).tolist())
+        return WidthLaw(_correction(tuple(weights.tolist()), scaled, nu))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
         """Logarithm of the p-value of HSIC z deviations above its mean, (c,) each."""
@@ -133,6 +204,18 @@ def combined(log_p: Float, shares: Float) -> Float:
     return np.asarray(np.minimum(found, 0.0))
 
 
+def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
+    """Squares of Z of R functions and of directions ``root g``, g of S numbers: (n, R, .)."""
+    n = min(DRAWS, NUMBERS // (R * S))
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((n, R, S), dtype=np.float32)
+    norms = np.square(draws).sum(axis=1, keepdims=True)
+    if nu > R:
+        norms += rng.chisquare(nu - R, (n, 1, S)).astype(np.float32)
+    draws /= np.sqrt(norms / max(nu, R))
+    return np.asarray(np.square(draws @ root.T.astype(np.float32)))
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Frequency of combined p-values under independence over the p-values themselves."""
@@ -141,9 +224,13 @@ class Calibration:
 
     @staticmethod
     def of(
-        weights: Float, each: Sequence[LowRankSymmetric], laws: Sequence[WidthLaw], shares: Float
+        weights: Float,
+        each: Sequence[LowRankSymmetric],
+        laws: Sequence[WidthLaw],
+        shares: Float,
+        nu: int,
     ) -> Calibration:
-        """From normal draws of Z.
+        """From normal draws of Z, over the norms of the vectors that they are part of.
 
         The p-value of the first combination is uniform, and its own deviation from that is taken
         off: what is left varies by half as much.
@@ -156,26 +243,26 @@ class Calibration:
             Of the same directions, with weights of their own.
         laws, shares : n * K of each
             In the order of widths for the first label matrix, then for the next.
+        nu : int
+            Samples less 1, and less the covariates.
         """
         if len(laws) == 1:
             return Calibration(np.ones(GRID.size))
         F = each[0].F
         values, vectors = np.linalg.eigh(F.T @ F)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        root = root[:, values > NOTHING * values.max()]
-        R = weights.shape[1]
-        n = min(DRAWS, NUMBERS // (R * root.shape[1]))
-        draws = np.random.default_rng(0).standard_normal((n * R, root.shape[1]), dtype=np.float32)
-        squares = np.square(draws @ root.T.astype(np.float32))
+        root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NOTHING * values.max()]
+        squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
         found = []
         for k, C in enumerate(each):
-            per_function = (squares @ C.weights).reshape(n, R)
+            per_function = squares @ C.weights.astype(np.float32)  # (n, R)
             mu = np.linalg.eigvals((F.T @ F) * C.weights).real
+            one, two, three = (float((mu**power).sum()) for power in (1, 2, 3))
             for w, row in enumerate(weights):
-                size = np.sqrt(2.0 * (row @ row) * (mu @ mu))
-                skewness = 8.0 * (row**3).sum() * (mu**3).sum() / size**3
-                z = (per_function @ row - row.sum() * mu.sum()) / size
-                found.append(laws[k * len(weights) + w].tabulated(skewness)(z))
+                of_one = RatioMoments.of(row, nu)
+                spread = np.sqrt(two * of_one.variance)
+                z = (per_function @ row - one * of_one.mean) / spread
+                law = laws[k * len(weights) + w]
+                found.append(law.tabulated(three * of_one.third / spread**3)(z))
         first = np.exp(found[0])
         both = np.exp(combined(np.array(found), shares))
         ratios = [1.0 + (np.mean(both <= x) - np.mean(first <= x)) / x for x in GRID[:-1]]

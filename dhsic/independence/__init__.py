@@ -194,7 +194,8 @@ def test_features(
     X : (m, d) array or store
         Whatever `dhsic.open_source` reads; of a store the features asked for alone are read.
     Y : (m,) or (m, t) array, or str
-        Labels of all samples, or the name of the variable of X that holds them.
+        Labels of all samples, or the name of the variable of X that holds them: of AnnData a
+        column of obs, or coordinates such as "obsm/spatial".
     features : (n,) array, optional
         Positions or names of features, or a mask (d,) such as ``model.support_``, which are held
         in memory, (m, n) float64, and tested as one set too. By default all, in one pass that

@@ -43,9 +43,10 @@ def _column(column: pd.Series) -> Array:
 
 
 def design_of(name: str, values: Array) -> Array:
-    """As of `design`, of a column as it was given; one that lacks values is refused."""
+    """As of `design`, of a column (or coordinates) as given; one that lacks values is refused."""
     column = typed(values)
-    n = int(is_missing(column).sum())
+    missing = is_missing(column)
+    n = int((missing if missing.ndim == 1 else missing.any(axis=1)).sum())
     if n:
         raise InputError(
             f"{n} of {len(column)} samples have no {name!r}, which is a covariate. Leave them out "

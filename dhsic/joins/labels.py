@@ -21,13 +21,15 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DhsicError, InputError
+from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
+from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
+from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
@@ -244,7 +246,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     data : path, URL, group or Dataset
         What holds the variable.
     name : str
-        Which one; of AnnData a column of `obs`, of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
+        Which one; of AnnData a column of `obs`, or coordinates in obsm ("obsm/spatial", or
+        "spatial" where obs has no such column); of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
         a table one of its own. Categories are text, "" where missing; what a table of text holds
         are numbers with NaN, or text.
     missing_chunks : {"error", "fill"}
@@ -278,7 +281,7 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     opened = _opened(data)
     store = anndata_of(opened)
     if store is not None:
-        return _column(store.obs, name, otherwise, missing_chunks)
+        return _of_cells(data, store, name, otherwise, missing_chunks)
     if not isinstance(opened, (zarr.Group, xr.Dataset)):
         refuse_lossy(data, "X")
         what = (
@@ -387,15 +390,31 @@ def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -
 
 
 def _column(
-    frame: AbstractFrame, name: str, otherwise: str, missing_chunks: MissingChunks
+    frame: AbstractFrame,
+    name: str,
+    otherwise: str,
+    missing_chunks: MissingChunks,
+    coordinates: tuple[str, ...] = (),
 ) -> Array:
     if name in frame.columns:
         return frame.column(name, missing_chunks)
     columns = ", ".join(frame.columns) or "none"
+    beside = f", and obsm has {', '.join(coordinates)}" if coordinates else ""
+    known = (*frame.columns, *coordinates)
     raise InputError(
-        f"{frame.place} has no column {name!r}; its columns are {columns}."
-        f"{did_you_mean(name, frame.columns)} Pass one of them, or {otherwise}."
+        f"{frame.place} has no column {name!r}; its columns are {columns}{beside}."
+        f"{did_you_mean(name, known)} Pass one of them, or {otherwise}."
     )
+
+
+def _of_cells(
+    data: Any, store: AbstractAnnData, name: str, otherwise: str, missing_chunks: MissingChunks
+) -> Array:
+    """Column of obs, (m,), or matrix in obsm, (m, t); the column where both have that name."""
+    matrix = None if name in store.obs.columns else store.coordinates_named(name)
+    if matrix is None:
+        return _column(store.obs, name, otherwise, missing_chunks, store.coordinates())
+    return coordinates_of(data, matrix, missing_chunks)
 
 
 def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:

@@ -337,6 +337,13 @@ def _columns(y: Array) -> Array:
     else:
         missing = ~np.isfinite(Y.T) if Y.dtype.kind == "f" else np.zeros(Y.T.shape, dtype=bool)
     for t, where in enumerate(map(np.flatnonzero, missing)):
+        if where.size and Y.dtype.kind == "f" and np.isinf(Y[where, t]).all():
+            raise InputError(
+                f"{where.size} of {len(Y)} labels are infinite (first at sample {where[0]}): a "
+                "pseudotime, such as that of scanpy's dpt, is infinite for cells that are not "
+                "connected to the root. Leave those samples out: keep = numpy.isfinite(y) (CLI: "
+                f"{_codes(Y[where, t])}--drop-missing)."
+            )
         if where.size:
             raise InputError(
                 f"{where.size} of {len(Y)} labels are missing or not finite (first at sample "

@@ -1,7 +1,4 @@
-"""AnnData on Zarr: where its matrices lie, and the dataframes that name their rows and columns.
-
-A dataframe (`obs`, `var`) is a group with an index and columns, in encodings of their own.
-"""
+"""AnnData on Zarr: where its matrices lie, and the axes of each."""
 
 from __future__ import annotations
 
@@ -17,42 +14,21 @@ import numpy as np
 import zarr
 from zarr.storage import StorePath
 
-from dhsic._typing import Array, Mask
+from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
-from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.sparse import SparseSource, loaded, turned
+from dhsic.sources.frames import AbstractFrame, Frame, frame_source, part_of, whole_array
+from dhsic.sources.options import MissingChunks, OpenOptions
+from dhsic.sources.sparse import CSC, SparseSource, loaded, turned
+from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of, read_array
+from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of
 
-#: Encodings of columns that are groups, and the array of each that has an element a row.
-GROUPS: Mapping[str, str] = {
-    "categorical": "codes",
-    "nullable-integer": "values",
-    "nullable-boolean": "values",
-    "nullable-string-array": "values",
-}
-#: Encodings that are plain arrays; early writers gave them no name.
-ARRAYS = frozenset({"array", "string-array", ""})
+#: Folder of coordinates, a row for each sample.
+OBSM = "obsm/"
 #: Samples and features of a matrix that are looked at, entries of a sparse one, and the bytes of a
 #: chunk up to which one is read for it.
 GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
-
-
-class AbstractFrame(ABC):
-    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
-
-    place: Any  # how messages call it
-    columns: tuple[str, ...]
-    n: int
-
-    @abstractmethod
-    def names(self) -> Array:
-        """Names of the rows, text."""
-
-    @abstractmethod
-    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
-        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +82,17 @@ class AbstractAnnData(ABC):
         if name == "X" or "/" in name:
             return name
         known = self.matrices()
-        same = [one for one in known if name in (one.rpartition("/")[2], one.removesuffix("/X"))]
+        same = [one for one in known if name in (one.partition("/")[2], one.removesuffix("/X"))]
         return same[0] if len(same) == 1 else name
+
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the matrices in obsm: coordinates in space, of an embedding, and the like."""
+        return tuple(name for name in self.matrices() if name.startswith(OBSM))
+
+    def coordinates_named(self, name: str) -> str | None:
+        """Full name of a matrix in obsm, given with its folder or without; None if absent."""
+        known = self.coordinates()
+        return next((one for one in (name, OBSM + name) if one in known), None)
 
     def hint(self, said: str | None, called: str = "variable") -> str:
         """A sentence where X is taken without being asked for, and another matrix is not scaled.
@@ -143,151 +128,6 @@ class AbstractAnnData(ABC):
         return self.frame("raw/var" if (name, axis) == ("raw/X", "var") else axis)
 
 
-@dataclass(frozen=True, eq=False)
-class Frame(AbstractFrame):
-    """The dataframe of a group of Zarr.
-
-    `index` is the element of the group that names the rows.
-    """
-
-    group: zarr.Group
-    index: str
-    columns: tuple[str, ...]
-    n: int
-    place: StorePath
-
-    @classmethod
-    def of(cls, parent: zarr.Group, name: str) -> Frame:
-        """Return the dataframe `name` of a group, whose names are known to be there.
-
-        Raises
-        ------
-        DataError
-            There is none, or its index is absent or of an unknown encoding. Without names rows
-            would be matched by position, and wrongly so.
-        """
-        where, listed = f"{parent.store_path}/{name}", child(parent, name)
-        if not isinstance(listed, zarr.Group):
-            what = "absent" if listed is None else "no group (AnnData wrote it so before 0.7)"
-            raise DataError(
-                f"{where} is {what}, so it is not known what X holds. Write the store again with "
-                "anndata (read_zarr, write_zarr), or restore it."
-            )
-        try:
-            group = group_at(place_of(listed))
-        except FileNotFoundError as error:
-            raise DataError(
-                f"{where} is absent, though the metadata of its store list it: it was deleted. "
-                "Write the store again, or restore it."
-            ) from error
-        index = str(group.attrs.get("_index", "_index"))
-        order: Any = group.attrs.get("column-order", [])
-        rows = _element(group, index)
-        if isinstance(rows, zarr.Group):
-            rows = _part(rows, GROUPS[str(rows.attrs["encoding-type"])])
-        return cls(group, index, tuple(map(str, order)), int(rows.shape[0]), group.store_path)
-
-    def names(self) -> Array:
-        return text(self._values(self.index, "error"))
-
-    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
-        values = self._values(name, missing_chunks)
-        if values.shape != (self.n,):
-            raise DataError(
-                f"{self.place}/{name} has shape {values.shape}, and {self.place} has {self.n} "
-                "rows; the store is damaged: write it again, or restore it."
-            )
-        return values
-
-    def _values(self, name: str, missing_chunks: MissingChunks) -> Array:
-        element = _element(self.group, name)
-        where = str(element.store_path)
-        if isinstance(element, zarr.Group):
-            if element.attrs["encoding-type"] != "categorical":
-                return _nullable(element, missing_chunks)
-            codes, categories = _part(element, "codes"), _part(element, "categories")
-            return named_by(_all(codes, missing_chunks), _all(categories, missing_chunks), where)
-        values = _all(element, missing_chunks)
-        listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
-        if listed is None:
-            return values
-        beside = child(self.group, str(listed))
-        if not isinstance(beside, zarr.Array):
-            raise DataError(
-                f"{where} holds codes of categories {listed!r}, which are absent. Write the store "
-                "again, or restore it."
-            )
-        return named_by(values, _all(beside, missing_chunks), where)
-
-
-def _element(group: zarr.Group, name: str) -> Node:
-    """The index or a column of a dataframe, in an encoding that is known."""
-    where = f"{group.store_path}/{name}"
-    node = child(group, name)
-    if node is None:
-        raise DataError(
-            f"{where} is absent, though {group.store_path} lists it: it was deleted, or the writer "
-            "died. Write the store again, or restore it."
-        )
-    encoding = str(node.attrs.get("encoding-type", ""))
-    known = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
-    if not known or (isinstance(node, zarr.Array) and node.ndim != 1):
-        raise DataError(
-            f"{where} has encoding {encoding or 'none'!r}, which dhsic does not read as one value "
-            f"a row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it as "
-            "text or numbers, for instance with .astype(str)."
-        )
-    return node
-
-
-def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
-    part = child(element, name)
-    if not isinstance(part, zarr.Array) or part.ndim != 1:
-        raise DataError(
-            f"{element.store_path} lacks its array {name!r}; it was deleted, or the writer died. "
-            "Write the store again, or restore it."
-        )
-    return part
-
-
-def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
-    """A whole array; its writer writes whole shards, and leaves out of them what is all zeros."""
-    holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
-    return read_array(array, missing_chunks, holes=holes)
-
-
-def named_by(codes: Array, categories: Array, where: str) -> Array:
-    """Category of each row, text; "" where the code is -1."""
-    n = len(categories)
-    if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < n):
-        raise DataError(
-            f"{where} holds codes other than -1 to {n - 1}, and has {n} categories; it is damaged: "
-            "write the store again, or restore it."
-        )
-    # Text of fixed width: categories are classes, whether or not they look like numbers.
-    named: Array = np.append(text(categories), "").astype(str)[codes]
-    return named
-
-
-def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
-    values = _all(_part(element, "values"), missing_chunks)
-    # A mask that masks nothing is all fill values, which zarr leaves out.
-    mask = _all(_part(element, "mask"), "fill").astype(bool)
-    if mask.shape != values.shape:
-        raise DataError(
-            f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
-            "damaged: write the store again, or restore it."
-        )
-    return filled(values, mask, element.attrs["encoding-type"])
-
-
-def filled(values: Array, mask: Mask, encoding: Any) -> Array:
-    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
-    if encoding == "nullable-string-array":
-        return np.where(mask, "", text(values))
-    return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
-
-
 #: What the two axes of a matrix are; None has no names.
 Axes = tuple[str | None, str | None]
 #: Axes of X, of that before features were left out, and of what lies in a folder.
@@ -298,6 +138,7 @@ AXES: Mapping[str, Axes] = {
     "obsm": ("obs", None),
     "varm": ("var", None),
 }
+FOLDERS = ("layers", "obsm", "varm")
 SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
@@ -360,7 +201,7 @@ class AnnDataStore(AbstractAnnData):
 
     def _look(self, name: str) -> Glance | None:
         node = self.matrix(name)
-        stored = node if isinstance(node, zarr.Array) else _part(node, "data")
+        stored = node if isinstance(node, zarr.Array) else part_of(node, "data")
         if prod(stored.chunks) * stored.dtype.itemsize > MOST_READ:
             return None
         if isinstance(node, zarr.Array):
@@ -382,7 +223,9 @@ class AnnDataStore(AbstractAnnData):
 
 def axes_of(name: str) -> Axes:
     """What the axes of a matrix are, by its name."""
-    return AXES.get(name) or AXES.get(name.rpartition("/")[0]) or (None, None)
+    folder, slash, _ = name.partition("/")  # a name in a folder may hold a slash itself
+    of_folder = AXES.get(folder) if slash and folder in FOLDERS else None
+    return AXES.get(name) or of_folder or (None, None)
 
 
 def _is_frame(node: Node | None) -> bool:
@@ -394,7 +237,7 @@ def _is_frame(node: Node | None) -> bool:
 def _holds(node: Node) -> bool:
     if isinstance(node, zarr.Array):
         return node.ndim == 2
-    return node.attrs.get("encoding-type") in SPARSE
+    return node.attrs.get("encoding-type") in (*SPARSE, "dataframe")
 
 
 def refuse_mudata(group: zarr.Group) -> None:
@@ -410,10 +253,22 @@ def refuse_mudata(group: zarr.Group) -> None:
     )
 
 
+@dataclass(frozen=True)
+class ZarrParts(AbstractParts):
+    """Parts of a sparse matrix of a Zarr store, the group at `place`."""
+
+    where: str
+    place: StorePath
+    missing_chunks: MissingChunks
+
+    def read(self, name: str, at: slice = slice(None)) -> Array:
+        return whole_array(part_of(group_at(self.place), name), self.missing_chunks, at)
+
+
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
 
-    A sparse one is read into memory, by columns.
+    A sparse one is read into memory, by columns, where it is small.
 
     Raises
     ------
@@ -424,6 +279,8 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """
     name = store.named(options.variable)
     node, dims = store.matrix(name), axes_of(name)
+    if _is_frame(node):
+        return frame_source(store.frame(name), options)
     where = str(node.store_path)
     shape: Any = node.shape if isinstance(node, zarr.Array) else node.attrs["shape"]
     shape = tuple(map(int, shape))
@@ -445,8 +302,18 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         source = ZarrSource(chunked, names, missing_code=code)
         source.hint = store.hint(options.variable)
         return source
-    parts = (_part(node, part) for part in PARTS)
-    read = tuple((part.nbytes, partial(_all, part, options.missing_chunks)) for part in parts)
+    stored = [part_of(node, part) for part in PARTS]
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
+    chunks = (prod(part.shards or part.chunks) * part.dtype.itemsize for part in stored)
+    if stays_stored(zip((part.nbytes for part in stored), chunks, strict=True)):
+        held = ZarrParts(where, place_of(node), options.missing_chunks)
+        of_samples_first = (shape[1 - axis], shape[axis])
+        by_features, dtype = (kind == CSC) == (axis == 1), stored[0].dtype
+        return StoredSparse(
+            held, of_samples_first, dtype, by_features=by_features, missing_code=code, names=names
+        )
+    read = tuple(
+        (part.nbytes, partial(whole_array, part, options.missing_chunks)) for part in stored
+    )
     matrix = loaded(read, shape, kind, where)
     return SparseSource(turned(matrix, axis), missing_code=code, names=names)

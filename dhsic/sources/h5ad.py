@@ -37,19 +37,18 @@ from dhsic.sources.anndata import (
     AXES,
     ENTRIES,
     GLANCED,
-    GROUPS,
     MOST_READ,
     PARTS,
     AbstractAnnData,
-    AbstractFrame,
     Glance,
     axes_of,
-    filled,
-    named_by,
 )
 from dhsic.sources.arrays import open_in_memory
+from dhsic.sources.frames import GROUPS, AbstractFrame, filled, frame_source, named_by
+from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.sparse import SparseSource, is_sparse, loaded, open_sparse, turned
+from dhsic.sources.sparse import CSC, CSR, SparseSource, is_sparse, loaded, open_sparse, turned
+from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import file_bytes
 
 #: Suffix of files.
@@ -102,7 +101,7 @@ class AnnDataObject(AbstractAnnData):
 
     def matrix(self, name: str) -> Any:
         """X, raw/X, or what is in a folder such as layers."""
-        folder, _, key = name.rpartition("/")
+        folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
         held = getattr(self.adata, folder, None) if folder in AXES else None
@@ -156,14 +155,12 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
         source = _opened(H5Store(str(Path(adata.filename).absolute())), options)
     else:
         plain = OpenOptions(sample_dim=1 - axis, missing_code=options.missing_code)
-        if isinstance(matrix, pd.DataFrame):
-            matrix = matrix.to_numpy()
         is_numpy = isinstance(matrix, np.ndarray)
         opened = open_sparse if is_sparse(matrix) else open_in_memory
         source = opened(np.asarray(matrix) if is_numpy else matrix, plain)
     features, samples = (held.frame_along(name, dims[at]) for at in (axis, 1 - axis))
     source.names = Names(
-        None if features is None else features.names(),
+        source.feature_names() if features is None else features.names(),
         None if samples is None else samples.names(),
     )
     source.hint = held.hint(options.variable)
@@ -324,7 +321,14 @@ def _node(file: Any, name: str) -> Any:
     return node if _is_group(node) and _attribute(node, FORMATS) is not None else None
 
 
+def _is_frame(node: Any) -> bool:
+    return _is_group(node) and _attribute(node, FORMATS) == "dataframe"
+
+
 def _told(node: Any) -> str:
+    if _is_frame(node):
+        columns = node.attrs.get("column-order", ())
+        return f"dataframe with columns {some(map(str, columns), 3)}"
     if _is_group(node):
         return f"sparse ({_attribute(node, FORMATS)})"
     return f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
@@ -355,12 +359,14 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
                 f"{path} has no matrix {name!r}; it has {', '.join(store.matrices()) or 'none'}. "
                 "Pass one of them as variable=."
             )
+        if _is_frame(node):
+            return frame_source(store.frame(name), options)
         shape = tuple(map(int, _attribute(node, SHAPES) if _is_group(node) else node.shape))
         axis = options.feature_axis(shape, dims if any(dims) else None, f"{path}/{name}")
         code = options.code_of({})
+        source: AbstractSource
         if _is_group(node):
-            matrix = turned(_sparse(node, shape, path), axis)
-            source: AbstractSource = SparseSource(matrix, missing_code=code)
+            source = _open_sparse(path, node, shape, axis, code)
         else:
             source = H5Source(path, node, axis, code)
     frames = [store.frame_along(name, of) for of in dims]
@@ -376,9 +382,40 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
     return source
 
 
-def _sparse(node: Any, shape: tuple[int, ...], path: str) -> Any:
-    """A sparse matrix of a file, by columns, in memory."""
+@dataclass(frozen=True)
+class H5Parts(AbstractParts):
+    """Parts of a sparse matrix of a file, the group `name`."""
+
+    path: str
+    name: str
+
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        return f"{self.path}{self.name}"
+
+    def read(self, name: str, at: slice = slice(None)) -> Array:
+        with opened_h5(self.path) as file:
+            return _numbers(file[self.name][name], at)
+
+
+def _open_sparse(
+    path: str, node: Any, shape: tuple[int, ...], axis: int, code: int | None
+) -> AbstractSource:
+    """Open a sparse matrix of a file: in memory where it is small, else read by blocks."""
     kind = str(_attribute(node, FORMATS)).removesuffix("_matrix")
+    stored = [node[name] for name in PARTS]
+    chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]
+    sizes = zip((part.nbytes for part in stored), chunks, strict=True)
+    if kind in (CSC, CSR) and stays_stored(sizes):
+        turned_shape = (shape[1 - axis], shape[axis])
+        by_features = (kind == CSC) == (axis == 1)
+        parts, dtype = H5Parts(path, node.name), node["data"].dtype
+        return StoredSparse(parts, turned_shape, dtype, by_features=by_features, missing_code=code)
+    return SparseSource(turned(_sparse(node, kind, shape, path), axis), missing_code=code)
+
+
+def _sparse(node: Any, kind: str, shape: tuple[int, ...], path: str) -> Any:
+    """A sparse matrix of a file, by columns, in memory."""
     parts = tuple((node[name].nbytes, partial(_numbers, node[name])) for name in PARTS)
     return loaded(parts, shape, kind, path)
 

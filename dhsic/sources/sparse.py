@@ -56,12 +56,48 @@ class SparseSource(AbstractStored):
         data, indices, indptr = self._parts
         edges = indptr[block.start : block.stop + 1]
         some = slice(int(edges[0]), int(edges[-1]))
-        shape = self.n_samples, block.width
-        columns = sparse.csc_array((data[some], indices[some], edges - edges[0]), shape=shape)
-        values: Array = columns.toarray(order="F").T[run_of(local)]
-        values = values if rows is None else np.take(values, rows, axis=1)
+        edges = edges - edges[0]
+        values = dense_columns(data[some], indices[some], edges, self.n_samples, rows)
+        values = values[run_of(local)]
         check_finite(values, block, rows, None, self.missing_code)
         return values
+
+
+def dense_columns(
+    data: Array, samples: Index, edges: Index, m: int, rows: Index | None = None
+) -> Array:
+    """Values of c features, (c, m) or (c, rows), of their entries one feature after the other.
+
+    Parameters
+    ----------
+    data, samples : (n,) arrays
+        Value and sample of each entry; those that are there twice add up.
+    edges : (c + 1,) array
+        Where the entries of each feature begin.
+    m : int
+        Number of samples.
+    rows : array, optional
+        Samples to return, in this order; all by default. Few of many ascending ones take memory
+        for these alone.
+    """
+    c, place = len(edges) - 1, places_of(rows, m)
+    if rows is not None and place is not None:
+        samples = place[samples]
+        known = samples >= 0
+        edges = np.append(0, np.cumsum(known))[edges]
+        data, samples, m, rows = data[known], samples[known], len(rows), None
+    columns = sparse.csc_array((data, samples, edges), shape=(m, c))
+    values: Array = columns.toarray(order="F").T
+    return values if rows is None else np.take(values, rows, axis=1)
+
+
+def places_of(rows: Index | None, m: int) -> Index | None:
+    """Place of each of m samples among `rows`, -1 elsewhere; None where `rows` do not ascend."""
+    if rows is None or not (np.diff(rows) > 0).all():
+        return None
+    place = np.full(m, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return place
 
 
 def is_sparse(X: Any) -> bool:

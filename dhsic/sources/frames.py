@@ -1,0 +1,225 @@
+"""Dataframes of AnnData: names of samples or features, and columns with one value a row.
+
+In Zarr a dataframe is a group with an index and columns, in encodings of their own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.storage import StorePath
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import DataError, InputError
+from dhsic.sources import AbstractSource, Names
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.ids import some
+from dhsic.sources.options import MissingChunks, OpenOptions, text
+from dhsic.sources.zarr import Node, child, group_at, place_of, read_array
+
+#: Encodings of columns that are groups, and the array of each that has an element a row.
+GROUPS: Mapping[str, str] = {
+    "categorical": "codes",
+    "nullable-integer": "values",
+    "nullable-boolean": "values",
+    "nullable-string-array": "values",
+}
+#: Encodings that are plain arrays; early writers gave them no name.
+ARRAYS = frozenset({"array", "string-array", ""})
+
+
+class AbstractFrame(ABC):
+    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
+
+    place: Any  # how messages call it
+    columns: tuple[str, ...]
+    n: int
+
+    @abstractmethod
+    def names(self) -> Array:
+        """Names of the rows, text."""
+
+    @abstractmethod
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(AbstractFrame):
+    """The dataframe of a group of Zarr.
+
+    `index` is the element of the group that names the rows.
+    """
+
+    group: zarr.Group
+    index: str
+    columns: tuple[str, ...]
+    n: int
+    place: StorePath
+
+    @classmethod
+    def of(cls, parent: zarr.Group, name: str) -> Frame:
+        """Return the dataframe `name` of a group, whose names are known to be there.
+
+        Raises
+        ------
+        DataError
+            There is none, or its index is absent or of an unknown encoding. Without names rows
+            would be matched by position, and wrongly so.
+        """
+        where, listed = f"{parent.store_path}/{name}", child(parent, name)
+        if not isinstance(listed, zarr.Group):
+            what = "absent" if listed is None else "no group (AnnData wrote it so before 0.7)"
+            raise DataError(
+                f"{where} is {what}, so it is not known what X holds. Write the store again with "
+                "anndata (read_zarr, write_zarr), or restore it."
+            )
+        try:
+            group = group_at(place_of(listed))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"{where} is absent, though the metadata of its store list it: it was deleted. "
+                "Write the store again, or restore it."
+            ) from error
+        index = str(group.attrs.get("_index", "_index"))
+        order: Any = group.attrs.get("column-order", [])
+        rows = _element(group, index)
+        if isinstance(rows, zarr.Group):
+            rows = part_of(rows, GROUPS[str(rows.attrs["encoding-type"])])
+        return cls(group, index, tuple(map(str, order)), int(rows.shape[0]), group.store_path)
+
+    def names(self) -> Array:
+        return text(self._values(self.index, "error"))
+
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        values = self._values(name, missing_chunks)
+        if values.shape != (self.n,):
+            raise DataError(
+                f"{self.place}/{name} has shape {values.shape}, and {self.place} has {self.n} "
+                "rows; the store is damaged: write it again, or restore it."
+            )
+        return values
+
+    def _values(self, name: str, missing_chunks: MissingChunks) -> Array:
+        element = _element(self.group, name)
+        where = str(element.store_path)
+        if isinstance(element, zarr.Group):
+            if element.attrs["encoding-type"] != "categorical":
+                return _nullable(element, missing_chunks)
+            codes, categories = part_of(element, "codes"), part_of(element, "categories")
+            return named_by(
+                whole_array(codes, missing_chunks), whole_array(categories, missing_chunks), where
+            )
+        values = whole_array(element, missing_chunks)
+        listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
+        if listed is None:
+            return values
+        beside = child(self.group, str(listed))
+        if not isinstance(beside, zarr.Array):
+            raise DataError(
+                f"{where} holds codes of categories {listed!r}, which are absent. Write the store "
+                "again, or restore it."
+            )
+        return named_by(values, whole_array(beside, missing_chunks), where)
+
+
+def _element(group: zarr.Group, name: str) -> Node:
+    """The index or a column of a dataframe, in an encoding that is known."""
+    where = f"{group.store_path}/{name}"
+    node = child(group, name)
+    if node is None:
+        raise DataError(
+            f"{where} is absent, though {group.store_path} lists it: it was deleted, or the writer "
+            "died. Write the store again, or restore it."
+        )
+    encoding = str(node.attrs.get("encoding-type", ""))
+    known = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
+    if not known or (isinstance(node, zarr.Array) and node.ndim != 1):
+        raise DataError(
+            f"{where} has encoding {encoding or 'none'!r}, which dhsic does not read as one value "
+            f"a row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it as "
+            "text or numbers, for instance with .astype(str)."
+        )
+    return node
+
+
+def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
+    """Array (n,) of that name in a group, of a column or of a sparse matrix."""
+    part = child(element, name)
+    if not isinstance(part, zarr.Array) or part.ndim != 1:
+        raise DataError(
+            f"{element.store_path} lacks its array {name!r}; it was deleted, or the writer died. "
+            "Write the store again, or restore it."
+        )
+    return part
+
+
+def whole_array(
+    array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
+) -> Array:
+    """A whole array (n,), or part of it; writers leave chunks of zeros out of whole shards."""
+    holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
+    return read_array(array, missing_chunks, at, holes=holes)
+
+
+def named_by(codes: Array, categories: Array, where: str) -> Array:
+    """Category of each row, text; "" where the code is -1."""
+    n = len(categories)
+    if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < n):
+        raise DataError(
+            f"{where} holds codes other than -1 to {n - 1}, and has {n} categories; it is damaged: "
+            "write the store again, or restore it."
+        )
+    # Text of fixed width: categories are classes, whether or not they look like numbers.
+    named: Array = np.append(text(categories), "").astype(str)[codes]
+    return named
+
+
+def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
+    values = whole_array(part_of(element, "values"), missing_chunks)
+    # A mask that masks nothing is all fill values, which zarr leaves out.
+    mask = whole_array(part_of(element, "mask"), "fill").astype(bool)
+    if mask.shape != values.shape:
+        raise DataError(
+            f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
+            "damaged: write the store again, or restore it."
+        )
+    return filled(values, mask, element.attrs["encoding-type"])
+
+
+def filled(values: Array, mask: Mask, encoding: Any) -> Array:
+    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
+    if encoding == "nullable-string-array":
+        return np.where(mask, "", text(values))
+    return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
+
+
+def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
+    """Open a dataframe in obsm as a matrix in memory: rows are samples, columns features.
+
+    Raises
+    ------
+    InputError
+        A column holds no numbers.
+    """
+    columns = [frame.column(name, options.missing_chunks) for name in frame.columns]
+    text_columns = [
+        name
+        for name, values in zip(frame.columns, columns, strict=True)
+        if values.dtype.kind not in "biuf"
+    ]
+    if text_columns or not columns:
+        what = f"has text in {some(map(repr, text_columns))}" if columns else "has no columns"
+        raise InputError(
+            f"The dataframe {frame.place} {what}; a matrix holds numbers. Write it again with "
+            "columns of numbers alone, or choose another matrix."
+        )
+    matrix = np.column_stack(columns)
+    options.feature_axis(matrix.shape, ("obs", None), str(frame.place))
+    names = Names(np.array(frame.columns, dtype=object), frame.names)
+    return ArraySource(matrix, missing_code=options.code_of({}), names=names)
