@@ -3,6 +3,7 @@
     make reproduce DATA=FOLDER          # everything, within six hours on two cores
     make reproduce-quick DATA=FOLDER    # ten minutes
     cd benchmarks; python -m reproduce --data FOLDER --only classes --sets sonar colon
+    cd benchmarks; python -m reproduce --only shapes --quick    # or one of its parts: shapes-noise
 
 Needs the dependency group `bench`. Real data are read where they are; without them (--data, or
 DHSIC_DATA) what can be drawn is. Results are filed in --cache: what was killed goes on where it
@@ -24,6 +25,7 @@ from .cache import Cache
 from .experiments import DRAWN, EXPERIMENTS, planned
 from .running import Run
 from .sets import is_there
+from .shape_parts import SHAPE_PARTS, shape_parts
 
 #: Where the files of real data are, if not said.
 DATA = "DHSIC_DATA"
@@ -38,7 +40,8 @@ def arguments():
     add = parser.add_argument
     add("--quick", action="store_true", help="small sets and few runs")
     add("--data", type=Path, help=f"folder of real data, else that of ${DATA}")
-    add("--only", nargs="+", choices=[*DRAWN, *EXPERIMENTS], help="experiments")
+    names = [*DRAWN, *EXPERIMENTS, "shapes", *SHAPE_PARTS]
+    add("--only", nargs="+", choices=names, metavar="NAME", help=f"of {', '.join(names)}")
     add("--sets", nargs="+", metavar="NAME", help="of the sets only these")
     add("--methods", nargs="+", metavar="NAME", help="of the methods only these")
     add("--repeats", type=int, help="how often folds are drawn, to tell methods apart more finely")
@@ -70,7 +73,8 @@ def chosen(options):
         name: replace(one, sets=tuple(a_set for a_set in one.sets if a_set not in absent))
         for name, one in others.items()
     }
-    return drawn | {name: one for name, one in others.items() if one.sets}
+    shapes = shape_parts(options.only or (), options.methods, quick=options.quick)
+    return drawn | {name: one for name, one in others.items() if one.sets} | shapes
 
 
 def narrowed(one, options):

@@ -16,6 +16,7 @@ from . import protocols
 from .cache import checksum, version_of
 from .experiments import Experiment
 from .methods import METHODS
+from .part import Part
 from .sets import SETS
 
 #: Runs on drawn data that may take as long as a fold.
@@ -209,6 +210,8 @@ class Drawn:
 
 def cells_of(experiment, folder):
     """Every method on every set of an experiment."""
+    if isinstance(experiment, Part):
+        return experiment.cells()
     if isinstance(experiment, protocols.Protocol):
         worlds = experiment.worlds
         return [Drawn(experiment, world, method) for world in worlds for method in world.methods]

@@ -9,6 +9,7 @@ import pandas as pd
 from measuring import OK, version_of
 
 from . import beside, curves
+from .part import Part
 from .running import NOT_RUN
 from .standings import Standings
 
@@ -56,6 +57,8 @@ def section(name, one, rows, stands, out):
     """Paragraphs of an experiment, and its figure."""
     if rows.empty:
         return ["Nothing is there yet."]
+    if isinstance(one, Part):
+        return one.tables(rows)
     if name in RANKED:
         found = Standings(one, rows, stands)
         if not found.names:
