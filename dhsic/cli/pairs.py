@@ -123,7 +123,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
     n_main = chosen_features(chosen, given.source).size
-    t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
+    t = Labels.of(label_columns(y), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
     told.check(test.memory)

@@ -51,7 +51,8 @@ def table_of(scanned: Scanned, source: AbstractSource, about: Mapping[str, Any])
         "n_judged": found.n_judged,
         "n_certain": scanned.judged.n_certain,
         "reach": scanned.reach,
-        "label_columns": scanned.labels.degrees[0],
+        "functions": scanned.labels.functions,
+        "label_columns": scanned.labels.U.shape[1],
         "degrees_of_freedom": scanned.labels.degrees[1],
     }
     if null is not None:

@@ -20,9 +20,10 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.outcome import versions
 from dhsic.pairs.inflation import every
+from dhsic.pairs import scan
 from dhsic.pairs.judge import n_kept
+from dhsic.pairs.products import MOST_FUNCTIONS, task_bytes_of
 from dhsic.pairs.scan import (
-    MOST_PERMUTED,
     is_screened,
     kept_at,
     n_pairs_of,
@@ -115,6 +116,9 @@ class PairTest:
     missing: str = "mean"
     checkpoint: Any = None
     memory: int | None = None
+    functions: int = 1
+    #: Features whose pairs are permuted, at most; `scan.MOST_PERMUTED` where it is None.
+    n_permuted: int | None = None
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -125,6 +129,11 @@ class PairTest:
             raise InputError(
                 f"n_permutations={n!r}; pass a whole number from {FEWEST_PERMUTATIONS}, such as "
                 "100, or 0 for no family-wise p-values."
+            )
+        if not is_count(self.functions) or self.functions > MOST_FUNCTIONS:
+            raise InputError(
+                f"functions={self.functions!r}; pass 1 for the product of two features, or up to "
+                f"{MOST_FUNCTIONS} for products of as many functions of each."
             )
         for name in ("alpha", "least", "linked"):
             value = getattr(self, name)
@@ -147,12 +156,14 @@ class PairTest:
         with closing(reader), single_blas_thread():  # several sum in another order
             Q = basis(reader, given.covariates, main)
             y = _checked(given.y, reader.n_samples)
-            labels = Labels.of(label_columns(y), Q, linked=self.linked, least=self.least)
+            tested = {"linked": self.linked, "least": self.least, "functions": self.functions}
+            labels = Labels.of(label_columns(y), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
             self.forecast(source, len(y), columns, runtime.n_here, n).check(self.memory)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
             asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
+            asked["n_permuted"] = self.n_permuted
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 found = scan_pairs(reader, alive, labels, kept, **asked)
         C = given.covariates
@@ -179,23 +190,38 @@ class PairTest:
         `columns` are those of labels, t, and of what is taken out of them, q.
         """
         (t, q), n_permutations = columns, self.n_permutations
-        n_pairs, width = n_pairs_of(d), run_width(m, d)
-        n_permuted = n_pairs_of(min(d, MOST_PERMUTED)) if n_permutations else 0
-        n_runs, fit = -(-d // width), 4 + q + (q > 1)
-        run_bytes = (COPIES + (q > 1)) * 4 * m * width
-        state = 4 * m * t * (n_permutations + 1) if n_permuted else 0
+        n_pairs, width = n_pairs_of(d), run_width(m, d, self.functions)
+        most = self.n_permuted or scan.MOST_PERMUTED
+        n_permuted = n_pairs_of(min(d, most)) if n_permutations else 0
+        n_runs = -(-d // width)
+        state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
+        each, permuted = self._products(n_pairs, t, q)
+        if self.functions == 1:
+            task_bytes = 2 * (COPIES + (q > 1)) * 4 * m * width + 4 * STRIPS * STRIP_ENTRIES
+        else:
+            task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
         some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
         stored = m * d * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
             n_runs * (n_runs + 1) // 2,
-            2.0 * m * n_pairs * (t if is_screened(n_pairs, self.n_pairs) else t + fit),
-            2.0 * m * n_permuted * (t * (n_permutations + 1) + fit),
+            2.0 * m * n_pairs * each,
+            2.0 * m * n_permuted * permuted,
             float(m) * d * (n_runs + 1),
-            2 * run_bytes + 4 * STRIPS * STRIP_ENTRIES + state,
+            task_bytes + state,
             min(COMPACT_BYTES, stored) + 8 * VECTORS * d + COPIED * 4 * some,
             n_tasks,
         )
+
+    def _products(self, n_pairs: int, t: int, q: int) -> tuple[float, float]:
+        """Inner products of m values that a pair takes in the scan, and where it is permuted."""
+        screens = is_screened(n_pairs, self.n_pairs, self.functions)
+        if self.functions == 1:
+            fit = 4 + q + (q > 1)
+            return (t if screens else t + fit), t * (self.n_permutations + 1) + fit
+        g, both = self.functions**2, 2 * self.functions
+        fit = g * (2 * q + 3 * both + g) + both * (both + t)
+        return (g * t if screens else fit + g * t), fit + (g + both) * t * (self.n_permutations + 1)
 
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, alive: Index
@@ -214,6 +240,8 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "least": self.least,
             "linked": self.linked,
+            "functions": self.functions,
+            "n_permuted": self.n_permuted,
             "random_state": self.seed,
             "labels": taken.hexdigest(),
             "values": values.hexdigest(),
