@@ -95,7 +95,7 @@ def test_what_all_features_explain_is_asked_of_all_or_of_many_before_any_leaves(
 def test_a_class_that_is_not_among_the_samples_that_are_looked_at(rng, monkeypatch):
     monkeypatch.setattr(again, "SAMPLES", 8)
     X, y = rng.standard_normal((400, 12)), np.zeros(400, dtype=int)
-    looked_at = again._some(400, 0)
+    looked_at = again.compared_samples(400, 0)
     y[np.setdiff1d(np.arange(400), looked_at)[:5]] = 1
     X[:, 3] += 3 * y
     model = fit(X, y)

@@ -34,15 +34,18 @@ from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
+from dhsic.selectors.marginal import MarginalTest, marginal_test
 from dhsic.selectors.ridge import (
     Reranking,
     bytes_again,
     bytes_read_again,
     most_again,
+    compared_samples,
     noise_of,
     ranked_again,
 )
 from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.shapes import with_shapes
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
@@ -165,6 +168,17 @@ class KernelSelector(Selector, Generic[D]):
         is_left = isinstance(self.standardize, str) and not run.standardizes
         return found.scaled() if is_left else found
 
+    def _marginal(
+        self, run: SelectionRun, data: AbstractReader, target: object | None
+    ) -> MarginalTest | str | None:
+        """Test of every feature alone, or why there is none; None where the paper's order is asked.
+
+        Made before any feature has left.
+        """
+        if target is None or self._always_again:
+            return None
+        return marginal_test(run, data)
+
     @abstractmethod
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         """Warn of what the rounds showed."""
@@ -197,6 +211,7 @@ class KernelSelector(Selector, Generic[D]):
             state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
             target = self._target(run, dependence.data, labels)
+            marginal = self._marginal(run, dependence.data, target)
             again = self._again(run, dependence.data, labels, state, target)  # before more leaves
             dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
@@ -212,6 +227,12 @@ class KernelSelector(Selector, Generic[D]):
         order = self._order(state)
         if again is not None:
             order = again.ranked(order, scaling.constant)
+            if isinstance(marginal, MarginalTest):
+                with run.known(scaling, budget) as data:
+                    samples = compared_samples(run.n_samples, self._seed)
+                    order = with_shapes(order, marginal, again, data, samples)
+        if marginal is not None:
+            order = _with_marginal(order, marginal)
         order = order if run.groups is None else run.groups.spread(order, scaling)
         first = journal.arrays.get(FIRST_SCORES, dependence.first_scores)
         if first is None:  # the checkpoint is of a dhsic that kept none
@@ -270,6 +291,13 @@ class KernelSelector(Selector, Generic[D]):
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"
         return checked_factored_weights(labels.factor(), self.estimator, run.covariates)
+
+
+def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
+    """The order with columns of the test of every feature alone, or why there are none."""
+    if isinstance(marginal, str):
+        return order.at(slice(None), {"marginal_test_skipped": marginal})
+    return order.at(slice(None), **marginal.columns())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

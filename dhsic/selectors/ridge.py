@@ -76,7 +76,7 @@ class Reranking:
         always: bool,
     ) -> Reranking:
         """Read them; the weights of the biased estimator are W, and `of_y` with y as it is."""
-        m, samples, U = data.n_samples, _some(data.n_samples, seed), _root(of_y)
+        m, samples, U = data.n_samples, compared_samples(data.n_samples, seed), _root(of_y)
         inner, found = read_again(data, features, ProductsWithLabels(U, samples))
         along, values = np.split(found, [U.shape[1]], axis=1)
         labels = _centred(_root(W)[samples])
@@ -126,7 +126,7 @@ def noise_of(data: AbstractReader, of_y: LowRankSymmetric, seed: int) -> float:
     Read before any has left: those that are left were chosen by these labels, and would explain
     them whatever they are.
     """
-    samples, everyone = _some(data.n_samples, seed), data.alive
+    samples, everyone = compared_samples(data.n_samples, seed), data.alive
     most = WIDER * most_again(data.n_samples)
     if everyone.size > most:
         width = most // PLACES
@@ -138,7 +138,7 @@ def noise_of(data: AbstractReader, of_y: LowRankSymmetric, seed: int) -> float:
     return unexplained(values.T, _centred(_root(of_y)[samples]))
 
 
-def _some(m: int, seed: int) -> Index:
+def compared_samples(m: int, seed: int) -> Index:
     """Samples that orders are compared on, ascending."""
     return np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
 

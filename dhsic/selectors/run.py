@@ -218,10 +218,10 @@ class SelectionRun:
             order, scaling = asked.rank(self, labels, budget)
             pairs = None
             if asked.clump_r2 is not None:
-                with self._known(scaling, budget) as data:
+                with self.known(scaling, budget) as data:
                     order = clumped(order, data, self.n_wanted, asked.clump_r2)
             if asked.interactions is not None:
-                with self._known(scaling, budget) as data:
+                with self.known(scaling, budget) as data:
                     order, pairs = with_pairs(self, order, data, self.n_wanted)
         return Outcome(
             order,
@@ -238,7 +238,7 @@ class SelectionRun:
         )
 
     @contextmanager
-    def _known(self, scaling: Scaling, budget: int | None) -> Iterator[Reader]:
+    def known(self, scaling: Scaling, budget: int | None) -> Iterator[Reader]:
         """Yield what reads features again, of known scaling; those loaded were compacted since."""
         with closing(replace(self, loaded=None).reader(budget)) as data:
             data.know(scaling)

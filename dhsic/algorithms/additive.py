@@ -1,0 +1,150 @@
+r"""Additive models of functions of ranks: what a set of features explains in any shape.
+
+The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) sees smooth shapes of a
+few features. An additive model sees shapes that turn more often, of more features: each enters by
+its leading functions of ranks (`dhsic.linalg.rank_basis`), weighted as by a kernel of one width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.algorithms.ridge import CLEARLY, COMPARED, PENALTIES, left_out_errors
+from dhsic.linalg.rank_basis import rank_functions, width_weights
+
+#: Functions of a feature at most.
+N_FUNCTIONS = 16
+#: Weight of a function, relative to the first, from which on it takes part in a group.
+LEAST_WEIGHT = 0.1
+#: Widths of the additive kernels by which orders are compared, as parts of the range of ranks, and
+#: the least weight of a function that takes part.
+WIDTHS, LEAST = (1 / 8, 1 / 16), 0.01
+
+
+def leading_functions(x: Float, width: float, missing: Mask | None = None) -> Float:
+    """Leading functions of one feature for a kernel of this width, and its values, (r, m).
+
+    Parameters
+    ----------
+    x : (m,)
+        Values of mean 0, 0 where missing.
+    width : float
+        As a part of the range of ranks.
+    missing : (m,) bool, optional
+        Samples without a value.
+    """
+    n = int((width_weights(width, N_FUNCTIONS) >= LEAST_WEIGHT).sum())
+    return np.vstack([x, rank_functions(x, n, missing)])
+
+
+def extended_basis(Q: Float, functions: Float) -> Float:
+    """Orthonormal basis of Q (m, p) and of functions (r, m), in float64, (m, p + r) at most."""
+    F = np.ascontiguousarray(functions.T)
+    sizes = np.linalg.norm(F, axis=0)
+    for _ in range(2):
+        F = F - Q @ (Q.T @ F)
+    U, s, _ = np.linalg.svd(F, full_matrices=False)
+    return np.concatenate([Q, U[:, s > 1e-6 * max(float(sizes.max()), 1e-300)]], axis=1)
+
+
+def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> Float:
+    """Squared errors at samples that are left out, (m,), as of `left_out_errors`.
+
+    Of ridge regression of the columns of U (m, q), whose means are 0, on weighted functions of the
+    features X (k, m), by the penalty whose errors are least.
+    """
+    m, size = X.shape[1], float(np.square(U).sum())
+    if size == 0.0:
+        return np.ones(m)
+    weights = width_weights(width, N_FUNCTIONS)
+    weights = weights[weights >= LEAST]
+    rows = []
+    for j, x in enumerate(X):
+        F = rank_functions(x, len(weights), None if missing is None else missing[j])
+        rows.append(F * np.sqrt(weights[: len(F)])[:, None])
+    Z = np.concatenate(rows)
+    Z -= Z.mean(axis=1, keepdims=True)
+    K = Z.T @ Z if len(Z) > m else Z @ Z.T
+    values, V = np.linalg.eigh(K)
+    kept = values > 1e-10 * max(float(values[-1]), 1e-300)
+    values, V = values[kept], V[:, kept]
+    Q = V if len(Z) > m else (Z.T @ V) / np.sqrt(values)
+    values = values / (values.sum() / m)  # the mean of the diagonal is 1
+    along, squares = Q.T @ U, Q * Q
+    best = np.full(m, np.inf)
+    for p in PENALTIES:
+        kept_part = values / (values + p)
+        left = np.maximum(1.0 - squares @ kept_part - 1.0 / m, np.finfo(float).eps)
+        residual = U - Q @ (kept_part[:, None] * along)
+        errors = np.square(residual / left[:, None]).sum(axis=1)
+        if errors.sum() < best.sum():
+            best = errors
+    return np.asarray(best * m / size)
+
+
+@dataclass(frozen=True)
+class OrderErrors:
+    """Errors at samples left out of the first features of an order, (m,), 1 for nothing explained.
+
+    The mean over numbers of first features; for each the best of the Gaussian kernel and additive
+    kernels at several widths.
+    """
+
+    errors: Float
+
+    @staticmethod
+    def of(
+        values: dict[int, tuple[Float, Mask | None]],
+        order: Sequence[int] | Index,
+        U: Float,
+        known: dict[tuple[int, ...], Float],
+    ) -> OrderErrors:
+        """Of an order, the most relevant first.
+
+        Parameters
+        ----------
+        values : mapping of int to (m,) float64 and mask
+            Values of each feature, 0 where missing, and where they are missing.
+        order : sequence of int
+            Features.
+        U : (m, q)
+            Labels, of mean 0.
+        known : dict
+            Errors of sets of features, kept for other orders.
+        """
+        n, found = len(order), []
+        for k in [k for k in COMPARED if 2 * k <= n] or [1]:
+            some = tuple(sorted(int(j) for j in order[:k]))
+            if some not in known:
+                known[some] = _errors_of([values[j] for j in some], U)
+            found.append(known[some])
+        return OrderErrors(np.mean(found, axis=0))
+
+    @property
+    def explained(self) -> float:
+        """Part of the labels that is explained."""
+        return 1.0 - float(self.errors.mean())
+
+    def excess(self, other: OrderErrors) -> float:
+        """Standard errors by which these errors are larger than those of another order."""
+        worse = self.errors - other.errors
+        error = float(worse.std()) / np.sqrt(len(worse))
+        return float(worse.mean()) / error if error > 0 else 0.0
+
+    def is_clearly_worse(self, other: OrderErrors) -> bool:
+        """Whether errors are larger than those of another order beyond chance."""
+        return self.excess(other) > CLEARLY
+
+
+def _errors_of(features: Sequence[tuple[Float, Mask | None]], U: Float) -> Float:
+    """Errors of a set of features by the best kernel."""
+    X = np.stack([x for x, _ in features])
+    masks = [np.zeros(X.shape[1], dtype=bool) if mask is None else mask for _, mask in features]
+    missing: Array | None = np.stack(masks) if any(mask.any() for mask in masks) else None
+    each = [left_out_errors(X.T, U)]
+    each += [additive_errors(X, missing, U, width) for width in WIDTHS]
+    return min(each, key=lambda errors: float(errors.sum()))

@@ -1,0 +1,311 @@
+r"""Features whose dependence turns, put in front of the order of a selection.
+
+Elimination by HSIC of all features, and ridge regression on straight lines, lose a feature that
+acts by a parabola or a wave. The marginal test (`dhsic.selectors.marginal`) finds it. Two steps
+bring it into the order:
+
+- *Missed features.* The labels are reduced to what straight lines of the first features of the
+  order leave of them, and candidates (those of the smallest marginal p-values) are tested again.
+  One that is significant among all features, or has a smaller p-value than every feature it would
+  overtake, goes in front.
+- *Forward steps.* From nothing, the candidate of the smallest p-value enters an additive model by
+  its leading functions of ranks; the others are tested against what the model leaves of the labels;
+  and so on, while a p-value as small is expected less than once among all features.
+
+The order by forward steps is taken if its first features explain labels that are left out clearly
+better; the one with missed features in front unless it explains them clearly worse; else the order
+remains as it is, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dhsic._typing import Float, Index, Mask
+from dhsic.algorithms.additive import OrderErrors, extended_basis, leading_functions
+from dhsic.algorithms.ridge import COMPARED
+from dhsic.criteria.label_functions import LabelDirections
+from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
+from dhsic.criteria.null import NullOf
+from dhsic.criteria.rank_scores import OrderedBlock
+from dhsic.namespace import slices
+from dhsic.outcome import Order
+from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
+from dhsic.passes.reader import AbstractReader
+from dhsic.selectors.marginal import MarginalTest
+from dhsic.sources.scaling import missing_mask
+
+if TYPE_CHECKING:
+    from dhsic.selectors.ridge import Reranking
+
+#: Candidates at most, and their values.
+MOST_CANDIDATES, ENTRIES = 256, 1 << 22
+#: First features of the order whose straight lines are taken out, at most; and the part of the
+#: samples that these may be.
+FIRST, PART_OF_FIRST = 20, 8
+#: Family-wise level of a feature that is missed; p-values that are expected by chance up to which
+#: forward steps go on; and steps at most.
+LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
+#: Part of the samples that functions of a model may be.
+PART_OF_MODEL = 4
+#: Squared norm of a label direction below which nothing is left of it.
+NOTHING = 1e-3
+
+
+def n_candidates(m: int) -> int:
+    """Candidates at most, of m samples."""
+    return max(16, min(MOST_CANDIDATES, ENTRIES // m))
+
+
+@dataclass(frozen=True, slots=True)
+class PresentValues(AbstractByTile):
+    """Standardised values of features, (c, m), NaN where they are missing."""
+
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
+        def asked(tile: Tile) -> Float:
+            X = np.array(tile.values(np.float64))
+            mask = missing_mask(tile.raw, tile.missing_code)
+            if mask is not None:
+                X[mask] = np.nan
+            return X
+
+        return tile_height(m), asked
+
+    def cost(self, m: int) -> Cost:
+        return Cost(values=m, columns=8 * m)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Features that may go in front: `features` (c,) ascending, their values X (c, m).
+
+    Values are 0 where they are `missing` (c, m); None where none is.
+    """
+
+    features: Index
+    X: Float
+    missing: Mask | None
+
+    @staticmethod
+    def read(data: AbstractReader, features: Index) -> Candidates:
+        """Read some features, ascending."""
+        X = data.scores(PresentValues(), data.jobs(features))
+        mask = np.isnan(X)
+        if not mask.any():
+            return Candidates(features, X, None)
+        X[mask] = 0.0
+        return Candidates(features, X, mask)
+
+    def place(self, feature: int) -> int:
+        """Position of a feature among the candidates."""
+        return int(np.searchsorted(self.features, feature))
+
+    def of_samples(self, samples: Index) -> dict[int, tuple[Float, Mask | None]]:
+        """Values and missing ones at some samples, by feature."""
+        missing = self.missing
+        return {
+            int(j): (self.X[i, samples], None if missing is None else missing[i, samples])
+            for i, j in enumerate(self.features)
+        }
+
+    def functions(self, place: int, width: float) -> Float:
+        """Leading functions of a feature, (r, m)."""
+        missing = None if self.missing is None else self.missing[place]
+        return leading_functions(self.X[place], width, missing)
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalTest:
+    """The test of candidates for labels less what some functions explain of them.
+
+    Unlike the marginal test, which favours straight lines, all widths count alike.
+    """
+
+    state: Multiscale
+    candidates: Candidates
+    blocks: tuple[OrderedBlock, ...]  # of the candidates
+
+    @staticmethod
+    def of(state: Multiscale, candidates: Candidates) -> ConditionalTest:
+        """From the state of the marginal test."""
+        state = _without_preference(state)
+        X, missing, m = candidates.X, candidates.missing, state.n_samples
+        height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
+        blocks = tuple(
+            OrderedBlock.of(state, X[some], None if missing is None else missing[some], height)
+            for some in slices(len(X), height)
+        )
+        return ConditionalTest(state, candidates, blocks)
+
+    def given(self, basis: Float) -> tuple[Float, Float] | None:
+        """Logarithms of p-values, and widths, (c,) each; None where nothing is left of the labels.
+
+        Parameters
+        ----------
+        basis : (m, p)
+            Orthonormal, of 1 and covariates first; labels are projected on what is orthogonal.
+        """
+        state = self._left(basis)
+        if state is None:
+            return None
+        found = [replace(block, state=state).scores() for block in self.blocks]
+        log_p, width = ([getattr(each, name) for each in found] for name in ("log_p", "width"))
+        return np.concatenate(log_p), np.concatenate(width)
+
+    def _left(self, basis: Float) -> Multiscale | None:
+        """State of the test for what is left of the labels."""
+        state = self.state
+        if basis.shape[1] == state.Q.shape[1]:
+            return state
+        labels = state.labels
+        B, kept = _orthonormal(labels.B - basis @ (basis.T @ labels.B), basis)
+        if not kept:
+            return None
+        if len(kept) < labels.B.shape[1]:
+            mu = labels.mu[:, kept]
+            mu = mu / np.linalg.norm(mu, axis=1, keepdims=True)
+            left = LabelDirections(B, mu, labels.shares)
+            return _without_preference(Multiscale.of(left, state.Q))
+        left = LabelDirections(B, labels.mu, labels.shares)
+        nulls = tuple(NullOf.of(C) for C in left.matrices)
+        families = state.ranks, state.levels, state.single  # these follow from weights alone
+        return Multiscale(left, state.Q, nulls, *families)
+
+    def steps(self, basis: Float, goes_on: Callable[[float], bool]) -> list[int]:
+        """Features that enter a model one after the other.
+
+        Parameters
+        ----------
+        basis : (m, p)
+            What is in the model from the start, as of `given`.
+        goes_on : callable
+            Whether a feature of this logarithm of its p-value enters.
+        """
+        m, entered = self.candidates.X.shape[1], list[int]()
+        while len(entered) < MOST_STEPS and basis.shape[1] < m // PART_OF_MODEL:
+            found = self.given(basis)
+            if found is None:
+                break
+            log_p, width = found
+            log_p[entered] = 0.0
+            j = int(log_p.argmin())  # of equal ones the first
+            if not goes_on(float(log_p[j])):
+                break
+            entered.append(j)
+            basis = extended_basis(basis, self.candidates.functions(j, float(width[j])))
+        return [int(self.candidates.features[j]) for j in entered]
+
+
+def _without_preference(state: Multiscale) -> Multiscale:
+    """State of a test in which all widths count alike."""
+    shares = np.full(len(WIDTHS), 1.0 / len(WIDTHS))
+    ranks = WidthFamily.of(WIDTHS, shares, state.ranks.weights.shape[1], state.labels)
+    return Multiscale(state.labels, state.Q, state.nulls, ranks, state.levels, state.single)
+
+
+def _orthonormal(B: Float, basis: Float) -> tuple[Float, list[int]]:
+    """Gram-Schmidt of columns orthogonal to a basis, in their order, and which are left."""
+    found, kept = list[Float](), list[int]()
+    for s, column in enumerate(B.T):
+        left = column - basis @ (basis.T @ column)
+        for b in found:
+            left = left - b * (b @ left)
+        size = float(left @ left)
+        if size > NOTHING:
+            found.append(left / np.sqrt(size))
+            kept.append(s)
+    return (np.column_stack(found) if found else np.empty((len(B), 0))), kept
+
+
+def with_shapes(
+    order: Order, marginal: MarginalTest, again: Reranking, data: AbstractReader, samples: Index
+) -> Order:
+    """The order with features in front that it missed, where labels left out say so.
+
+    Parameters
+    ----------
+    order : Order
+        Of all features that vary, the least relevant first.
+    marginal : MarginalTest
+        Of all features.
+    again : Reranking
+        Labels at the samples that orders are compared on.
+    data : AbstractReader
+        Reads all features, and knows how they are scaled.
+    samples : (s,)
+        These samples.
+    """
+    best = order.features[::-1]
+    n_tests, m = best.size, data.n_samples
+    by_p = best[np.lexsort((best, marginal.p[best]))][: n_candidates(m)]
+    features = np.unique(np.concatenate([by_p, best[: max(FIRST, *COMPARED)]]))
+    found = Candidates.read(data, features)
+    test = ConditionalTest.of(marginal.state, found)
+    first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
+    missed = _missed(test, first, n_tests)
+    level = np.log(BY_CHANCE / n_tests)
+    entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
+
+    U, values = again.labels, found.of_samples(samples)
+    known: dict[tuple[int, ...], Float] = {}
+
+    def errors_of(front: Sequence[int]) -> OrderErrors:
+        return OrderErrors.of(values, _moved(best, front)[: max(COMPARED) * 2], U, known)
+
+    front: list[int] = []
+    told: dict[str, float | int | str] = {"front": "none", "n_in_front": 0}
+    if missed or not set(entered) <= set(first[:10].tolist()):
+        as_it_is = errors_of([])
+        chosen = as_it_is
+        if missed and not (with_missed := errors_of(missed)).is_clearly_worse(as_it_is):
+            front, chosen, told["front"] = missed, with_missed, "missed features"
+        if chosen.is_clearly_worse(by_steps := errors_of(entered)):
+            front, chosen, told["front"] = entered, by_steps, "forward steps"
+        told |= {
+            "n_in_front": len(front),
+            "explained_with_front": chosen.explained,
+            "explained_without_front": as_it_is.explained,
+        }
+    if not front:
+        return order.at(slice(None), told)
+    places = np.arange(best.size)
+    at = np.flatnonzero(np.isin(order.features, front))
+    where = {int(order.features[i]): int(i) for i in at}
+    last = np.array([where[j] for j in front[::-1]])
+    places = np.concatenate([np.delete(places, at), last])
+    return order.at(places, told)
+
+
+def _moved(best: Index, front: Sequence[int]) -> list[int]:
+    """Features, the most relevant first, with some in front of all others."""
+    return [*front, *best[~np.isin(best, front)].tolist()]
+
+
+def _missed(test: ConditionalTest, first: Index, n_tests: int) -> list[int]:
+    """Features that tell what the first features of the order do not.
+
+    Straight lines are taken out of the labels for those of the first features that tell something
+    themselves: others were chosen by chance, and their lines would take away what is looked for.
+    Where no first feature is significant, weaker evidence is enough.
+    """
+    found = test.candidates
+    at = np.array([found.place(int(j)) for j in first])
+    alone = test.given(test.state.Q)
+    assert alone is not None, "labels were tested"
+    log_p = alone[0][at]
+    level, by_chance = np.log(LEVEL / n_tests), np.log(BY_CHANCE / n_tests)
+    telling = at[log_p < by_chance]
+    basis = extended_basis(test.state.Q, found.X[telling]) if telling.size else test.state.Q
+    strongest = float(log_p.min())
+
+    def goes_on(log_p: float) -> bool:
+        nonlocal strongest
+        enough = level if strongest < level else by_chance
+        strongest = min(strongest, log_p)
+        return log_p < enough
+
+    return test.steps(basis, goes_on)
