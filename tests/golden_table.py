@@ -302,10 +302,12 @@ def _independence():
 
 def _tests_of_features():
     X, y = data.gaps(), data.classes(data.gaps())
-    return {
-        method: dhsic.test_features(X, y, [3, 7, 40], method=method, n_permutations=99)
+    asked = {"bandwidth": "median", "n_permutations": 99}
+    of_one_width = {
+        method: dhsic.test_features(X, y, [3, 7, 40], method=method, **asked)
         for method in ("permutation", "gamma")
     }
+    return of_one_width | {"multiscale": dhsic.test_features(X, y)}
 
 
 def _ranked_kernels():

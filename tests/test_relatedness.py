@@ -240,7 +240,7 @@ def test_chromosome_is_left_out(tmp_path, client):
 
     plain = dhsic.select(common, labels, **asked)
     found = dhsic.select(common, labels, loco=True, **asked)
-    widths = {"label_kernel": "linear", "bandwidth": "dimension"}
+    widths = {"label_kernel": "linear"}
     tested = dhsic.test_features(common, labels, loco=True, **widths)
     there = dhsic.select(common, labels, loco=True, runtime=DaskRuntime(client), **asked)
 

@@ -29,7 +29,6 @@ from dhsic.criteria.multiscale import (
     tails,
 )
 from dhsic.criteria.patterns import PatternSums
-from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> Scores:
@@ -129,50 +128,10 @@ class OrderedBlock:
             self._set_tied(moments, which, np.flatnonzero(tied), explained)
         return moments
 
-    def _gathered(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
-        """Directions D (m, k) by ascending value of the features, (k, c, m), and their sums (c, k).
-
-        Means over ties; 0 for missing samples, which are spread evenly.
-        """
-        order, n = self.order[which], self.n[which]
-        m = order.shape[1]
-        G = np.ascontiguousarray(D.T)[:, order]  # (k, c, m)
-        totals = np.zeros((which.size, D.shape[1]))
-        absent = n < m
-        if absent.any():
-            some = np.flatnonzero(absent)
-            there = np.arange(m) < n[some, None]
-            G[:, some] *= there
-            totals[some] = G[:, some].sum(axis=2).T
-            G[:, some] -= (totals[some].T / n[some])[:, :, None] * there
-        if tied.any():
-            some = np.flatnonzero(tied)
-            starts = self.starts[which[some]].copy()
-            rows = np.arange(some.size)
-            behind = n[some] < m
-            starts[rows[behind], n[some][behind]] = True  # the missing ones are a run of their own
-            begins = np.flatnonzero(starts.ravel())
-            sizes = np.diff(np.append(begins, starts.size))
-            flat = G[:, some].reshape(len(G), -1)
-            means = np.add.reduceat(flat, begins, axis=1) / sizes
-            G[:, some] = np.repeat(means, sizes, axis=1).reshape(len(G), some.size, m)
-        for j in np.flatnonzero(absent).tolist():
-            spread = np.zeros((len(G), m))
-            spread[:, _places(int(n[j]), m)] = G[:, j, : n[j]]
-            G[:, j] = spread
-        return G, totals
-
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
         """C (c, R, S), and the part of the labels that is among the samples present, (K, c)."""
-        state = self.state
-        m, S = state.n_samples, state.labels.B.shape[1]
-        G, totals = self._gathered(which, tied, state.labels.B)
-        # All products are of as many rows, the last ones too, for the same bits wherever a feature
-        # stands among others.
-        whole = np.zeros((S, self.height, m), dtype=np.float32)
-        whole[:, : which.size] = G
-        products = (whole.reshape(-1, m) @ state.basis.T).reshape(S, self.height, -1)
-        table = products[:, : which.size].transpose(1, 2, 0).astype(np.float64)
+        state, m = self.state, self.state.n_samples
+        table, totals = self._products(which, tied, state.labels.B)
         part = np.ones((state.K, which.size))
         if self.missing is not None and (self.n[which] < m).any():
             lost = self.missing[which].astype(np.float64) @ state.diagonals
@@ -181,10 +140,68 @@ class OrderedBlock:
 
     def _explained(self, which: Index, tied: Array) -> Float:
         """Products of functions and the covariates' basis over ``sqrt(m)``, (c, R, p)."""
-        state = self.state
-        G, _ = self._gathered(which, tied, state.Q)
-        found = G.transpose(1, 0, 2) @ rank_basis(state.n_samples, N_FUNCTIONS).T
-        return np.asarray(found.transpose(0, 2, 1) / np.sqrt(state.n_samples))
+        Q = self.state.Q - self.state.Q.mean(axis=0)
+        return self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples)
+
+    def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
+        """Functions times directions D (m, k) of mean 0, (c, R, k), and sums of D over samples.
+
+        These are of the samples present, (c, k).
+        """
+        table = np.empty((which.size, len(self.state.basis), D.shape[1]))
+        totals = np.zeros((which.size, D.shape[1]))
+        free = np.flatnonzero(~tied)
+        if free.size:
+            table[free], totals[free] = self._untied_products(which[free], D)
+        for i in np.flatnonzero(tied).tolist():
+            table[i], totals[i] = self._tied_products(int(which[i]), D)
+        return table, totals
+
+    def _untied_products(self, which: Index, D: Float) -> tuple[Float, Float]:
+        """As of `_products`, of features without ties, all at once.
+
+        Missing samples are spread evenly, and 0. All products are of as many rows, the last ones
+        too, for the same bits wherever a feature stands among others.
+        """
+        order, n, m = self.order[which], self.n[which], self.order.shape[1]
+        G = np.ascontiguousarray(D.T)[:, order]  # (k, c, m)
+        totals = np.zeros((which.size, D.shape[1]))
+        for j in np.flatnonzero(n < m).tolist():
+            present = G[:, j, : n[j]]
+            totals[j] = present.sum(axis=1)
+            spread = np.zeros((len(G), m))
+            spread[:, _places(int(n[j]), m)] = present - (totals[j] / n[j])[:, None]
+            G[:, j] = spread
+        whole = np.zeros((len(G), self.height, m), dtype=np.float32)
+        whole[:, : which.size] = G
+        products = (whole.reshape(-1, m) @ self.state.basis.T).reshape(len(G), self.height, -1)
+        return products[:, : which.size].transpose(1, 2, 0).astype(np.float64), totals
+
+    def _tied_products(self, j: int, D: Float) -> tuple[Float, Float]:
+        """As of `_products`, of one feature with ties: (R, k) and (k,), by sums over its levels.
+
+        Those over the largest level, such as the zeros of counts, follow from the others.
+        """
+        n, m = int(self.n[j]), self.order.shape[1]
+        order, begins = self.order[j, :n], np.flatnonzero(self.starts[j, :n])
+        sizes = np.diff(np.append(begins, n))
+        largest = int(sizes.argmax()) if n == m else -1
+        U = np.zeros((sizes.size, D.shape[1]))
+        if largest < 0:
+            U[:] = np.add.reduceat(D[order], begins, axis=0)
+        else:
+            end = begins[largest] + sizes[largest]
+            rows = D[np.concatenate([order[: begins[largest]], order[end:]])]
+            first = np.delete(begins, largest)
+            first[largest:] -= sizes[largest]
+            others = np.arange(sizes.size) != largest
+            U[others] = np.add.reduceat(rows, first, axis=0)
+            U[largest] = -U[others].sum(axis=0)
+        totals = U.sum(axis=0)
+        U -= (sizes / n)[:, None] * totals
+        edges = np.append(begins, n) * m // n
+        functions, _ = self.state.functions_between(edges[None])
+        return functions[0] @ U, totals
 
     def _set_tied(
         self, moments: Moments3, which: Index, tied: Index, explained: Float | None
