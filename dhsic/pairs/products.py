@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.namespace import slices
 from dhsic.pairs.share import Labels
@@ -97,17 +97,28 @@ class FunctionRun:
         return left, cls._of(of[1], labels) if of[1] else left
 
     @classmethod
+    def of_values(cls, X: Array, labels: Labels) -> FunctionRun:
+        """From values (c, m), of which none is missing."""
+        return cls._of_functions(np.arange(len(X)), functions_of(X, None, labels.functions), labels)
+
+    @classmethod
     def _of(cls, tiles: list[Tile], labels: Labels) -> FunctionRun:
         features = np.concatenate([tile.tags for tile in tiles]) // 2
-        F = np.concatenate([functions_of(tile, labels.functions) for tile in tiles])
+        masks = [missing_mask(tile.raw, tile.missing_code) for tile in tiles]
+        of_each = [
+            functions_of(tile.raw, mask, labels.functions)
+            for tile, mask in zip(tiles, masks, strict=True)
+        ]
+        return cls._of_functions(features, np.concatenate(of_each), labels)
+
+    @classmethod
+    def _of_functions(cls, features: Index, F: Float, labels: Labels) -> FunctionRun:
         Q = labels.Q
-        P = F - np.matmul(np.matmul(F, Q), Q.T)
-        return cls(features, F, P)
+        return cls(features, F, F - np.matmul(np.matmul(F, Q), Q.T))
 
 
-def functions_of(tile: Tile, functions: int) -> Float:
-    """Functions of the ranks of each feature of a tile, (c, R, m)."""
-    raw, mask = tile.raw, missing_mask(tile.raw, tile.missing_code)
+def functions_of(raw: Array, mask: Mask | None, functions: int) -> Float:
+    """Functions of the ranks of each feature, (c, R, m), 0 where the mask (c, m) is True."""
     c, m = raw.shape
     found = np.zeros((c, functions, m))
     for j in range(c):

@@ -17,10 +17,11 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.outcome import versions
-from dhsic.pairs.inflation import every
 from dhsic.pairs import scan
+from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
 from dhsic.pairs.products import MOST_FUNCTIONS, task_bytes_of
 from dhsic.pairs.scan import (
@@ -119,6 +120,8 @@ class PairTest:
     functions: int = 1
     #: Features whose pairs are permuted, at most; `scan.MOST_PERMUTED` where it is None.
     n_permuted: int | None = None
+    #: Functions of ranks of a main feature that are taken out, beside its values.
+    main_functions: int = 0
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -154,7 +157,7 @@ class PairTest:
         source = given.source
         reader = measured(source, runtime, given.rows, self.missing)
         with closing(reader), single_blas_thread():  # several sum in another order
-            Q = basis(reader, given.covariates, main)
+            Q = basis(reader, given.covariates, main, self.main_functions)
             y = _checked(given.y, reader.n_samples)
             tested = {"linked": self.linked, "least": self.least, "functions": self.functions}
             labels = Labels.of(label_columns(y), Q, **tested)
@@ -242,6 +245,7 @@ class PairTest:
             "linked": self.linked,
             "functions": self.functions,
             "n_permuted": self.n_permuted,
+            "main_functions": self.main_functions,
             "random_state": self.seed,
             "labels": taken.hexdigest(),
             "values": values.hexdigest(),
@@ -259,8 +263,13 @@ def measured(
     return reader
 
 
-def basis(reader: AbstractReader, covariates: Array | None, main: Index) -> Float:
-    """Orthonormal basis Q (m, q) of the mean, covariates and main effects."""
+def basis(
+    reader: AbstractReader, covariates: Array | None, main: Index, functions: int = 0
+) -> Float:
+    """Orthonormal basis Q (m, q) of the mean, covariates and main effects.
+
+    Main effects are straight lines, and so many functions of the ranks of a feature.
+    """
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
         return covariate_basis(covariates, m)
@@ -269,7 +278,10 @@ def basis(reader: AbstractReader, covariates: Array | None, main: Index) -> Floa
             f"selection= has {varying.size} features and there are {m} samples: their main effects "
             "leave too little of the labels. Pass fewer than half as many as samples."
         )
-    columns = [reader.values(varying).T]
+    X = reader.values(varying)
+    columns = [X.T]
+    if functions:
+        columns += [rank_functions(x, functions).T for x in X]
     if covariates is not None:
         columns.insert(0, covariate_basis(covariates, m)[:, 1:])
     return covariate_basis(np.column_stack(columns), m)
