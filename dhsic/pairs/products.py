@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.linalg.rank_basis import rank_functions
+from dhsic.linalg.rank_basis import rank_basis, rank_functions
 from dhsic.namespace import slices
 from dhsic.pairs.share import Labels
 from dhsic.pairs.tiles import (
@@ -57,7 +57,7 @@ ENTRIES = 1 << 20
 #: Pairs whose shares for all permutations are at hand at a time.
 AT_ONCE = 1 << 15
 #: Part of the mean square of a function below which Q explains it.
-EXPLAINED = 1e-6
+EXPLAINED = 1e-4
 #: Part of the labels that main effects of a pair leave, at least.
 LEAST_LEFT = 1e-6
 #: Pairs of a scan up to which all are judged without a screen.
@@ -77,53 +77,54 @@ class FunctionRun:
     ----------
     features : (c,) int64
         Where they stand.
-    F : (c, R, m) float64
+    F : (c, R, m) float32
         Functions of their ranks; rows beyond those that a feature has are 0.
-    P : (c, R, m) float64
-        What Q leaves of them.
     """
 
     features: Index
-    F: Float
-    P: Float
+    F: Array
 
     @classmethod
-    def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[FunctionRun, FunctionRun]:
+    def both(cls, blocks: Iterator[Tile], functions: int) -> tuple[FunctionRun, FunctionRun]:
         """The two sides of a tile; one and the same where a run meets itself."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
-        left = cls._of(of[0], labels)
-        return left, cls._of(of[1], labels) if of[1] else left
+        left = cls._of(of[0], functions)
+        return left, cls._of(of[1], functions) if of[1] else left
 
     @classmethod
-    def of_values(cls, X: Array, labels: Labels) -> FunctionRun:
+    def of_values(cls, X: Array, functions: int) -> FunctionRun:
         """From values (c, m), of which none is missing."""
-        return cls._of_functions(np.arange(len(X)), functions_of(X, None, labels.functions), labels)
+        return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod
-    def _of(cls, tiles: list[Tile], labels: Labels) -> FunctionRun:
+    def _of(cls, tiles: list[Tile], functions: int) -> FunctionRun:
         features = np.concatenate([tile.tags for tile in tiles]) // 2
         masks = [missing_mask(tile.raw, tile.missing_code) for tile in tiles]
         of_each = [
-            functions_of(tile.raw, mask, labels.functions)
+            functions_of(tile.raw, mask, functions)
             for tile, mask in zip(tiles, masks, strict=True)
         ]
-        return cls._of_functions(features, np.concatenate(of_each), labels)
-
-    @classmethod
-    def _of_functions(cls, features: Index, F: Float, labels: Labels) -> FunctionRun:
-        Q = labels.Q
-        return cls(features, F, F - np.matmul(np.matmul(F, Q), Q.T))
+        return cls(features, np.concatenate(of_each))
 
 
-def functions_of(raw: Array, mask: Mask | None, functions: int) -> Float:
+def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
     """Functions of the ranks of each feature, (c, R, m), 0 where the mask (c, m) is True."""
     c, m = raw.shape
-    found = np.zeros((c, functions, m))
+    found = np.zeros((c, functions, m), dtype=np.float32)
+    order = np.argsort(raw, axis=1, kind="stable")
+    ascending = np.take_along_axis(raw, order, axis=1)
+    is_plain = (ascending[:, 1:] != ascending[:, :-1]).all(axis=1)
+    if mask is not None:
+        is_plain &= ~mask.any(axis=1)
+    basis = rank_basis(m, functions).astype(np.float32)
     for j in range(c):
-        F = rank_functions(raw[j], functions, None if mask is None else mask[j])
-        found[j, : len(F)] = F
+        if is_plain[j]:
+            found[j, : len(basis), order[j]] = basis.T
+        else:
+            F = rank_functions(raw[j], functions, None if mask is None else mask[j])
+            found[j, : len(F)] = F
     return found
 
 
@@ -150,30 +151,35 @@ def product_shares(
     """
     m, t = labels.U.shape
     columns = labels.U[None] if others is None else np.concatenate([labels.U[None], others])
-    Y = np.ascontiguousarray(columns.transpose(1, 0, 2).reshape(m, -1), dtype=np.float64)
+    dtype = np.float64 if others is None else np.float32
+    Y = np.ascontiguousarray(columns.transpose(1, 0, 2).reshape(m, -1), dtype=dtype)
+    QY = np.concatenate([labels.Q.astype(dtype), Y], axis=1)
     shares = np.empty((len(at), len(columns)))
     linked = np.empty(len(at))
     step = max(1, ENTRIES // (n_products(labels.functions) * m))
     for a in range(0, len(at), step):
         j, k = at[a : a + step].T
         some = slice(a, a + len(j))
-        shares[some], linked[some] = _of_some(left, right, j, k, labels, Y, t)
+        shares[some], linked[some] = _of_some(left, right, j, k, labels, QY)
     return shares, linked
 
 
 def _of_some(
-    left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, Y: Float, t: int
+    left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
-    """As of `product_shares`, of some pairs; Y (m, (1 + B) t), orthogonal to Q."""
-    m, g, n, q = len(Y), n_products(labels.functions), len(j), labels.Q.shape[1]
-    F, G = left.F[j], right.F[k]
+    """As of `product_shares`, of some pairs; Q and Y side by side, (m, q + (1 + B) t)."""
+    (m, t), g, n, q = labels.U.shape, n_products(labels.functions), len(j), labels.Q.shape[1]
+    F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
     Z = (F[:, :, None] * G[:, None]).reshape(n, g, m)
-    A = np.concatenate([left.P[j], right.P[k]], axis=1)  # (n, 2 R, m), orthogonal to Q
-    along = (Z.reshape(n * g, m) @ np.concatenate([labels.Q, Y], axis=1)).reshape(n, g, -1)
+    A = np.concatenate([F, G], axis=1)  # (n, 2 R, m)
+    along = (Z.reshape(n * g, m) @ QY).reshape(n, g, -1)
     ZQ, ZY = along[..., :q], along[..., q:]
+    along = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
+    AQ, AY = along[..., :q], along[..., q:]
     ZZ = np.matmul(Z, Z.swapaxes(1, 2)) - np.matmul(ZQ, ZQ.swapaxes(1, 2))
-    of_main = [np.matmul(A, Z.swapaxes(1, 2)), np.matmul(A, Y)]
-    main = _coordinates(np.matmul(A, A.swapaxes(1, 2)), of_main, EXPLAINED * m)
+    AZ = np.matmul(A, Z.swapaxes(1, 2)) - np.matmul(AQ, ZQ.swapaxes(1, 2))
+    AA = np.matmul(A, A.swapaxes(1, 2)) - np.matmul(AQ, AQ.swapaxes(1, 2))
+    main = _coordinates(AA, [AZ, AY], EXPLAINED * m)
     AZ, AY = main[..., :g], main[..., g:]
     ZZ -= np.matmul(AZ.swapaxes(1, 2), AZ)
     ZY = ZY - np.matmul(AZ.swapaxes(1, 2), AY)
@@ -231,16 +237,15 @@ def _screened(
 ) -> Iterator[Index]:
     """Places (n, 2) of pairs whose sum of squares over products reaches `least`."""
     c, R, _ = left.F.shape
-    columns = right.F.astype(np.float32)
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
-        some = left.F[rows].astype(np.float32)
-        size = np.zeros((len(some), len(columns)), dtype=np.float32)
+        some = left.F[rows]
+        size = np.zeros((len(some), len(right.F)), dtype=np.float32)
         for u in narrow.T:
             for r in range(R):
                 weighted = some[:, r] * u
                 for s in range(R):
-                    part = weighted @ columns[:, s].T
+                    part = weighted @ right.F[:, s].T
                     part *= part
                     size += part
         yield Strip(rows, left is right).places(size >= np.float32(least))
@@ -259,7 +264,7 @@ class ProductScan(AbstractPass):
     screens: bool
 
     def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
-        left, right = FunctionRun.both(blocks, self.labels)
+        left, right = FunctionRun.both(blocks, self.labels.functions)
         s = min(n_products(self.labels.functions), self.labels.U.shape[1])
         least = MARGIN * self.reach * s * m
         places = _screened(left, right, self.labels, least) if self.screens else _all(left, right)
@@ -269,6 +274,7 @@ class ProductScan(AbstractPass):
             n_judged += len(at)
             is_there = shares[:, 0] >= self.reach
             pairs = np.column_stack([left.features[at[:, 0]], right.features[at[:, 1]]])[is_there]
+            pairs.sort(axis=1)
             some = BestPairs(pairs, shares[is_there, 0], linked[is_there], 0, len(pairs))
             found = found.with_(some, self.n)
         return BestPairs(found.pairs, found.shares, found.linked, n_judged, found.n_reaching)
@@ -286,7 +292,7 @@ class LargestProducts(AbstractPass):
     every: int
 
     def over(self, blocks: Iterator[Tile], m: int) -> Tried:
-        left, right = FunctionRun.both(blocks, self.labels)
+        left, right = FunctionRun.both(blocks, self.labels.functions)
         largest, some = np.zeros(len(self.permuted)), []
         for at in _all(left, right):
             shares, _ = product_shares(left, right, at, self.labels, self.permuted)

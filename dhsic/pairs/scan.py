@@ -50,7 +50,7 @@ from dhsic.pairs.inflation import Inflation, every, medians_of
 from dhsic.pairs.judge import JudgedPairs, judged, n_kept
 from dhsic.pairs.products import FEW, LargestProducts, ProductScan
 from dhsic.pairs.share import Labels, deflated
-from dhsic.pairs.tiles import BestPairs, Largest, Scan, run_width, runs_of, tile_jobs
+from dhsic.pairs.tiles import BestPairs, Largest, Scan, cross_jobs, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
 from dhsic.storage import AbstractStore, store_at
@@ -232,9 +232,9 @@ class Scanned:
         return float(deflated(share, 1 / self.corrected))
 
 
-def n_pairs_of(d: int) -> int:
-    """Pairs of d features."""
-    return d * (d - 1) // 2
+def n_pairs_of(d: int, n_partners: int = 0) -> int:
+    """Pairs of d features, and of these with others."""
+    return d * (d - 1) // 2 + d * n_partners
 
 
 def scan_pairs(
@@ -247,13 +247,16 @@ def scan_pairs(
     n_permutations: int,
     seed: int,
     n_permuted: int | None = None,
+    partners: Index | None = None,
 ) -> Scanned:
     """Scan all pairs of features that vary, ascending, for the best n.
 
     Their reader has measured them. Pairs of `n_permuted` features are permuted, at most;
-    `MOST_PERMUTED` by default.
+    `MOST_PERMUTED` by default. With `partners`, which are other features, their pairs with them
+    are scanned too.
     """
-    n_pairs = n_pairs_of(alive.size)
+    others = alive[:0] if partners is None else partners
+    n_pairs = n_pairs_of(alive.size, others.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
     null, n_tried, audited, inflation = None, 0, None, None
@@ -270,7 +273,11 @@ def scan_pairs(
         is_audited = screens and labels.functions == 1
         audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])
-    jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size, labels.functions))
+    width = run_width(reader.n_samples, alive.size + others.size, labels.functions)
+    jobs = _tiles(reader, alive, width)
+    if others.size:
+        runs = (_runs(reader, alive, alive.size), _runs(reader, others, width))
+        jobs = cross_jobs(*runs)
     a_scan = Scan if labels.functions == 1 else ProductScan
     scanned = _found(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
     best = judged(reader, scanned, labels, n, reach)
@@ -338,4 +345,8 @@ def _permuted(
 
 
 def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:
-    return tile_jobs(runs_of(reader.jobs(features, tags=features), width))
+    return tile_jobs(_runs(reader, features, width))
+
+
+def _runs(reader: Reader, features: Index, width: int) -> list[Job]:
+    return runs_of(reader.jobs(features, tags=features), width)

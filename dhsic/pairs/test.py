@@ -147,26 +147,40 @@ class PairTest:
         return self
 
     def of(
-        self, given: Labelled, runtime: AbstractRuntime, main: Index, among: Index | None = None
+        self,
+        given: Labelled,
+        runtime: AbstractRuntime,
+        main: Index,
+        among: Index | None = None,
+        *,
+        effects: Float | None = None,
+        with_all: bool = False,
     ) -> xr.Dataset:
         """The best pairs of data that are open, see `dhsic.interactions.find_pairs`.
 
         `main` are features whose main effects are taken out, `among` those whose pairs are looked
-        at, ascending; all by default.
+        at, ascending; all by default; or, `with_all`, their pairs with all features. `effects`
+        (m, r) are taken out too.
         """
         source = given.source
         reader = measured(source, runtime, given.rows, self.missing)
         with closing(reader), single_blas_thread():  # several sum in another order
             Q = basis(reader, given.covariates, main, self.main_functions)
+            if effects is not None:
+                Q = covariate_basis(np.column_stack([Q, effects]), reader.n_samples)
             y = _checked(given.y, reader.n_samples)
             tested = {"linked": self.linked, "least": self.least, "functions": self.functions}
             labels = Labels.of(label_columns(y), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
-            self.forecast(source, len(y), columns, runtime.n_here, n).check(self.memory)
+            everyone = source.n_features if with_all else None
+            forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
+            forecast.check(self.memory)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
             asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
             asked["n_permuted"] = self.n_permuted
+            if with_all:
+                asked["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 found = scan_pairs(reader, alive, labels, kept, **asked)
         C = given.covariates
@@ -186,17 +200,30 @@ class PairTest:
         return table_of(found, source, about)
 
     def forecast(
-        self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int, d: int
+        self,
+        source: AbstractSource,
+        m: int,
+        columns: tuple[int, int],
+        n_tasks: int,
+        d: int,
+        everyone: int | None = None,
     ) -> Forecast:
         """What it will take over m samples and d features of a source, by so many tasks at once.
 
-        `columns` are those of labels, t, and of what is taken out of them, q.
+        `columns` are those of labels, t, and of what is taken out of them, q. Pairs are those of
+        the d features, and of these with all of `everyone`.
         """
         (t, q), n_permutations = columns, self.n_permutations
-        n_pairs, width = n_pairs_of(d), run_width(m, d, self.functions)
+        n_partners = 0 if everyone is None else max(0, everyone - d)
+        n_pairs = n_pairs_of(d, n_partners)
+        width = max(run_width(m, d + n_partners, self.functions), d if n_partners else 0)
         most = self.n_permuted or scan.MOST_PERMUTED
         n_permuted = n_pairs_of(min(d, most)) if n_permutations else 0
-        n_runs = -(-d // width)
+        n_runs, read = -(-d // width), float(m) * d * (-(-d // width) + 1)
+        n_tiles = n_runs * (n_runs + 1) // 2
+        if n_partners:
+            n_tiles = 1 + -(-n_partners // width)
+            read = float(m) * (n_partners + d * n_tiles)
         state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
         each, permuted = self._products(n_pairs, t, q)
         if self.functions == 1:
@@ -204,15 +231,15 @@ class PairTest:
         else:
             task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
         some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
-        stored = m * d * np.dtype(source.dtype).itemsize
+        stored = m * (d + n_partners) * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
-            n_runs * (n_runs + 1) // 2,
+            n_tiles,
             2.0 * m * n_pairs * each,
             2.0 * m * n_permuted * permuted,
-            float(m) * d * (n_runs + 1),
+            read,
             task_bytes + state,
-            min(COMPACT_BYTES, stored) + 8 * VECTORS * d + COPIED * 4 * some,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * (d + n_partners) + COPIED * 4 * some,
             n_tasks,
         )
 

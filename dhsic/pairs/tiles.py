@@ -107,6 +107,14 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
     return jobs
 
 
+def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
+    """Jobs of `tile_jobs`, and of each of these runs with each of some others."""
+    between = [
+        _joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others
+    ]
+    return tile_jobs(runs) + between
+
+
 def _marked(job: Job, side: int) -> Job:
     columns: tuple[Columns, ...] = tuple(
         replace(each, tags=2 * each.tags + side) for each in job.payload

@@ -56,7 +56,9 @@ MOST_MAIN, MOST_FUNCTIONS = 4, 8
 MAIN_FUNCTIONS = 4
 #: Features whose pairs are scanned by several functions, how many functions of each, by dosages
 #: and else, and samples for each product of functions.
-AMONG, FUNCTIONS, FUNCTIONS_OF_DOSAGES, SAMPLES_EACH = 256, 4, 2, 12
+AMONG, FUNCTIONS, FUNCTIONS_OF_DOSAGES, SAMPLES_EACH = 128, 4, 2, 12
+#: Pairs that its table has, at most.
+PAIRS_OF_FUNCTIONS = 20
 #: Features whose pairs are permuted, and permutations, of ``"auto"``: by products, by functions.
 PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
 #: Samples below which ``"auto"`` scans nothing.
@@ -126,7 +128,7 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
         return PairScan(asked, (_test(run).forecast(run.source, m, columns, threads, n),))
     columns, d = (t, q + m // MOST_FUNCTIONS), run.source.n_features
     forecasts = tuple(
-        test.forecast(run.source, m, columns, threads, n)
+        test.forecast(run.source, m, columns, threads, n, d)
         for test, n in zip(_tests(run), (d, min(d, AMONG)), strict=False)
     )
     flops = forecasts[0].flops + forecasts[0].permuted_flops
@@ -175,15 +177,14 @@ def with_pairs(
     p = order.extra[P_MARGINAL][0] if P_MARGINAL in order.extra else None
     if scan.kind == "auto":
         main, functions = _main_of(run, best, p), MAIN_FUNCTIONS
-        found = _in_one_table(_scanned(run, given, main, best, p))
+        found = _in_one_table(_scanned(run, given, data, main, best, p))
     else:
         main, functions = np.sort(best[: _n_main(run)]), 0
         candidates = best[: _n_candidates(run, label_columns(run.y).shape[1])]
         found = _test(run).of(given, run.runtime, main, np.sort(candidates))
-    stored = np.column_stack([found["first"], found["second"]])
-    pairs = np.searchsorted(stored_positions(run.source), stored)
+    pairs = _pairs_of(run, found)
     Q = basis(data, run.covariates, main, functions)
-    leads = _leads(data, pairs, found, run.y, Q)
+    leads, _ = _leads(data, pairs, found, run.y, Q)
     strength = np.log(np.maximum(found["family_wise"].to_numpy(), TINY)) if leads.any() else leads
     d = run.source.n_features
     order = _placed(order, pairs[leads], np.asarray(strength)[leads], p, n, d)
@@ -200,15 +201,31 @@ def _main_of(run: SelectionRun, best: Index, p: Float | None) -> Index:
 
 
 def _scanned(
-    run: SelectionRun, given: Labelled, main: Index, best: Index, p: Float | None
+    run: SelectionRun,
+    given: Labelled,
+    data: AbstractReader,
+    main: Index,
+    best: Index,
+    p: Float | None,
 ) -> list[xr.Dataset]:
-    """Tables of the scans of ``"auto"``."""
-    by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
-    among = None, np.sort(by_p[:AMONG])
-    return [
-        test.of(given, run.runtime, main, some)
-        for test, some in zip(_tests(run), among, strict=False)
-    ]
+    """Tables of the scans of ``"auto"``: pairs of the first are taken out for the second."""
+    assert run.y is not None, "it was checked"
+    tests = _tests(run)
+    found = [tests[0].of(given, run.runtime, main)]
+    if len(tests) > 1:
+        by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
+        Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
+        _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q)
+        among = np.sort(by_p[:AMONG])
+        more = {"effects": effects if effects.size else None, "with_all": True}
+        found.append(tests[1].of(given, run.runtime, main, among, **more))
+    return found
+
+
+def _pairs_of(run: SelectionRun, found: xr.Dataset) -> Index:
+    """Pairs by the places of their features among all, (n, 2)."""
+    stored = np.column_stack([found["first"], found["second"]])
+    return np.searchsorted(stored_positions(run.source), stored)
 
 
 def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
@@ -272,11 +289,17 @@ def _placed(
     return order.at(size - 1 - listed[::-1], pair_with=(partner, PARTNER))
 
 
-def _leads(data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: Float) -> Mask:
-    """Which pairs (n, 2) of those found are significant given all better ones, (n,)."""
+def _leads(
+    data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: Float
+) -> tuple[Mask, Float]:
+    """Which pairs (n, 2) of those found are significant given all better ones, (n,).
+
+    And the effects of those that are, (m, r).
+    """
     leads, about = np.zeros(len(pairs), dtype=bool), found.attrs
+    taken = [np.empty((len(y), 0))]
     if "threshold" not in about:
-        return leads
+        return leads, taken[0]
     columns, m = label_columns(y), len(y)
     several = int(about.get("functions_of_functions", 1))
     levels = {1: _level(columns, Q, 1, about["threshold"])}
@@ -290,10 +313,11 @@ def _leads(data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: F
         share, effects = _of_pair(x, w, labels)
         leads[i] = labels.log_p(share) <= levels[functions]
         if leads[i]:
+            taken.append(effects)
             Q = covariate_basis(np.column_stack([Q, effects]), m)
             if Q.shape[1] > m // 2:
                 break
-    return leads
+    return leads, np.concatenate(taken, axis=1)
 
 
 def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
@@ -307,7 +331,7 @@ def _of_pair(x: Float, w: Float, labels: Labels) -> tuple[float, Float]:
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)
         least = np.minimum(share[0], share_given_squares(x[0], w[0], labels))
         return float(least), np.column_stack([x[0], w[0], (x * w)[0]])
-    left, right = (FunctionRun.of_values(each, labels) for each in (x, w))
+    left, right = (FunctionRun.of_values(each, labels.functions) for each in (x, w))
     shares, _ = product_shares(left, right, np.zeros((1, 2), dtype=np.int64), labels)
     F, G = left.F[0], right.F[0]
     products = (F[:, None] * G).reshape(-1, F.shape[1])
@@ -333,7 +357,8 @@ def _tests(run: SelectionRun) -> list[PairTest]:
         functions -= 1
     if functions == 1:
         return [_test(run, **asked | {"alpha": LEVEL}, n_permuted=PERMUTED)]
-    beside = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
+    beside: dict[str, Any] = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
+    beside["n_pairs"] = PAIRS_OF_FUNCTIONS
     return [_test(run, **asked, n_permuted=PERMUTED), _test(run, "functions", **asked, **beside)]
 
 
