@@ -2,38 +2,43 @@ r"""Pairs judged by products of several functions of each feature: pairs that ac
 
 The product of two features sees what grows in one as the other grows. A label that is 1 on a ring
 around the middle of two features is a sum of products of functions that turn, and the product of
-the features themselves tells nothing of it. With R functions of the ranks of each feature
-(`dhsic.linalg.rank_basis`) a pair has ``g = R^2`` products ``z_rs = phi_r(x_j) o phi_s(x_k)``.
+the features themselves tells nothing of it. Here each feature has R functions of its ranks, 2 or 4
+(`dhsic.linalg.rank_basis`): those at odd places go from one end to the other, those at even places
+are alike at both ends. So a pair has four blocks of ``g = (R / 2)^2`` products ``z_rs``, of either
+kind of one feature with either kind of the other.
 
 With M the projection onto what is orthogonal to Q, and to all R functions of either feature, W an
-orthonormal basis of the products left, ``M z_rs``, and V one of the labels left, ``M U``, the share
-of the pair is ``|W' V|^2 / min(g, t)``: the mean squared canonical correlation of products and
-labels, for one column of labels (t = 1) the part of it that the products explain. Were labels
-normal and nothing there,
+orthonormal basis of the products of a block left, ``M z_rs``, and V one of the labels left,
+``M U``, the share of the block is ``|W' V|^2 / min(g, t)``: the mean squared canonical correlation
+of products and labels, for one column of labels (t = 1) the part of it that the products explain.
+Were labels normal and nothing there,
 
     ``share ~ Beta(s max(g, t) / 2, s (n - g - t + s) / 2)``,  ``s = min(g, t)``,
     ``n = m - q - 2 R``,
 
 exactly for s = 1, and as Pillai's trace is approximated else. Where products are fewer, as of two
-features of two values, the law is that of more, and p-values are larger than they could be.
+features of two values, the law is that of more, and p-values are larger than they could be. The
+share of the pair is the largest of its four blocks, and its p-value that of the least of four
+independent ones, ``1 - (1 - p)^4``.
 
-Products of independent features are nearly orthonormal, so of many pairs those are judged whose
-sum of ``|U' z_rs|^2 / m`` is `MARGIN` of what is looked for: R^2 matrix products per tile and label
-column. Of features in linkage products are smaller, and pairs may be lost; none is found that
-should not be, for of permuted labels all pairs are judged.
+Products of independent features are nearly orthonormal, so of many pairs those are judged in one of
+whose blocks the sum of ``|U' z_rs|^2 / m`` is `MARGIN` of what is looked for: R^2 matrix products
+per tile and label column. Of features in linkage products are smaller, and pairs may be lost; none
+is found that should not be, for of permuted labels all pairs are judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.linalg.rank_basis import rank_basis, rank_functions
 from dhsic.namespace import slices
-from dhsic.pairs.share import Labels
+from dhsic.pairs.share import BLOCKS, Labels
 from dhsic.pairs.tiles import (
     COPIES_OF_FUNCTIONS,
     FEWEST_RUNS,
@@ -50,12 +55,12 @@ from dhsic.pairs.tiles import (
 from dhsic.passes import AbstractPass, Cost, Tile
 from dhsic.sources.scaling import missing_mask
 
-#: Functions of a feature at most.
-MOST_FUNCTIONS = 4
+#: Functions of a feature that there may be.
+FUNCTIONS = (1, 2, 4)
 #: Numbers of products that are at hand at a time.
 ENTRIES = 1 << 20
 #: Pairs whose shares for all permutations are at hand at a time.
-AT_ONCE = 1 << 15
+AT_ONCE = 1 << 13
 #: Part of the mean square of a function below which Q explains it.
 EXPLAINED = 1e-4
 #: Part of the labels that main effects of a pair leave, at least.
@@ -64,9 +69,9 @@ LEAST_LEFT = 1e-6
 FEW = 1 << 13
 
 
-def n_products(functions: int) -> int:
-    """Products of a pair."""
-    return functions * functions
+def block_size(functions: int) -> int:
+    """Products of a block."""
+    return max(1, functions // 2) ** 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +161,7 @@ def product_shares(
     QY = np.concatenate([labels.Q.astype(dtype), Y], axis=1)
     shares = np.empty((len(at), len(columns)))
     linked = np.empty(len(at))
-    step = max(1, ENTRIES // (n_products(labels.functions) * m))
+    step = max(1, ENTRIES // (labels.functions**2 * m))
     for a in range(0, len(at), step):
         j, k = at[a : a + step].T
         some = slice(a, a + len(j))
@@ -168,31 +173,45 @@ def _of_some(
     left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
     """As of `product_shares`, of some pairs; Q and Y side by side, (m, q + (1 + B) t)."""
-    (m, t), g, n, q = labels.U.shape, n_products(labels.functions), len(j), labels.Q.shape[1]
+    (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
-    Z = (F[:, :, None] * G[:, None]).reshape(n, g, m)
+    Z = products_of(F, G)
+    g = Z.shape[2]
     A = np.concatenate([F, G], axis=1)  # (n, 2 R, m)
-    along = (Z.reshape(n * g, m) @ QY).reshape(n, g, -1)
+    along = (Z.reshape(-1, m) @ QY).reshape(n, BLOCKS, g, -1)
     ZQ, ZY = along[..., :q], along[..., q:]
     along = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
     AQ, AY = along[..., :q], along[..., q:]
-    ZZ = np.matmul(Z, Z.swapaxes(1, 2)) - np.matmul(ZQ, ZQ.swapaxes(1, 2))
-    AZ = np.matmul(A, Z.swapaxes(1, 2)) - np.matmul(AQ, ZQ.swapaxes(1, 2))
+    ZZ = np.matmul(Z, Z.swapaxes(2, 3)) - np.matmul(ZQ, ZQ.swapaxes(2, 3))
+    AZ = np.matmul(A, Z.reshape(n, -1, m).swapaxes(1, 2))
+    AZ -= np.matmul(AQ, ZQ.reshape(n, -1, q).swapaxes(1, 2))
     AA = np.matmul(A, A.swapaxes(1, 2)) - np.matmul(AQ, AQ.swapaxes(1, 2))
     main = _coordinates(AA, [AZ, AY], EXPLAINED * m)
-    AZ, AY = main[..., :g], main[..., g:]
-    ZZ -= np.matmul(AZ.swapaxes(1, 2), AZ)
-    ZY = ZY - np.matmul(AZ.swapaxes(1, 2), AY)
-    is_there = ZZ[:, np.arange(g), np.arange(g)].max(axis=1) >= labels.least * m
-    found = _coordinates(ZZ, [ZY], labels.least * m)
+    AZ, AY = main[..., : BLOCKS * g], main[..., BLOCKS * g :]
+    AZ = AZ.reshape(n, -1, BLOCKS, g).transpose(0, 2, 3, 1)  # (n, BLOCKS, g, 2 R)
+    ZZ -= np.matmul(AZ, AZ.swapaxes(2, 3))
+    ZY = ZY - np.matmul(AZ, AY[:, None])
+    least = labels.least * m
+    is_there = np.diagonal(ZZ, axis1=2, axis2=3).max(axis=2) >= least
+    found = _coordinates(ZZ.reshape(-1, g, g), [ZY.reshape(n * BLOCKS, g, -1)], least)
     if t == 1:
-        share = np.square(found).sum(axis=1)
-        share /= np.maximum(1.0 - np.square(AY).sum(axis=1), LEAST_LEFT)
+        share = np.square(found).sum(axis=1).reshape(n, BLOCKS, -1)
+        share /= np.maximum(1.0 - np.square(AY).sum(axis=1), LEAST_LEFT)[:, None]
     else:
-        share = _traces(found, AY, t) / min(g, t)
+        share = _traces(found, np.repeat(AY, BLOCKS, axis=0), t).reshape(n, BLOCKS, -1) / min(g, t)
+    share = np.where(is_there[..., None], share, 0.0).max(axis=1)
     linked = (np.vecdot(F[:, 0], G[:, 0]) / m) ** 2
-    is_tested = is_there & (linked <= labels.linked)
+    is_tested = is_there.any(axis=1) & (linked <= labels.linked)
     return np.where(is_tested[:, None], np.minimum(share, 1.0), np.nan), linked
+
+
+def products_of(F: Array, G: Array) -> Array:
+    """Products of functions (n, R, m) of two features, in blocks, (n, `BLOCKS`, g, m)."""
+    n, R, m = F.shape
+    order = [*range(0, R, 2), *range(1, R, 2)]
+    left, right = (each[:, order].reshape(n, 2, R // 2, m) for each in (F, G))
+    Z = left[:, :, None, :, None] * right[:, None, :, None]
+    return np.asarray(Z.reshape(n, BLOCKS, (R // 2) ** 2, m))
 
 
 def _traces(along: Float, main: Float, t: int) -> Float:
@@ -240,15 +259,17 @@ def _screened(
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
         some = left.F[rows]
-        size = np.zeros((len(some), len(right.F)), dtype=np.float32)
-        for u in narrow.T:
-            for r in range(R):
+        mask = np.zeros((len(some), len(right.F)), dtype=bool)
+        for a, b in product((0, 1), repeat=2):
+            size = np.zeros(mask.shape, dtype=np.float32)
+            for u, r in product(narrow.T, range(a, R, 2)):
                 weighted = some[:, r] * u
-                for s in range(R):
+                for s in range(b, R, 2):
                     part = weighted @ right.F[:, s].T
                     part *= part
                     size += part
-        yield Strip(rows, left is right).places(size >= np.float32(least))
+            mask |= size >= np.float32(least)
+        yield Strip(rows, left is right).places(mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +286,7 @@ class ProductScan(AbstractPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
         left, right = FunctionRun.both(blocks, self.labels.functions)
-        s = min(n_products(self.labels.functions), self.labels.U.shape[1])
+        s = min(block_size(self.labels.functions), self.labels.U.shape[1])
         least = MARGIN * self.reach * s * m
         places = _screened(left, right, self.labels, least) if self.screens else _all(left, right)
         found, n_judged = BestPairs.none(), 0

@@ -306,8 +306,9 @@ def looked_for(n_pairs: int, n: int) -> float:
 
 def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
     """Whether tiles are screened, where n pairs are wanted."""
-    few = FEW_PAIRS if functions == 1 else FEW
-    return n_pairs > few and looked_for(n_pairs, n) <= MOST_SCREENED
+    if functions > 1:
+        return n_pairs > FEW
+    return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
 def permuted_features(alive: Index, seed: int, most: int) -> Index:

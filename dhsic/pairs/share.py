@@ -65,6 +65,8 @@ SINGULAR = 1e-6
 ALIKE = 0.99
 #: Directions of labels, relative to the largest, below which they are none.
 ROUNDING = 1e-8
+#: Blocks of products of a pair where features have several functions.
+BLOCKS = 4
 #: Of the largest share with N taken for I, the part from which on others may be larger.
 NEAR = 0.8
 
@@ -137,19 +139,32 @@ class Labels:
     @property
     def degrees(self) -> tuple[int, int]:
         """Degrees of freedom of a share, t and n - t where pairs have one product."""
-        (m, t), g = self.U.shape, self.functions**2
+        (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
 
     def log_p(self, share: Any) -> Float:
         """Logarithm of the p-value of shares; at least -690, the end of floating-point numbers."""
         t, left = self.degrees
-        return np.asarray(np.maximum(beta.logsf(share, t / 2, left / 2), -690.0))
+        found = beta.logsf(share, t / 2, left / 2)
+        if self.functions > 1:  # the largest of four blocks
+            found = _log_p_of_least(found)
+        return np.asarray(np.maximum(found, -690.0))
 
     def share_at(self, p: float) -> float:
         """Share of a p-value."""
-        t, left = self.degrees
-        return float(beta.isf(min(p, 1.0), t / 2, left / 2))
+        (t, left), p = self.degrees, min(p, 1.0)
+        if self.functions > 1 and p < 1.0:
+            p = -np.expm1(np.log1p(-p) / BLOCKS)
+        return float(beta.isf(p, t / 2, left / 2))
+
+
+def _log_p_of_least(log_p: Float) -> Float:
+    """Logarithm of ``1 - (1 - p)^4``, for the least of four p-values."""
+    with np.errstate(divide="ignore"):
+        log_q = np.log1p(-np.exp(log_p))  # of not reaching it
+        found = np.log(-np.expm1(BLOCKS * log_q))
+    return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), found))
 
 
 def _left(B: Float, Q: Float) -> Float:

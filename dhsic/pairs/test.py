@@ -23,7 +23,7 @@ from dhsic.outcome import versions
 from dhsic.pairs import scan
 from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
-from dhsic.pairs.products import MOST_FUNCTIONS, task_bytes_of
+from dhsic.pairs.products import FUNCTIONS, task_bytes_of
 from dhsic.pairs.scan import (
     is_screened,
     kept_at,
@@ -133,10 +133,10 @@ class PairTest:
                 f"n_permutations={n!r}; pass a whole number from {FEWEST_PERMUTATIONS}, such as "
                 "100, or 0 for no family-wise p-values."
             )
-        if not is_count(self.functions) or self.functions > MOST_FUNCTIONS:
+        if not is_count(self.functions) or self.functions not in FUNCTIONS:
             raise InputError(
-                f"functions={self.functions!r}; pass 1 for the product of two features, or up to "
-                f"{MOST_FUNCTIONS} for products of as many functions of each."
+                f"functions={self.functions!r}; pass 1 for the product of two features, or 2 or 4 "
+                "for products of that many functions of the ranks of each."
             )
         for name in ("alpha", "least", "linked"):
             value = getattr(self, name)

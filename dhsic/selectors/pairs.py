@@ -215,7 +215,7 @@ def _scanned(
     if len(tests) > 1:
         by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
-        _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q)
+        _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])
         more = {"effects": effects if effects.size else None, "with_all": True}
         found.append(tests[1].of(given, run.runtime, main, among, **more))
@@ -290,11 +290,11 @@ def _placed(
 
 
 def _leads(
-    data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: Float
+    data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: Float, functions: int = 1
 ) -> tuple[Mask, Float]:
     """Which pairs (n, 2) of those found are significant given all better ones, (n,).
 
-    And the effects of those that are, (m, r).
+    And the effects of those that are, (m, r), by as many functions of each feature.
     """
     leads, about = np.zeros(len(pairs), dtype=bool), found.attrs
     taken = [np.empty((len(y), 0))]
@@ -302,16 +302,17 @@ def _leads(
         return leads, taken[0]
     columns, m = label_columns(y), len(y)
     several = int(about.get("functions_of_functions", 1))
+    shapes = several if several > 1 else functions
     levels = {1: _level(columns, Q, 1, about["threshold"])}
     if "threshold_of_functions" in about:
         levels[several] = _level(columns, Q, several, about["threshold_of_functions"])
     kinds = found["functions"].to_numpy() if "functions" in found else np.ones(len(pairs), int)
     for i in np.flatnonzero(found["family_wise"].to_numpy() <= about["alpha"]):
-        functions = int(kinds[i])
-        labels = Labels.of(columns, Q, functions=functions)
+        kind = int(kinds[i])
+        labels = Labels.of(columns, Q, functions=kind)
         x, w = (each[None] / each.std() for each in data.values(np.sort(pairs[i])))
-        share, effects = _of_pair(x, w, labels)
-        leads[i] = labels.log_p(share) <= levels[functions]
+        share, effects = _of_pair(x, w, labels, shapes)
+        leads[i] = labels.log_p(share) <= levels[kind]
         if leads[i]:
             taken.append(effects)
             Q = covariate_basis(np.column_stack([Q, effects]), m)
@@ -325,17 +326,24 @@ def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
     return float(Labels.of(columns, Q, functions=functions).log_p(threshold))
 
 
-def _of_pair(x: Float, w: Float, labels: Labels) -> tuple[float, Float]:
-    """Share of a pair of features (1, m) each, and what both do alone and together, (m, r)."""
+def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, Float]:
+    """Share of a pair of features (1, m) each, and `_effects` of so many functions at least."""
     if labels.functions == 1:
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)
         least = np.minimum(share[0], share_given_squares(x[0], w[0], labels))
-        return float(least), np.column_stack([x[0], w[0], (x * w)[0]])
+        return float(least), _effects(x, w, effects)
     left, right = (FunctionRun.of_values(each, labels.functions) for each in (x, w))
     shares, _ = product_shares(left, right, np.zeros((1, 2), dtype=np.int64), labels)
-    F, G = left.F[0], right.F[0]
-    products = (F[:, None] * G).reshape(-1, F.shape[1])
-    return float(np.nan_to_num(shares[0, 0])), np.concatenate([x, w, F, G, products]).T
+    return float(np.nan_to_num(shares[0, 0])), _effects(x, w, max(effects, labels.functions))
+
+
+def _effects(x: Float, w: Float, functions: int) -> Float:
+    """What two features (1, m) do alone and together, (m, r), by as many functions of each."""
+    found = [x, w, x * w]
+    if functions > 1:
+        F, G = (FunctionRun.of_values(each, functions).F for each in (x, w))
+        found += [F[0], G[0], (F[0][:, None] * G[0]).reshape(-1, F.shape[2])]
+    return np.concatenate(found, dtype=np.float64).T
 
 
 def _test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
@@ -354,7 +362,7 @@ def _tests(run: SelectionRun) -> list[PairTest]:
     if run.source.dosages or (run.values is not None and run.values.dosages):
         functions = FUNCTIONS_OF_DOSAGES
     while functions > 1 and SAMPLES_EACH * functions**2 > run.n_samples:
-        functions -= 1
+        functions //= 2
     if functions == 1:
         return [_test(run, **asked | {"alpha": LEVEL}, n_permuted=PERMUTED)]
     beside: dict[str, Any] = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
