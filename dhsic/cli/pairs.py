@@ -43,6 +43,7 @@ def pairs(
     selection: str | None,
     alpha: float,
     n_permutations: int,
+    functions: int,
     least: float,
     linked: float,
     seed: int,
@@ -59,7 +60,7 @@ def pairs(
         raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
-    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
+    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions).check()
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:

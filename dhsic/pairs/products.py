@@ -108,8 +108,7 @@ class FunctionRun:
         features = np.concatenate([tile.tags for tile in tiles]) // 2
         masks = [missing_mask(tile.raw, tile.missing_code) for tile in tiles]
         of_each = [
-            functions_of(tile.raw, mask, functions)
-            for tile, mask in zip(tiles, masks, strict=True)
+            functions_of(tile.raw, mask, functions) for tile, mask in zip(tiles, masks, strict=True)
         ]
         return cls(features, np.concatenate(of_each))
 
@@ -154,7 +153,7 @@ def product_shares(
     linked : (n,)
         Squared correlation of the features' ranks.
     """
-    m, t = labels.U.shape
+    m = len(labels.U)
     columns = labels.U[None] if others is None else np.concatenate([labels.U[None], others])
     dtype = np.float64 if others is None else np.float32
     Y = np.ascontiguousarray(columns.transpose(1, 0, 2).reshape(m, -1), dtype=dtype)
@@ -178,10 +177,9 @@ def _of_some(
     Z = products_of(F, G)
     g = Z.shape[2]
     A = np.concatenate([F, G], axis=1)  # (n, 2 R, m)
-    along = (Z.reshape(-1, m) @ QY).reshape(n, BLOCKS, g, -1)
-    ZQ, ZY = along[..., :q], along[..., q:]
-    along = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
-    AQ, AY = along[..., :q], along[..., q:]
+    of_Z = (Z.reshape(-1, m) @ QY).reshape(n, BLOCKS, g, -1)
+    of_A = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
+    (ZQ, ZY), (AQ, AY) = ((each[..., :q], each[..., q:]) for each in (of_Z, of_A))
     ZZ = np.matmul(Z, Z.swapaxes(2, 3)) - np.matmul(ZQ, ZQ.swapaxes(2, 3))
     AZ = np.matmul(A, Z.reshape(n, -1, m).swapaxes(1, 2))
     AZ -= np.matmul(AQ, ZQ.reshape(n, -1, q).swapaxes(1, 2))

@@ -116,8 +116,8 @@ class Labels:
         if found.degrees[1] <= 0:
             raise InputError(
                 f"{len(U)} samples are too few: {Q.shape[1] - 1} covariates and main effects, two "
-                f"features{found.functions_told} and {U.shape[1]} columns of labels leave nothing to judge by. Pass more "
-                "samples, fewer classes, or fewer covariates."
+                f"features{found.functions_told} and {U.shape[1]} columns of labels leave nothing "
+                "to judge by. Pass more samples, fewer classes, or fewer covariates."
             )
         return found
 

@@ -169,7 +169,8 @@ class PairTest:
             if effects is not None:
                 Q = covariate_basis(np.column_stack([Q, effects]), reader.n_samples)
             y = _checked(given.y, reader.n_samples)
-            tested = {"linked": self.linked, "least": self.least, "functions": self.functions}
+            tested: dict[str, Any] = {"linked": self.linked, "least": self.least}
+            tested["functions"] = self.functions
             labels = Labels.of(label_columns(y), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
@@ -177,7 +178,11 @@ class PairTest:
             forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
             forecast.check(self.memory)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
-            asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
+            asked: dict[str, Any] = {
+                "n": self.n_pairs,
+                "n_permutations": self.n_permutations,
+                "seed": self.seed,
+            }
             asked["n_permuted"] = self.n_permuted
             if with_all:
                 asked["partners"] = np.setdiff1d(reader.alive, alive)

@@ -109,9 +109,7 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
 
 def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
     """Jobs of `tile_jobs`, and of each of these runs with each of some others."""
-    between = [
-        _joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others
-    ]
+    between = [_joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
     return tile_jobs(runs) + between
 
 

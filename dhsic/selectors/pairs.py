@@ -98,6 +98,11 @@ class PairScan:
         return max((each.bytes_beside for each in self.forecasts), default=0)
 
     @property
+    def flops(self) -> float:
+        """Multiplications and additions of all scans."""
+        return sum(each.flops + each.permuted_flops for each in self.forecasts)
+
+    @property
     def is_optional(self) -> bool:
         """Whether the run does without where memory is short."""
         return self.kind == "auto"
@@ -131,10 +136,8 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
         test.forecast(run.source, m, columns, threads, n, d)
         for test, n in zip(_tests(run), (d, min(d, AMONG)), strict=False)
     )
-    flops = forecasts[0].flops + forecasts[0].permuted_flops
-    if flops > MOST_FLOPS:
-        return PairScan(asked, (), _too_many(d, flops))
-    return PairScan(asked, forecasts)
+    scan = PairScan(asked, forecasts)
+    return scan if scan.flops <= MOST_FLOPS else PairScan(asked, (), _too_many(d, scan.flops))
 
 
 def _is_default(run: SelectionRun) -> bool:
@@ -217,8 +220,8 @@ def _scanned(
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
         _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])
-        more = {"effects": effects if effects.size else None, "with_all": True}
-        found.append(tests[1].of(given, run.runtime, main, among, **more))
+        more = effects if effects.size else None
+        found.append(tests[1].of(given, run.runtime, main, among, effects=more, with_all=True))
     return found
 
 
@@ -237,8 +240,8 @@ def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
     for table in tables:
         column = np.full(table.sizes["pairs"], table.attrs["functions"])
         described = ("pairs", column, {"description": OF_FUNCTIONS})
-        with xr.set_options(keep_attrs=True):
-            together = np.minimum(table["family_wise"] * len(tables), 1.0)
+        p = np.minimum(table["family_wise"].to_numpy() * len(tables), 1.0)
+        together = ("pairs", p, table["family_wise"].attrs)
         each.append(table.assign(functions=described, family_wise=together))
     first, others = each[0], [table.isel(pairs=table["family_wise"] <= LEVEL) for table in each[1:]]
     more = {
@@ -264,7 +267,7 @@ def _placed(
 ) -> Order:
     """The order with features of pairs (k, 2), the strongest first, in their places.
 
-    `strength` (k,) is the logarithm of what is expected by chance, p (d,) are the marginal p-values.
+    `strength` (k,) is the logarithm of what is expected by chance, p (d,) are marginal p-values.
     """
     best, size = order.features[::-1], order.features.size
     partner, at = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
@@ -357,7 +360,8 @@ def _test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest
 
 def _tests(run: SelectionRun) -> list[PairTest]:
     """Scans of ``"auto"``: of all pairs by products, and of some by products of functions."""
-    asked = {"n_permutations": PERMUTATIONS, "alpha": LEVEL / 2, "main_functions": MAIN_FUNCTIONS}
+    asked: dict[str, Any] = {"n_permutations": PERMUTATIONS, "main_functions": MAIN_FUNCTIONS}
+    asked["alpha"] = LEVEL / 2
     functions = FUNCTIONS
     if run.source.dosages or (run.values is not None and run.values.dosages):
         functions = FUNCTIONS_OF_DOSAGES

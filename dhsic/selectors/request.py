@@ -242,16 +242,8 @@ def results_of(
 
     `names` are what sentences call them where they are several.
     """
+    requests = _checked(requests)
     first = requests[0]
-    if len(requests) > 1:
-        requests = [request.without_default_scan() for request in requests]
-    for request in requests:
-        request.selector.check()
-        if len(requests) > 1 and request.asks_for_pairs:
-            raise InputError(
-                "interactions= is for one run at a time, and there are several targets or "
-                "settings; select for each, or leave it out."
-            )
     with scored_on(first.device), first.running(runtime) as there:
         requests = [_sized(request, there) for request in requests]
         source, runs = requests[0].opened(), []
@@ -276,6 +268,20 @@ def results_of(
             }
             results.append(found.assign_attrs({**told, **request.attributes}))
         return results
+
+
+def _checked(requests: Sequence[Request]) -> list[Request]:
+    """Requests whose parameters are checked; of several, none scans pairs."""
+    if len(requests) > 1:
+        requests = [request.without_default_scan() for request in requests]
+    for request in requests:
+        request.selector.check()
+        if len(requests) > 1 and request.asks_for_pairs:
+            raise InputError(
+                "interactions= is for one run at a time, and there are several targets or "
+                "settings; select for each, or leave it out."
+            )
+    return list(requests)
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:
