@@ -104,6 +104,7 @@ def test_too_many_pairs_are_not_scanned_and_the_result_says_so(exclusive_or, mon
     assert "pair_first" not in many
 
 
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")
 def test_a_ring_is_found_by_functions_and_not_by_products(ring):
     X, y = ring
 

@@ -122,6 +122,8 @@ class PairTest:
     n_permuted: int | None = None
     #: Functions of ranks of a main feature that are taken out, beside its values.
     main_functions: int = 0
+    #: Whether doubts about p-values are warned of.
+    warns: bool = True
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -202,7 +204,7 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(found, source, about)
+        return table_of(found, source, about, warns=self.warns)
 
     def forecast(
         self,

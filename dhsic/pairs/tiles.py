@@ -47,9 +47,9 @@ STRONG = 15.0
 ROUNDING = 1e-3
 #: Features of a run, at most, and bytes of its values in float32.
 WIDEST, RUN_BYTES = 4096, 128 << 20
-#: Arrays in float32 that a function of a feature takes, where there are several: itself and what Q
-#: leaves of it, in float64, and copies.
-COPIES_OF_FUNCTIONS = 6
+#: Arrays in float32 that a function of a feature takes, where there are several: itself, and its
+#: share of values as stored, sorted, and their order.
+COPIES_OF_FUNCTIONS = 3
 #: Runs that a scan is cut into at least, for threads to share them.
 FEWEST_RUNS = 6
 #: Entries of a strip, some rows of a tile whose products are at hand at a time; and how many times
@@ -65,7 +65,7 @@ LEAST_LEFT = 0.1
 
 def run_width(m: int, d: int, functions: int = 1) -> int:
     """Features of a run; of several functions each, float64 and what is left of them beside."""
-    each = 4 * m * (1 if functions == 1 else COPIES_OF_FUNCTIONS * functions)
+    each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
     return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
 

@@ -361,7 +361,7 @@ def _test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest
 def _tests(run: SelectionRun) -> list[PairTest]:
     """Scans of ``"auto"``: of all pairs by products, and of some by products of functions."""
     asked: dict[str, Any] = {"n_permutations": PERMUTATIONS, "main_functions": MAIN_FUNCTIONS}
-    asked["alpha"] = LEVEL / 2
+    asked |= {"alpha": LEVEL / 2, "warns": False}
     functions = FUNCTIONS
     if run.source.dosages or (run.values is not None and run.values.dosages):
         functions = FUNCTIONS_OF_DOSAGES
