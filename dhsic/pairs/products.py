@@ -135,7 +135,7 @@ def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
 def product_shares(
     left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
 ) -> tuple[Float, Float]:
-    """Shares of pairs, of the labels and of `others` instead of them, (n, 1 + B); and linkage, (n,).
+    """Shares of pairs, (n, 1 + B), of the labels and of others; and linkage, (n,).
 
     Parameters
     ----------

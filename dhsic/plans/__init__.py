@@ -21,8 +21,8 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.cv import Validation
-from dhsic.selectors.request import Request
 from dhsic.selectors.pairs import planned_scan
+from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.shadows import n_copies
 from dhsic.sources.views import whole_of
