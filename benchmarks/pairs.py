@@ -15,7 +15,7 @@
   unlinked are significant ones of which a variant is in no linkage (r2 below 0.02) with any such.
 - null: genotypes in linkage, and normal labels that have nothing to do with them: runs with a pair
   of a family-wise p-value at or below 0.01, 0.05, 0.1 and 0.2. With `--joint` pairs are those of
-  a selection of 20 with ``interactions="auto"``, which takes out main effects that it chose on the
+  a selection of 20 with ``interactions="best"``, which takes out main effects that it chose on the
   same labels; with `--effects` so many variants add to them, 6% each. With `--permuted` pairs of
   so many features are permuted, and the law is carried over, as it is of more than 2,048.
 - loops: the same pairs by a loop over features in float64, all pairs of each, and the shares of the
@@ -160,7 +160,7 @@ def null(m, d, draws, joint, n_effects, most_permuted):
             rng = np.random.default_rng([1, seed])
             y = rng.standard_normal(m) + _additive(X, rng, n_effects)
             if joint:
-                asked = {"interactions": "auto", "random_state": seed, "progress": False}
+                asked = {"interactions": "best", "random_state": seed, "progress": False}
                 result = dhsic.select(X, y, n_features_to_select=N_JOINT, **asked)
                 found = pairs_of(result)
             else:
@@ -262,7 +262,7 @@ def main():
     parser.add_argument("--every", type=int, default=16)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--method", default="bahsic", help="what selects the main effects")
-    parser.add_argument("--joint", action="store_true", help="null: of interactions='auto'")
+    parser.add_argument("--joint", action="store_true", help="null: of interactions='best'")
     parser.add_argument("--effects", type=int, default=0, help="null: variants with an effect")
     parser.add_argument("--permuted", type=int, help="null: features up to which all are permuted")
     parser.add_argument("--permutations", type=int, default=100)

@@ -166,7 +166,7 @@ def test_main_effects_of_a_selection_are_taken_out(rng):
     X = rng.standard_normal((300, 40))
     y = 3 * X[:, :5].sum(axis=1) + X[:, 7] * X[:, 9] + X[:, 0] * X[:, 11]
     y += rng.standard_normal(300)
-    selection = dhsic.select(X, y, n_features_to_select=5)
+    selection = dhsic.select(X, y, n_features_to_select=5, interactions=None)
     frame = pd.DataFrame(X, columns=[f"g{i}" for i in range(40)])
 
     without = find_pairs(X, y, n_pairs=2)

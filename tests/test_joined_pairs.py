@@ -14,7 +14,7 @@ from dhsic.results import pairs_of
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import pairs as joining
 
-ASKED = {"n_features_to_select": 4, "method": "linear", "interactions": "auto"}
+ASKED = {"n_features_to_select": 4, "method": "linear", "interactions": "best"}
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_same_bits_saved_resumed_and_of_data_with_filters(acting, tmp_path):
 
 def test_where_all_pairs_are_too_many_those_of_the_best_are_looked_at(acting, monkeypatch):
     X, y = acting
-    monkeypatch.setattr(joining, "MOST_FLOPS", 200 * 20**2)
+    monkeypatch.setattr(joining, "MOST_OF_BEST", 200 * 20**2)
 
     few = dhsic.select(X, y, **ASKED)
     monkeypatch.setattr(scan, "MOST_PERMUTED", 32)
@@ -124,7 +124,7 @@ def test_on_the_command_line(tmp_path):
     store = tmp_path / "g.vcz"
     planted = ("--samples", 200, "--variants", 120, "--causal", 2, "--pairs", 1)
     run("simulate", store, *planted, "--trait", "quantitative")
-    asked = (store, "--target", "sample_trait", "-n", 4, "--interactions", "auto")
+    asked = (store, "--target", "sample_trait", "-n", 4, "--interactions", "best")
 
     said = " ".join(run("select", *asked).stderr.split())
 

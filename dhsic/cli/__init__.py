@@ -303,6 +303,14 @@ _add(
         type=click.IntRange(0),
         help="Permutations of the labels for family-wise and false-discovery rates; 0 for none.",
     ),
+    _count(
+        "--functions",
+        default=1,
+        type=click.Choice(["1", "2", "4"]),
+        callback=lambda _, __, chosen: int(chosen),
+        help="Functions of each feature that are multiplied: 2 and 4 find pairs that act like a "
+        "ring, and take 4 and 16 times as long.",
+    ),
     _shown(
         "--least",
         default=0.5,

@@ -43,6 +43,7 @@ def pairs(
     selection: str | None,
     alpha: float,
     n_permutations: int,
+    functions: int,
     least: float,
     linked: float,
     seed: int,
@@ -59,7 +60,7 @@ def pairs(
         raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
-    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
+    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions).check()
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:
@@ -123,7 +124,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
     n_main = chosen_features(chosen, given.source).size
-    t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
+    t = Labels.of(label_columns(y), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
     told.check(test.memory)

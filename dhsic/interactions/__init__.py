@@ -36,6 +36,7 @@ def find_pairs(
     covariates: Any = None,
     alpha: float = 0.05,
     n_permutations: int = 100,
+    functions: Literal[1, 2, 4] = 1,
     least: float = 0.5,
     linked: float = 0.9,
     missing: Literal["mean", "error"] = "mean",
@@ -70,6 +71,11 @@ def find_pairs(
         Family-wise level of the threshold in the attributes of the result.
     n_permutations : int
         Permutations of the labels for the family-wise and false-discovery rates; 0 for none.
+    functions : {1, 2, 4}
+        Functions of each feature that are multiplied. 1: the feature itself. 2: the normal score of
+        its ranks, and a parabola of them; 4: two more that turn more often. With several, both
+        features' main effects of all these shapes are taken out, and pairs are found that act like
+        a ring, see `dhsic.pairs.products`. It takes 4 or 16 times as long.
     least : float
         Pairs are tested whose product keeps at least this part of the variance that it has where
         features are independent, once both main effects are out: where two rare variants never
@@ -129,6 +135,7 @@ def find_pairs(
         n_pairs=n_pairs,
         alpha=alpha,
         n_permutations=n_permutations,
+        functions=functions,
         least=least,
         linked=linked,
         seed=seed_of(random_state),

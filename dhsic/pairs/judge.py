@@ -45,7 +45,9 @@ def n_kept(n: int) -> int:
 
 def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float) -> JudgedPairs:
     """The best n of all pairs that a scan has kept, of those that reach."""
-    shares = np.minimum(scanned.shares, _given_squares(reader, scanned, labels))
+    shares = scanned.shares
+    if labels.functions == 1:  # several functions of a feature have its square
+        shares = np.minimum(shares, _given_squares(reader, scanned, labels))
     is_full = len(shares) >= n_kept(n)
     floor = max(reach, float(scanned.shares.min())) if is_full else reach
     every = replace(scanned, shares=shares)

@@ -48,8 +48,9 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import CheckpointError
 from dhsic.pairs.inflation import Inflation, every, medians_of
 from dhsic.pairs.judge import JudgedPairs, judged, n_kept
+from dhsic.pairs.products import FEW, LargestProducts, ProductScan
 from dhsic.pairs.share import Labels, deflated
-from dhsic.pairs.tiles import BestPairs, Largest, Scan, run_width, runs_of, tile_jobs
+from dhsic.pairs.tiles import BestPairs, Largest, Scan, cross_jobs, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
 from dhsic.storage import AbstractStore, store_at
@@ -231,9 +232,9 @@ class Scanned:
         return float(deflated(share, 1 / self.corrected))
 
 
-def n_pairs_of(d: int) -> int:
-    """Pairs of d features."""
-    return d * (d - 1) // 2
+def n_pairs_of(d: int, n_partners: int = 0) -> int:
+    """Pairs of d features, and of these with others."""
+    return d * (d - 1) // 2 + d * n_partners
 
 
 def scan_pairs(
@@ -245,34 +246,45 @@ def scan_pairs(
     n: int,
     n_permutations: int,
     seed: int,
+    n_permuted: int | None = None,
+    partners: Index | None = None,
 ) -> Scanned:
     """Scan all pairs of features that vary, ascending, for the best n.
 
-    Their reader has measured them.
+    Their reader has measured them. Pairs of `n_permuted` features are permuted, at most;
+    `MOST_PERMUTED` by default. With `partners`, which are other features, their pairs with them
+    are scanned too.
     """
-    n_pairs = n_pairs_of(alive.size)
+    others = alive[:0] if partners is None else partners
+    n_pairs = n_pairs_of(alive.size, others.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
-    null, n_permuted, audited, inflation = None, 0, None, None
-    screens = is_screened(n_pairs, n)
+    null, n_tried, audited, inflation = None, 0, None, None
+    screens = is_screened(n_pairs, n, labels.functions)
     if n_permutations and n_pairs:
-        some = permuted_features(alive, seed)
-        n_permuted = n_pairs_of(some.size)
+        some = permuted_features(alive, seed, n_permuted or MOST_PERMUTED)
+        n_tried = n_pairs_of(some.size)
         done = kept.get(NULL)
         if done is None:
-            least = reach if screens else None
+            least = reach if screens and labels.functions == 1 else None
             done = _permuted(reader, some, labels, least, n_permutations, seed)
             kept.put(NULL, **done)
-        null = Null.of(done["log_p"], n_pairs / n_permuted)
-        audited = (int(done["n_audited"]), int(done["n_lost"])) if screens else None
+        null = Null.of(done["log_p"], n_pairs / n_tried)
+        is_audited = screens and labels.functions == 1
+        audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])
-    jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
-    scanned = _found(reader, Scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
+    width = run_width(reader.n_samples, alive.size + others.size, labels.functions)
+    jobs = _tiles(reader, alive, width)
+    if others.size:
+        runs = (_runs(reader, alive, alive.size), _runs(reader, others, width))
+        jobs = cross_jobs(*runs)
+    a_scan = Scan if labels.functions == 1 else ProductScan
+    scanned = _found(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
     best = judged(reader, scanned, labels, n, reach)
-    return Scanned(best, labels, null, p, n_pairs, n_permuted, audited, inflation)
+    return Scanned(best, labels, null, p, n_pairs, n_tried, audited, inflation)
 
 
-def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> BestPairs:
+def _found(reader: Reader, a_pass: Scan | ProductScan, jobs: list[Job], kept: Kept) -> BestPairs:
     """The best pairs of all tiles; of those whose findings are kept, from there."""
     found, n_kept = BestPairs.none(), 0
     while (part := kept.get(f"tiles/{n_kept:06d}")) is not None:
@@ -292,16 +304,18 @@ def looked_for(n_pairs: int, n: int) -> float:
     return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
 
 
-def is_screened(n_pairs: int, n: int) -> bool:
+def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
     """Whether tiles are screened, where n pairs are wanted."""
+    if functions > 1:
+        return n_pairs > FEW
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
-def permuted_features(alive: Index, seed: int) -> Index:
+def permuted_features(alive: Index, seed: int, most: int) -> Index:
     """Features whose pairs are permuted: all, or runs of them from all over."""
-    if alive.size <= MOST_PERMUTED:
+    if alive.size <= most:
         return alive
-    width = MOST_PERMUTED // PERMUTED_RUNS
+    width = most // PERMUTED_RUNS
     rng = np.random.default_rng([seed, 1])
     starts = np.sort(rng.choice(alive.size // width, PERMUTED_RUNS, replace=False)) * width
     return np.concatenate([alive[a : a + width] for a in starts])
@@ -315,8 +329,12 @@ def _permuted(
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))
     permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
-    width = min(MOST_PERMUTED // PERMUTED_RUNS, run_width(m, features.size))
-    a_pass = Largest(labels, permuted, reach, every(n_pairs_of(features.size)))
+    width = run_width(m, features.size, labels.functions)
+    width = min(max(1, MOST_PERMUTED // PERMUTED_RUNS), width)
+    some = every(n_pairs_of(features.size))
+    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, some)
+    if labels.functions > 1:
+        a_pass = LargestProducts(labels, permuted, some)
     tried = list(reader.map(a_pass, _tiles(reader, features, width)))
     largest = np.max([each.largest for each in tried], axis=0)
     return {
@@ -328,4 +346,8 @@ def _permuted(
 
 
 def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:
-    return tile_jobs(runs_of(reader.jobs(features, tags=features), width))
+    return tile_jobs(_runs(reader, features, width))
+
+
+def _runs(reader: Reader, features: Index, width: int) -> list[Job]:
+    return runs_of(reader.jobs(features, tags=features), width)

@@ -65,6 +65,8 @@ SINGULAR = 1e-6
 ALIKE = 0.99
 #: Directions of labels, relative to the largest, below which they are none.
 ROUNDING = 1e-8
+#: Blocks of products of a pair where features have several functions.
+BLOCKS = 4
 #: Of the largest share with N taken for I, the part from which on others may be larger.
 NEAR = 0.8
 
@@ -83,16 +85,26 @@ def label_columns(y: Array) -> Float:
 class Labels:
     """What of the labels pairs are tested against: U (m, t), orthonormal, and Q (m, q).
 
-    `linked` and `least` say which pairs are tested, see the head of this module.
+    `linked` and `least` say which pairs are tested, see the head of this module; `functions` is
+    how many of each feature are multiplied, see `dhsic.pairs.products`.
     """
 
     U: Array
     Q: Array
     linked: float = 0.9
     least: float = 0.5
+    functions: int = 1
 
     @classmethod
-    def of(cls, columns: Float, Q: Float, *, linked: float = 0.9, least: float = 0.5) -> Labels:
+    def of(
+        cls,
+        columns: Float,
+        Q: Float,
+        *,
+        linked: float = 0.9,
+        least: float = 0.5,
+        functions: int = 1,
+    ) -> Labels:
         """Labels of columns (m, t'); refused where Q leaves nothing of them, or too little room."""
         centred = columns - columns.mean(axis=0)
         sizes = np.sqrt((centred**2).sum(axis=0))
@@ -100,40 +112,59 @@ class Labels:
         U = U[:, singular > ROUNDING]
         if U.shape[1] == 0:
             raise nothing_left()
-        found = cls(U, Q, linked, least)
+        found = cls(U, Q, linked, least, functions)
         if found.degrees[1] <= 0:
             raise InputError(
                 f"{len(U)} samples are too few: {Q.shape[1] - 1} covariates and main effects, two "
-                f"features and {U.shape[1]} columns of labels leave nothing to judge by. Pass more "
-                "samples, fewer classes, or fewer covariates."
+                f"features{found.functions_told} and {U.shape[1]} columns of labels leave nothing "
+                "to judge by. Pass more samples, fewer classes, or fewer covariates."
             )
         return found
 
     def permuted(self, order: Array) -> Labels:
         """The same with their samples permuted and projected again (Freedman and Lane, 1983)."""
         U, _ = np.linalg.qr(_left(self.U[order], self.Q))
-        return Labels(U, self.Q, self.linked, self.least)
+        return replace(self, U=U)
 
     def narrowed(self) -> Labels:
         """The same in float32."""
         U, Q = self.U.astype(np.float32), self.Q.astype(np.float32)
-        return Labels(U, Q, self.linked, self.least)
+        return replace(self, U=U, Q=Q)
+
+    @property
+    def functions_told(self) -> str:
+        """How many functions of a feature there are, for people, where there are several."""
+        return "" if self.functions == 1 else f" of {self.functions} functions each"
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of labels and of what is left, t and n - t."""
-        m, t = self.U.shape
-        return t, m - self.Q.shape[1] - 2 - t
+        """Degrees of freedom of a share, t and n - t where pairs have one product."""
+        (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
+        n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
+        return s * max(g, t), s * (n - g - t + s)
 
     def log_p(self, share: Any) -> Float:
         """Logarithm of the p-value of shares; at least -690, the end of floating-point numbers."""
         t, left = self.degrees
-        return np.asarray(np.maximum(beta.logsf(share, t / 2, left / 2), -690.0))
+        found = beta.logsf(share, t / 2, left / 2)
+        if self.functions > 1:  # the largest of four blocks
+            found = _log_p_of_least(found)
+        return np.asarray(np.maximum(found, -690.0))
 
     def share_at(self, p: float) -> float:
         """Share of a p-value."""
-        t, left = self.degrees
-        return float(beta.isf(min(p, 1.0), t / 2, left / 2))
+        (t, left), p = self.degrees, min(p, 1.0)
+        if self.functions > 1 and p < 1.0:
+            p = -np.expm1(np.log1p(-p) / BLOCKS)
+        return float(beta.isf(p, t / 2, left / 2))
+
+
+def _log_p_of_least(log_p: Float) -> Float:
+    """Logarithm of ``1 - (1 - p)^4``, for the least of four p-values."""
+    with np.errstate(divide="ignore"):
+        log_q = np.log1p(-np.exp(log_p))  # of not reaching it
+        found = np.log(-np.expm1(BLOCKS * log_q))
+    return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), found))
 
 
 def _left(B: Float, Q: Float) -> Float:

@@ -40,8 +40,10 @@ PLACES = {
 }
 
 
-def table_of(scanned: Scanned, source: AbstractSource, about: Mapping[str, Any]) -> xr.Dataset:
-    """Pairs as a table, and what there is to say of them."""
+def table_of(
+    scanned: Scanned, source: AbstractSource, about: Mapping[str, Any], *, warns: bool = True
+) -> xr.Dataset:
+    """Pairs as a table, and what there is to say of them; `warns` of doubts about p-values."""
     found, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
     columns = {"share": found.shares, "share_before": before, "p_value": np.exp(log_p)}
@@ -51,7 +53,8 @@ def table_of(scanned: Scanned, source: AbstractSource, about: Mapping[str, Any])
         "n_judged": found.n_judged,
         "n_certain": scanned.judged.n_certain,
         "reach": scanned.reach,
-        "label_columns": scanned.labels.degrees[0],
+        "functions": scanned.labels.functions,
+        "label_columns": scanned.labels.U.shape[1],
         "degrees_of_freedom": scanned.labels.degrees[1],
     }
     if null is not None:
@@ -69,7 +72,7 @@ def table_of(scanned: Scanned, source: AbstractSource, about: Mapping[str, Any])
             attributes["inflation"] = scanned.inflation.times
             attributes["inflation_p_value"] = scanned.inflation.p
             attributes["corrected_by"] = scanned.corrected
-        for sentence in _doubts(null, scanned.inflation):
+        for sentence in _doubts(null, scanned.inflation) if warns else ():
             warnings.warn(sentence, stacklevel=5)
     columns["linkage"] = found.linked
     first, second = found.pairs.T

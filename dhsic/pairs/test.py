@@ -17,12 +17,14 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.outcome import versions
+from dhsic.pairs import scan
 from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
+from dhsic.pairs.products import FUNCTIONS, task_bytes_of
 from dhsic.pairs.scan import (
-    MOST_PERMUTED,
     is_screened,
     kept_at,
     n_pairs_of,
@@ -115,6 +117,13 @@ class PairTest:
     missing: str = "mean"
     checkpoint: Any = None
     memory: int | None = None
+    functions: int = 1
+    #: Features whose pairs are permuted, at most; `scan.MOST_PERMUTED` where it is None.
+    n_permuted: int | None = None
+    #: Functions of ranks of a main feature that are taken out, beside its values.
+    main_functions: int = 0
+    #: Whether doubts about p-values are warned of.
+    warns: bool = True
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -126,6 +135,11 @@ class PairTest:
                 f"n_permutations={n!r}; pass a whole number from {FEWEST_PERMUTATIONS}, such as "
                 "100, or 0 for no family-wise p-values."
             )
+        if not is_count(self.functions) or self.functions not in FUNCTIONS:
+            raise InputError(
+                f"functions={self.functions!r}; pass 1 for the product of two features, or 2 or 4 "
+                "for products of that many functions of the ranks of each."
+            )
         for name in ("alpha", "least", "linked"):
             value = getattr(self, name)
             if not (is_number(value) and 0 < value < 1):
@@ -135,24 +149,45 @@ class PairTest:
         return self
 
     def of(
-        self, given: Labelled, runtime: AbstractRuntime, main: Index, among: Index | None = None
+        self,
+        given: Labelled,
+        runtime: AbstractRuntime,
+        main: Index,
+        among: Index | None = None,
+        *,
+        effects: Float | None = None,
+        with_all: bool = False,
     ) -> xr.Dataset:
         """The best pairs of data that are open, see `dhsic.interactions.find_pairs`.
 
         `main` are features whose main effects are taken out, `among` those whose pairs are looked
-        at, ascending; all by default.
+        at, ascending; all by default; or, `with_all`, their pairs with all features. `effects`
+        (m, r) are taken out too.
         """
         source = given.source
         reader = measured(source, runtime, given.rows, self.missing)
         with closing(reader), single_blas_thread():  # several sum in another order
-            Q = basis(reader, given.covariates, main)
+            Q = basis(reader, given.covariates, main, self.main_functions)
+            if effects is not None:
+                Q = covariate_basis(np.column_stack([Q, effects]), reader.n_samples)
             y = _checked(given.y, reader.n_samples)
-            labels = Labels.of(label_columns(y), Q, linked=self.linked, least=self.least)
+            tested: dict[str, Any] = {"linked": self.linked, "least": self.least}
+            tested["functions"] = self.functions
+            labels = Labels.of(label_columns(y), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
-            self.forecast(source, len(y), columns, runtime.n_here, n).check(self.memory)
+            everyone = source.n_features if with_all else None
+            forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
+            forecast.check(self.memory)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
-            asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
+            asked: dict[str, Any] = {
+                "n": self.n_pairs,
+                "n_permutations": self.n_permutations,
+                "seed": self.seed,
+            }
+            asked["n_permuted"] = self.n_permuted
+            if with_all:
+                asked["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 found = scan_pairs(reader, alive, labels, kept, **asked)
         C = given.covariates
@@ -169,33 +204,61 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(found, source, about)
+        return table_of(found, source, about, warns=self.warns)
 
     def forecast(
-        self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int, d: int
+        self,
+        source: AbstractSource,
+        m: int,
+        columns: tuple[int, int],
+        n_tasks: int,
+        d: int,
+        everyone: int | None = None,
     ) -> Forecast:
         """What it will take over m samples and d features of a source, by so many tasks at once.
 
-        `columns` are those of labels, t, and of what is taken out of them, q.
+        `columns` are those of labels, t, and of what is taken out of them, q. Pairs are those of
+        the d features, and of these with all of `everyone`.
         """
         (t, q), n_permutations = columns, self.n_permutations
-        n_pairs, width = n_pairs_of(d), run_width(m, d)
-        n_permuted = n_pairs_of(min(d, MOST_PERMUTED)) if n_permutations else 0
-        n_runs, fit = -(-d // width), 4 + q + (q > 1)
-        run_bytes = (COPIES + (q > 1)) * 4 * m * width
-        state = 4 * m * t * (n_permutations + 1) if n_permuted else 0
+        n_partners = 0 if everyone is None else max(0, everyone - d)
+        n_pairs = n_pairs_of(d, n_partners)
+        width = max(run_width(m, d + n_partners, self.functions), d if n_partners else 0)
+        most = self.n_permuted or scan.MOST_PERMUTED
+        n_permuted = n_pairs_of(min(d, most)) if n_permutations else 0
+        n_runs, read = -(-d // width), float(m) * d * (-(-d // width) + 1)
+        n_tiles = n_runs * (n_runs + 1) // 2
+        if n_partners:
+            n_tiles = 1 + -(-n_partners // width)
+            read = float(m) * (n_partners + d * n_tiles)
+        state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
+        each, permuted = self._products(n_pairs, t, q)
+        if self.functions == 1:
+            task_bytes = 2 * (COPIES + (q > 1)) * 4 * m * width + 4 * STRIPS * STRIP_ENTRIES
+        else:
+            task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
         some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
-        stored = m * d * np.dtype(source.dtype).itemsize
+        stored = m * (d + n_partners) * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
-            n_runs * (n_runs + 1) // 2,
-            2.0 * m * n_pairs * (t if is_screened(n_pairs, self.n_pairs) else t + fit),
-            2.0 * m * n_permuted * (t * (n_permutations + 1) + fit),
-            float(m) * d * (n_runs + 1),
-            2 * run_bytes + 4 * STRIPS * STRIP_ENTRIES + state,
-            min(COMPACT_BYTES, stored) + 8 * VECTORS * d + COPIED * 4 * some,
+            n_tiles,
+            2.0 * m * n_pairs * each,
+            2.0 * m * n_permuted * permuted,
+            read,
+            task_bytes + state,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * (d + n_partners) + COPIED * 4 * some,
             n_tasks,
         )
+
+    def _products(self, n_pairs: int, t: int, q: int) -> tuple[float, float]:
+        """Inner products of m values that a pair takes in the scan, and where it is permuted."""
+        screens = is_screened(n_pairs, self.n_pairs, self.functions)
+        if self.functions == 1:
+            fit = 4 + q + (q > 1)
+            return (t if screens else t + fit), t * (self.n_permutations + 1) + fit
+        g, both = self.functions**2, 2 * self.functions
+        fit = g * (2 * q + 3 * both + g) + both * (both + t)
+        return (g * t if screens else fit + g * t), fit + (g + both) * t * (self.n_permutations + 1)
 
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, alive: Index
@@ -214,6 +277,9 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "least": self.least,
             "linked": self.linked,
+            "functions": self.functions,
+            "n_permuted": self.n_permuted,
+            "main_functions": self.main_functions,
             "random_state": self.seed,
             "labels": taken.hexdigest(),
             "values": values.hexdigest(),
@@ -231,8 +297,13 @@ def measured(
     return reader
 
 
-def basis(reader: AbstractReader, covariates: Array | None, main: Index) -> Float:
-    """Orthonormal basis Q (m, q) of the mean, covariates and main effects."""
+def basis(
+    reader: AbstractReader, covariates: Array | None, main: Index, functions: int = 0
+) -> Float:
+    """Orthonormal basis Q (m, q) of the mean, covariates and main effects.
+
+    Main effects are straight lines, and so many functions of the ranks of a feature.
+    """
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
         return covariate_basis(covariates, m)
@@ -241,7 +312,10 @@ def basis(reader: AbstractReader, covariates: Array | None, main: Index) -> Floa
             f"selection= has {varying.size} features and there are {m} samples: their main effects "
             "leave too little of the labels. Pass fewer than half as many as samples."
         )
-    columns = [reader.values(varying).T]
+    X = reader.values(varying)
+    columns = [X.T]
+    if functions:
+        columns += [rank_functions(x, functions).T for x in X]
     if covariates is not None:
         columns.insert(0, covariate_basis(covariates, m)[:, 1:])
     return covariate_basis(np.column_stack(columns), m)

@@ -47,6 +47,9 @@ STRONG = 15.0
 ROUNDING = 1e-3
 #: Features of a run, at most, and bytes of its values in float32.
 WIDEST, RUN_BYTES = 4096, 128 << 20
+#: Arrays in float32 that a function of a feature takes, where there are several: itself, and its
+#: share of values as stored, sorted, and their order.
+COPIES_OF_FUNCTIONS = 3
 #: Runs that a scan is cut into at least, for threads to share them.
 FEWEST_RUNS = 6
 #: Entries of a strip, some rows of a tile whose products are at hand at a time; and how many times
@@ -60,9 +63,10 @@ MEASURED = 100
 LEAST_LEFT = 0.1
 
 
-def run_width(m: int, d: int) -> int:
-    """Features of a run."""
-    return max(1, min(WIDEST, RUN_BYTES // (4 * m), -(-d // FEWEST_RUNS)))
+def run_width(m: int, d: int, functions: int = 1) -> int:
+    """Features of a run; of several functions each, float64 and what is left of them beside."""
+    each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
+    return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
 
 def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
@@ -101,6 +105,12 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
         left = _marked(runs[i], 0)
         jobs.append(left if i == j else _joined(left, _marked(runs[j], 1)))
     return jobs
+
+
+def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
+    """Jobs of `tile_jobs`, and of each of these runs with each of some others."""
+    between = [_joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
+    return tile_jobs(runs) + between
 
 
 def _marked(job: Job, side: int) -> Job:

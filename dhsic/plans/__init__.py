@@ -21,6 +21,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.cv import Validation
+from dhsic.selectors.pairs import planned_scan
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.shadows import n_copies
@@ -220,8 +221,15 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
     if run.selector.stability:
         halves = f"{run.selector.stability} runs over half of the samples come besides"
         yield f"{halves} (stability=), and are not counted"
-    if run.selector.interactions is not None:
-        yield "a scan of pairs comes after, and is not counted (dhsic pairs --plan tells)"
+    scan = planned_scan(run)
+    if scan is not None and scan.skipped:
+        yield f"pairs are {scan.skipped}"
+    elif scan is not None:
+        n, flops = sum(each.n_pairs for each in scan.forecasts), scan.flops
+        yield (
+            f"a scan of pairs comes after, {n:,} of them in {flops:.2g} operations, and is not "
+            "counted"
+        )
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:

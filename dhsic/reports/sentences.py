@@ -97,6 +97,8 @@ def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
 def _together(result: xr.Dataset) -> Iterator[str]:
     """Which pairs are significant, and how many features joined the selection for them."""
     found, about = pairs_of(result), result.attrs
+    if "pairs_not_scanned" in about:
+        yield f"Pairs: {about['pairs_not_scanned']}"
     if found is None or "family_wise" not in found:
         return
     n = int((found["family_wise"] <= found.attrs["alpha"]).sum())
@@ -105,6 +107,9 @@ def _together(result: xr.Dataset) -> Iterator[str]:
     pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
     named = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
     n_pairs, varying = found.attrs["n_pairs"], found.attrs["n_features"] - found.attrs["n_constant"]
+    if "functions" in found:
+        yield _default_scan(found, n, varying, named)
+        return
     some = n_pairs < comb(varying, 2)
     best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if some else ""
     yield (
@@ -114,6 +119,24 @@ def _together(result: xr.Dataset) -> Iterator[str]:
         f"{carried_over(found.attrs)}"
     )
     yield from told_of_pairs(found)
+
+
+def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
+    """Sentence about the scans of pairs that a selection makes by default."""
+    about = found.attrs
+    more = ""
+    if "n_pairs_of_functions" in about:
+        more = (
+            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features by "
+            f"{about['functions_of_functions']} functions of each"
+        )
+    told = f"{n:,} are significant" if n != 1 else "1 is significant"
+    leads = int(found["lead"].sum())
+    given = f"; given better pairs, {leads:,}: {named}" if leads else ""
+    return (
+        f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
+        f"effects{more}; {told} (family-wise, {about['alpha']:g}){given}"
+    )
 
 
 def _discovered(result: xr.Dataset) -> Iterator[str]:

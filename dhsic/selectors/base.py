@@ -92,7 +92,8 @@ class Selector(Transformer):
             "between 0 and 1 such as 0.2; or None.",
         ),
         "interactions": one_of(
-            (None, "auto", "all"), "'auto' or 'all', to look at pairs too, or None."
+            (None, "auto", "best", "all"),
+            "'auto', 'best' or 'all', to look at pairs too, or None.",
         ),
         "stability_threshold": THRESHOLD,
         "holdout": check_holdout,
@@ -120,6 +121,8 @@ class Selector(Transformer):
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Whether `random_state` is the seed of draws besides those of halves of the samples.
     _draws: ClassVar[bool] = False
+    #: Whether ``interactions="auto"`` is the default, and means only where pairs can be scanned.
+    scans_pairs: ClassVar[bool] = False
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
     #: Whether groups of features may be candidates.
@@ -273,7 +276,9 @@ class Selector(Transformer):
                 f"control={self.control!r} selects what is discovered, and n_features_to_select="
                 "'auto' another number; pass a number at most, or None."
             )
-        for other in (f"{name}=" for name in beside if getattr(self, name)):
+        is_default = self.scans_pairs and self.interactions == "auto"
+        set_ = [name for name in beside if getattr(self, name)]
+        for other in (f"{n}=" for n in set_ if n != "interactions" or not is_default):
             raise InputError(
                 f"control={self.control!r} says by shadows which features are real, and {other} "
                 "knows nothing of shadows; leave one of them out."

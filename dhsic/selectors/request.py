@@ -172,9 +172,23 @@ class Request:
         """What was asked for besides the method, for the result: matrix, how many."""
         own = self.selector.get_params(deep=False)
         said = {name: own[name] for name in OF_RESULTS if own.get(name)}
+        if not self.asks_for_pairs:
+            said.pop("interactions", None)
         said |= {"fdr": own["fdr"]} if "control" in said else {}
         said |= {"variable": self.opening["variable"]} if self.opening.get("variable") else {}
         return {"n_features_to_select": own["n_features_to_select"], **said}
+
+    @property
+    def asks_for_pairs(self) -> bool:
+        """Whether a scan of pairs is asked for that is not the default of the method."""
+        asked = self.selector.interactions
+        return asked is not None and not (self.selector.scans_pairs and asked == "auto")
+
+    def without_default_scan(self) -> Request:
+        """The request without the scan of pairs that is made by default."""
+        if self.asks_for_pairs or self.selector.interactions is None:
+            return self
+        return replace(self, selector=copy(self.selector).set_params(interactions=None))
 
     def opened(self) -> AbstractSource:
         """The data, open."""
@@ -228,14 +242,8 @@ def results_of(
 
     `names` are what sentences call them where they are several.
     """
+    requests = _checked(requests)
     first = requests[0]
-    for request in requests:
-        request.selector.check()
-        if len(requests) > 1 and request.selector.interactions is not None:
-            raise InputError(
-                "interactions= is for one run at a time, and there are several targets or "
-                "settings; select for each, or leave it out."
-            )
     with scored_on(first.device), first.running(runtime) as there:
         requests = [_sized(request, there) for request in requests]
         source, runs = requests[0].opened(), []
@@ -260,6 +268,20 @@ def results_of(
             }
             results.append(found.assign_attrs({**told, **request.attributes}))
         return results
+
+
+def _checked(requests: Sequence[Request]) -> list[Request]:
+    """Requests whose parameters are checked; of several, none scans pairs."""
+    if len(requests) > 1:
+        requests = [request.without_default_scan() for request in requests]
+    for request in requests:
+        request.selector.check()
+        if len(requests) > 1 and request.asks_for_pairs:
+            raise InputError(
+                "interactions= is for one run at a time, and there are several targets or "
+                "settings; select for each, or leave it out."
+            )
+    return list(requests)
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:

@@ -35,7 +35,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped
 from dhsic.selectors.journal import Journal, logger
-from dhsic.selectors.pairs import check_pairs, with_pairs
+from dhsic.selectors.pairs import NO_MEMORY, PairScan, planned_scan, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
@@ -220,9 +220,10 @@ class SelectionRun:
             if asked.clump_r2 is not None:
                 with self.known(scaling, budget) as data:
                     order = clumped(order, data, self.n_wanted, asked.clump_r2)
-            if asked.interactions is not None:
+            scan = self.pair_scan(needed)
+            if scan is not None:
                 with self.known(scaling, budget) as data:
-                    order, pairs = with_pairs(self, order, data, self.n_wanted)
+                    order, pairs = with_pairs(self, scan, order, data, self.n_wanted)
         return Outcome(
             order,
             scaling,
@@ -275,12 +276,21 @@ class SelectionRun:
             m, judge = len(self.held_out.rows), self.held_out.judge
             block = block_bytes(self.source, m)
             after.append(task_bytes(self.runtime.n_here, block, judge.cost(m).tile)["tasks"])
-        scan = check_pairs(self)
-        if scan is not None:
-            after.append(scan.bytes_beside)
+        scan = planned_scan(self)
         needed = replace(needed, tasks=max(needed.tasks, *after))
+        if scan is not None:
+            scanned = replace(needed, tasks=max(needed.tasks, scan.bytes_beside))
+            if not scan.is_optional or scanned.total <= scanned.allowed(asked.memory):
+                needed = scanned
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
+
+    def pair_scan(self, needed: MemoryEstimate) -> PairScan | None:
+        """Scan of pairs that fits in the memory promised; None where none is made."""
+        scan = planned_scan(self)
+        if scan is not None and scan.bytes_beside > needed.tasks:
+            return PairScan(scan.kind, (), NO_MEMORY)
+        return scan
 
     def looked(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None

@@ -1,0 +1,342 @@
+r"""Pairs judged by products of several functions of each feature: pairs that act like a ring.
+
+The product of two features sees what grows in one as the other grows. A label that is 1 on a ring
+around the middle of two features is a sum of products of functions that turn, and the product of
+the features themselves tells nothing of it. Here each feature has R functions of its ranks, 2 or 4
+(`dhsic.linalg.rank_basis`): those at odd places go from one end to the other, those at even places
+are alike at both ends. So a pair has four blocks of ``g = (R / 2)^2`` products ``z_rs``, of either
+kind of one feature with either kind of the other.
+
+With M the projection onto what is orthogonal to Q, and to all R functions of either feature, W an
+orthonormal basis of the products of a block left, ``M z_rs``, and V one of the labels left,
+``M U``, the share of the block is ``|W' V|^2 / min(g, t)``: the mean squared canonical correlation
+of products and labels, for one column of labels (t = 1) the part of it that the products explain.
+Were labels normal and nothing there,
+
+    ``share ~ Beta(s max(g, t) / 2, s (n - g - t + s) / 2)``,  ``s = min(g, t)``,
+    ``n = m - q - 2 R``,
+
+exactly for s = 1, and as Pillai's trace is approximated else. Where products are fewer, as of two
+features of two values, the law is that of more, and p-values are larger than they could be. The
+share of the pair is the largest of its four blocks, and its p-value that of the least of four
+independent ones, ``1 - (1 - p)^4``.
+
+Products of independent features are nearly orthonormal, so of many pairs those are judged in one of
+whose blocks the sum of ``|U' z_rs|^2 / m`` is `MARGIN` of what is looked for: R^2 matrix products
+per tile and label column. Of features in linkage products are smaller, and pairs may be lost; none
+is found that should not be, for of permuted labels all pairs are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.linalg.rank_basis import rank_basis, rank_functions
+from dhsic.namespace import slices
+from dhsic.pairs.share import BLOCKS, Labels
+from dhsic.pairs.tiles import (
+    COPIES_OF_FUNCTIONS,
+    FEWEST_RUNS,
+    MARGIN,
+    MEASURED,
+    STRIP_ENTRIES,
+    WIDEST,
+    BestPairs,
+    Strip,
+    Tried,
+    run_width,
+    strips,
+)
+from dhsic.passes import AbstractPass, Cost, Tile
+from dhsic.sources.scaling import missing_mask
+
+#: Functions of a feature that there may be.
+FUNCTIONS = (1, 2, 4)
+#: Numbers of products that are at hand at a time.
+ENTRIES = 1 << 20
+#: Pairs whose shares for all permutations are at hand at a time.
+AT_ONCE = 1 << 13
+#: Part of the mean square of a function below which Q explains it.
+EXPLAINED = 1e-4
+#: Part of the labels that main effects of a pair leave, at least.
+LEAST_LEFT = 1e-6
+#: Pairs of a scan up to which all are judged without a screen.
+FEW = 1 << 13
+
+
+def block_size(functions: int) -> int:
+    """Products of a block."""
+    return max(1, functions // 2) ** 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionRun:
+    """Features of one side of a tile, by their functions.
+
+    Attributes
+    ----------
+    features : (c,) int64
+        Where they stand.
+    F : (c, R, m) float32
+        Functions of their ranks; rows beyond those that a feature has are 0.
+    """
+
+    features: Index
+    F: Array
+
+    @classmethod
+    def both(cls, blocks: Iterator[Tile], functions: int) -> tuple[FunctionRun, FunctionRun]:
+        """The two sides of a tile; one and the same where a run meets itself."""
+        of: tuple[list[Tile], list[Tile]] = [], []
+        for tile in blocks:
+            of[int(tile.tags[0]) % 2].append(tile)
+        left = cls._of(of[0], functions)
+        return left, cls._of(of[1], functions) if of[1] else left
+
+    @classmethod
+    def of_values(cls, X: Array, functions: int) -> FunctionRun:
+        """From values (c, m), of which none is missing."""
+        return cls(np.arange(len(X)), functions_of(X, None, functions))
+
+    @classmethod
+    def _of(cls, tiles: list[Tile], functions: int) -> FunctionRun:
+        features = np.concatenate([tile.tags for tile in tiles]) // 2
+        masks = [missing_mask(tile.raw, tile.missing_code) for tile in tiles]
+        of_each = [
+            functions_of(tile.raw, mask, functions) for tile, mask in zip(tiles, masks, strict=True)
+        ]
+        return cls(features, np.concatenate(of_each))
+
+
+def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
+    """Functions of the ranks of each feature, (c, R, m), 0 where the mask (c, m) is True."""
+    c, m = raw.shape
+    found = np.zeros((c, functions, m), dtype=np.float32)
+    order = np.argsort(raw, axis=1, kind="stable")
+    ascending = np.take_along_axis(raw, order, axis=1)
+    is_plain = (ascending[:, 1:] != ascending[:, :-1]).all(axis=1)
+    if mask is not None:
+        is_plain &= ~mask.any(axis=1)
+    basis = rank_basis(m, functions).astype(np.float32)
+    for j in range(c):
+        if is_plain[j]:
+            found[j, : len(basis), order[j]] = basis.T
+        else:
+            F = rank_functions(raw[j], functions, None if mask is None else mask[j])
+            found[j, : len(F)] = F
+    return found
+
+
+def product_shares(
+    left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
+) -> tuple[Float, Float]:
+    """Shares of pairs, (n, 1 + B), of the labels and of others; and linkage, (n,).
+
+    Parameters
+    ----------
+    left, right : FunctionRun
+        Features.
+    at : (n, 2)
+        Which pairs.
+    others : (B, m, t), optional
+        Permuted labels, orthonormal.
+
+    Returns
+    -------
+    shares : (n, 1 + B)
+        NaN where a pair is not tested.
+    linked : (n,)
+        Squared correlation of the features' ranks.
+    """
+    m = len(labels.U)
+    columns = labels.U[None] if others is None else np.concatenate([labels.U[None], others])
+    dtype = np.float64 if others is None else np.float32
+    Y = np.ascontiguousarray(columns.transpose(1, 0, 2).reshape(m, -1), dtype=dtype)
+    QY = np.concatenate([labels.Q.astype(dtype), Y], axis=1)
+    shares = np.empty((len(at), len(columns)))
+    linked = np.empty(len(at))
+    step = max(1, ENTRIES // (labels.functions**2 * m))
+    for a in range(0, len(at), step):
+        j, k = at[a : a + step].T
+        some = slice(a, a + len(j))
+        shares[some], linked[some] = _of_some(left, right, j, k, labels, QY)
+    return shares, linked
+
+
+def _of_some(
+    left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
+) -> tuple[Float, Float]:
+    """As of `product_shares`, of some pairs; Q and Y side by side, (m, q + (1 + B) t)."""
+    (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
+    F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
+    Z = products_of(F, G)
+    g = Z.shape[2]
+    A = np.concatenate([F, G], axis=1)  # (n, 2 R, m)
+    of_Z = (Z.reshape(-1, m) @ QY).reshape(n, BLOCKS, g, -1)
+    of_A = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
+    (ZQ, ZY), (AQ, AY) = ((each[..., :q], each[..., q:]) for each in (of_Z, of_A))
+    ZZ = np.matmul(Z, Z.swapaxes(2, 3)) - np.matmul(ZQ, ZQ.swapaxes(2, 3))
+    AZ = np.matmul(A, Z.reshape(n, -1, m).swapaxes(1, 2))
+    AZ -= np.matmul(AQ, ZQ.reshape(n, -1, q).swapaxes(1, 2))
+    AA = np.matmul(A, A.swapaxes(1, 2)) - np.matmul(AQ, AQ.swapaxes(1, 2))
+    main = _coordinates(AA, [AZ, AY], EXPLAINED * m)
+    AZ, AY = main[..., : BLOCKS * g], main[..., BLOCKS * g :]
+    AZ = AZ.reshape(n, -1, BLOCKS, g).transpose(0, 2, 3, 1)  # (n, BLOCKS, g, 2 R)
+    ZZ -= np.matmul(AZ, AZ.swapaxes(2, 3))
+    ZY = ZY - np.matmul(AZ, AY[:, None])
+    least = labels.least * m
+    is_there = np.diagonal(ZZ, axis1=2, axis2=3).max(axis=2) >= least
+    found = _coordinates(ZZ.reshape(-1, g, g), [ZY.reshape(n * BLOCKS, g, -1)], least)
+    if t == 1:
+        share = np.square(found).sum(axis=1).reshape(n, BLOCKS, -1)
+        share /= np.maximum(1.0 - np.square(AY).sum(axis=1), LEAST_LEFT)[:, None]
+    else:
+        share = _traces(found, np.repeat(AY, BLOCKS, axis=0), t).reshape(n, BLOCKS, -1) / min(g, t)
+    share = np.where(is_there[..., None], share, 0.0).max(axis=1)
+    linked = (np.vecdot(F[:, 0], G[:, 0]) / m) ** 2
+    is_tested = is_there.any(axis=1) & (linked <= labels.linked)
+    return np.where(is_tested[:, None], np.minimum(share, 1.0), np.nan), linked
+
+
+def products_of(F: Array, G: Array) -> Array:
+    """Products of functions (n, R, m) of two features, in blocks, (n, `BLOCKS`, g, m)."""
+    n, R, m = F.shape
+    order = [*range(0, R, 2), *range(1, R, 2)]
+    left, right = (each[:, order].reshape(n, 2, R // 2, m) for each in (F, G))
+    Z = left[:, :, None, :, None] * right[:, None, :, None]
+    return np.asarray(Z.reshape(n, BLOCKS, (R // 2) ** 2, m))
+
+
+def _traces(along: Float, main: Float, t: int) -> Float:
+    """Pillai's traces (n, 1 + B), of t columns of labels each."""
+    n, g, columns = along.shape
+    E = along.reshape(n, g, columns // t, t).transpose(0, 2, 3, 1)  # (n, B, t, g)
+    C = main.reshape(n, -1, columns // t, t).transpose(0, 2, 1, 3)
+    N = np.eye(t) - np.matmul(C.swapaxes(2, 3), C)
+    both = _coordinates(N.reshape(-1, t, t), [E.reshape(-1, t, g)], LEAST_LEFT)
+    return np.asarray(np.square(both).sum(axis=(1, 2)).reshape(n, -1))
+
+
+def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
+    """``L^-1 C`` of ``G = L L'`` (n, g, g), and of columns C (n, g, c) side by side.
+
+    Of vectors whose inner products are G, and those with others C, these are inner products with
+    orthonormal ones, each made of a vector and those before it. One of which less than `least` is
+    left is passed over: its row is 0.
+    """
+    rest = np.concatenate([G, *columns], axis=2)
+    g = G.shape[1]
+    for i in range(g):
+        size = rest[:, i, i].copy()
+        is_there = size >= least
+        scale = np.where(is_there, 1.0 / np.sqrt(np.where(is_there, size, 1.0)), 0.0)
+        rest[:, i, i:] *= scale[:, None]
+        row = rest[:, i, i + 1 :]
+        rest[:, i + 1 :, i + 1 :] -= row[:, : g - i - 1, None] * row[:, None]
+    return rest[:, :, g:]
+
+
+def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
+    """Places (n, 2) of all pairs of a tile, some at a time."""
+    width = len(right.F)
+    for rows in slices(len(left.F), max(1, AT_ONCE // width)):
+        every = np.ones((rows.stop - rows.start, width), dtype=bool)
+        yield Strip(rows, left is right).places(every)
+
+
+def _screened(
+    left: FunctionRun, right: FunctionRun, labels: Labels, least: float
+) -> Iterator[Index]:
+    """Places (n, 2) of pairs whose sum of squares over products reaches `least`."""
+    c, R, _ = left.F.shape
+    narrow = labels.U.astype(np.float32)
+    for rows in strips(c, len(right.F)):
+        some = left.F[rows]
+        mask = np.zeros((len(some), len(right.F)), dtype=bool)
+        for a, b in product((0, 1), repeat=2):
+            size = np.zeros(mask.shape, dtype=np.float32)
+            for u, r in product(narrow.T, range(a, R, 2)):
+                weighted = some[:, r] * u
+                for s in range(b, R, 2):
+                    part = weighted @ right.F[:, s].T
+                    part *= part
+                    size += part
+            mask |= size >= np.float32(least)
+        yield Strip(rows, left is right).places(mask)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductScan(AbstractPass):
+    """The best n pairs of each tile whose share is `reach` or more, by all their products.
+
+    `screens` says whether pairs are judged by the sum over products first.
+    """
+
+    labels: Labels
+    reach: float
+    n: int
+    screens: bool
+
+    def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
+        left, right = FunctionRun.both(blocks, self.labels.functions)
+        s = min(block_size(self.labels.functions), self.labels.U.shape[1])
+        least = MARGIN * self.reach * s * m
+        places = _screened(left, right, self.labels, least) if self.screens else _all(left, right)
+        found, n_judged = BestPairs.none(), 0
+        for at in places:
+            shares, linked = product_shares(left, right, at, self.labels)
+            n_judged += len(at)
+            is_there = shares[:, 0] >= self.reach
+            pairs = np.column_stack([left.features[at[:, 0]], right.features[at[:, 1]]])[is_there]
+            pairs.sort(axis=1)
+            some = BestPairs(pairs, shares[is_there, 0], linked[is_there], 0, len(pairs))
+            found = found.with_(some, self.n)
+        return BestPairs(found.pairs, found.shares, found.linked, n_judged, found.n_reaching)
+
+    def cost(self, m: int) -> Cost:
+        return _cost(self.labels, m, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LargestProducts(AbstractPass):
+    """What permuted labels give, by all products of pairs; as of `dhsic.pairs.tiles.Largest`."""
+
+    labels: Labels
+    permuted: Array  # (B, m, t)
+    every: int
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Tried:
+        left, right = FunctionRun.both(blocks, self.labels.functions)
+        largest, some = np.zeros(len(self.permuted)), []
+        for at in _all(left, right):
+            shares, _ = product_shares(left, right, at, self.labels, self.permuted)
+            shares = shares[~np.isnan(shares[:, 0])]
+            if len(shares):
+                largest = np.maximum(largest, shares[:, 1:].max(axis=0))
+            some.append(shares[:: self.every, : 1 + MEASURED].T.astype(np.float32))
+        return Tried(largest, np.concatenate(some, axis=1), 0, 0)
+
+    def cost(self, m: int) -> Cost:
+        return _cost(self.labels, m, len(self.permuted))
+
+
+def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
+    t, q = labels.U.shape[1], labels.Q.shape[1]
+    return Cost(
+        values=m,
+        state=8 * m * (t * (1 + n_permuted) + q),
+        tile=task_bytes_of(labels.functions, m, t, n_permuted, width=None),
+    )
+
+
+def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
+    """Memory of a task beside values as stored: functions of both sides, products, and a strip."""
+    width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
+    runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
+    along = 8 * (1 + n_permuted) * (4 * t * ENTRIES // m + 3 * (AT_ONCE + width))
+    return runs + 6 * 8 * ENTRIES + along + 24 * 4 * STRIP_ENTRIES
