@@ -58,7 +58,7 @@ from dhsic.sources.scaling import missing_mask
 #: Functions of a feature that there may be.
 FUNCTIONS = (1, 2, 4)
 #: Numbers of products that are at hand at a time.
-ENTRIES = 1 << 20
+ENTRIES = 1 << 19
 #: Pairs whose shares for all permutations are at hand at a time.
 AT_ONCE = 1 << 13
 #: Part of the mean square of a function below which Q explains it.
@@ -338,5 +338,8 @@ def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | 
     """Memory of a task beside values as stored: functions of both sides, products, and a strip."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
-    along = 8 * (1 + n_permuted) * (4 * t * ENTRIES // m + 3 * (AT_ONCE + width))
-    return runs + 6 * 8 * ENTRIES + along + 24 * 4 * STRIP_ENTRIES
+    n_pairs, g = width * width, functions * functions
+    entries = min(ENTRIES, n_pairs * g * m)
+    at_once = min(AT_ONCE + width, n_pairs)
+    along = 8 * (1 + n_permuted) * (4 * t * entries // m + 3 * at_once)
+    return runs + 6 * 8 * entries + along + 24 * 4 * min(STRIP_ENTRIES, n_pairs)

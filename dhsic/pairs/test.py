@@ -234,7 +234,8 @@ class PairTest:
         state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
         each, permuted = self._products(n_pairs, t, q)
         if self.functions == 1:
-            task_bytes = 2 * (COPIES + (q > 1)) * 4 * m * width + 4 * STRIPS * STRIP_ENTRIES
+            strip = min(STRIP_ENTRIES, width * width * m)
+            task_bytes = 2 * (COPIES + (q > 1)) * 4 * m * width + 4 * STRIPS * strip
         else:
             task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
         some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
