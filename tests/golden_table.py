@@ -307,7 +307,7 @@ def _tests_of_features():
         method: dhsic.test_features(X, y, [3, 7, 40], method=method, **asked)
         for method in ("permutation", "gamma")
     }
-    return of_one_width | {"multiscale": dhsic.test_features(X, y)}
+    return of_one_width | {"multiscale": dhsic.test_features(X, y, [3, 7, 40])}
 
 
 def _ranked_kernels():

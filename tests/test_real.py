@@ -24,7 +24,7 @@ from dhsic.criteria.independence import Independence, Permuted
 from dhsic.criteria.leveled import LevelForms, sums_over_codes
 from dhsic.criteria.mixture import log_mixture_tail
 from dhsic.criteria.null import NullOf, log_tail
-from dhsic.criteria.rare import DRAWS, RareLaw, _subsets
+from dhsic.criteria.rare import DRAWS, RareLaw, subsets
 from dhsic.errors import InputError
 from dhsic.hsic import estimated
 from dhsic.kernels.labels import label_matrix
@@ -164,12 +164,12 @@ def test_variants_of_few_carriers_are_tested_by_all_of_their_sets(rng, carriers,
         assert abs(found - expected) < error
 
 
-def test_subsets_are_those_of_numpy():
+def testsubsets_are_those_of_numpy():
     for m, k in ((17, 16), (300, 1), (300, 5)):
         expected, drawn = np.random.default_rng(m), np.random.default_rng(m)
         sets = np.stack([expected.choice(m, k, replace=False) for _ in range(20)])
 
-        assert_array_equal(_subsets(drawn, m, k, 20), sets)
+        assert_array_equal(subsets(drawn, m, k, 20), sets)
         assert drawn.integers(1 << 40) == expected.integers(1 << 40)
 
 

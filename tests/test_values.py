@@ -482,7 +482,9 @@ def test_a_store_that_is_looked_at_whole_is_read_once(tmp_path, monkeypatch, dty
     if code is not None:
         X[rng.random(X.shape) < 0.02] = code
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(60, 50))
+    # What comes after the rounds, as candidates and pairs, reads features again.
     asked = {"n_features_to_select": 5, "approx": "lowrank", "progress": False}
+    asked |= {"given_others": False, "interactions": None}
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X holds")
