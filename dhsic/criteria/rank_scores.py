@@ -10,7 +10,6 @@ places of all, and the labels of the missing ones count as 0 once those of the o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from dhsic.criteria.multiscale import (
     tails,
 )
 from dhsic.criteria.patterns import PatternSums
+from dhsic.criteria.rare import FEW
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> Scores:
@@ -68,27 +68,45 @@ class OrderedBlock:
         return OrderedBlock(state, X, missing, order, starts, n, height)
 
     def scores(self) -> Scores:
-        """Those of features of two or three values go by their levels."""
+        """Those of features of two or three values, or of few carriers, go by their levels."""
         n_levels = self.starts.sum(axis=1)
         found = Scores.empty(len(self.X))
-        few, many = np.flatnonzero(n_levels <= 3), np.flatnonzero(n_levels > 3)
-        if few.size:
-            found.put(few, scores_of_levels(self.state, self._levels(few)))
-        if many.size:
-            found.put(many, self._of_ranks(many, n_levels[many] < self.n[many]))
+        few = n_levels <= 3
+        for j in np.flatnonzero((n_levels > 3) & (n_levels <= FEW + 1)).tolist():
+            few[j] = self.n[j] - self._sizes(j).max() <= FEW
+        if few.any():
+            which = np.flatnonzero(few)
+            found.put(which, scores_of_levels(self.state, self._levels(which)))
+        if not few.all():
+            which = np.flatnonzero(~few)
+            found.put(which, self._of_ranks(which, n_levels[which] < self.n[which]))
         return found
 
+    def _sizes(self, j: int) -> Index:
+        """Samples of each level of a feature."""
+        begins = np.flatnonzero(self.starts[j])
+        return np.diff(np.append(begins, self.n[j]))
+
     def _levels(self, which: Index) -> Levels:
-        """Features of few values as levels, with sums of all directions over each."""
-        D, at = self.state.directions, np.zeros((which.size, 3, self.X.shape[1]))
-        values = np.zeros((3, which.size))
+        """Features as two or three levels, with sums of all directions over each.
+
+        Of more values, which few samples have, all but the commonest value are one level.
+        """
+        D = self.state.directions
+        values, counts = np.zeros((3, which.size)), np.zeros((which.size, 3))
+        along = np.zeros((which.size, 3, D.shape[1]))
         for i, j in enumerate(which.tolist()):
-            begins = np.append(np.flatnonzero(self.starts[j]), self.n[j])
-            for q, (a, b) in enumerate(pairwise(begins)):
-                at[i, q, self.order[j, a:b]] = 1.0
-                values[q, i] = self.X[j, self.order[j, a]]
-        along = (at.reshape(-1, at.shape[2]) @ D).reshape(which.size, 3, -1)
-        counts = at.sum(axis=2)
+            begins, sizes = np.flatnonzero(self.starts[j]), self._sizes(j)
+            order = self.order[j, : self.n[j]]
+            sums = np.add.reduceat(D[order], begins, axis=0)
+            if sizes.size <= 3:
+                q = slice(0, sizes.size)
+                values[q, i], counts[i, q], along[i, q] = self.X[j, order[begins]], sizes, sums
+            else:
+                common = int(sizes.argmax())
+                values[1, i] = 1.0
+                counts[i, :2] = sizes[common], self.n[j] - sizes[common]
+                along[i, :2] = sums[common], sums.sum(axis=0) - sums[common]
         absent = D.sum(axis=0) - along.sum(axis=1)
         n_absent = self.X.shape[1] - counts.sum(axis=1)
         return Levels(np.arange(which.size), values, counts, along, counts, absent, n_absent)
