@@ -35,7 +35,7 @@ from dhsic.hsic import check_estimator, estimated
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.base import dense_kernel, low_rank_kernel
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.labels import LabelMatrix, label_matrix
+from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix, label_matrix
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
@@ -280,7 +280,7 @@ class Independence(AbstractCriterion):
 
     def tile_bytes(self, c: int, m: int) -> int:
         if self.is_multiscale:
-            return 8 * (TILES_OF_RANKS * (AT_ONCE + m * MOST_DIRECTIONS) + 3 * c * m)
+            return 8 * (TILES_OF_RANKS * (AT_ONCE + m * FEW_DIRECTIONS) + 3 * c * m)
         return 8 * (SQUARES * m * m + FORMS * c + 4 * ENTRIES)
 
     def label_bytes(self, m: int) -> int:
