@@ -78,7 +78,7 @@ def test_other_datasets_have_none():
 
 def test_tests_and_sources_are_tables():
     told = Structure(dhsic.test_features(pd.DataFrame(X, columns=NAMES), Y)._repr_html_())
-    assert told.cells[:6] == ["feature", "name", "HSIC", "p", "p adjusted", "3"]
+    assert told.cells[:6] == ["feature", "name", "HSIC", "p", "p adjusted", "shape"]
     source = dhsic.open_source(X)
     assert (
         repr(source)

@@ -2,7 +2,7 @@ r"""Tails of the test at several widths where one of two classes is rare.
 
 HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) where sums over samples are
 nearly normal. Where a handful of samples makes a class they are skewed, and the tail is heavier: at
-4 of 100 samples p-values of 1e-4 occur half as often again, at 23 of 500 as often as they should.
+4 of 100 samples p-values of 1e-4 occur half as often again, at 23 of 500 a quarter.
 So members of such a class are drawn, and what p-values of noise are too small by is a parabola in
 logarithms, fitted to these draws.
 """
@@ -15,7 +15,7 @@ from dhsic._typing import Float
 from dhsic.criteria.rare import subsets
 
 #: Squared skewness of labels over the samples up to which nothing is drawn.
-LEAST_SKEWNESS = 0.05
+LEAST_SKEWNESS = 0.02
 #: Draws, and numbers in memory at once.
 DRAWS, NUMBERS = 200_000, 4_000_000
 #: p-values that occur as often as they should, where the parabola begins, and where it ends.

@@ -339,9 +339,9 @@ def _columns(y: Array) -> Array:
     for t, where in enumerate(map(np.flatnonzero, missing)):
         if where.size and Y.dtype.kind == "f" and np.isinf(Y[where, t]).all():
             raise InputError(
-                f"{where.size} of {len(Y)} labels are infinite (first at sample {where[0]}): a "
-                "pseudotime, such as that of scanpy's dpt, is infinite for cells that are not "
-                "connected to the root. Leave those samples out: keep = numpy.isfinite(y) (CLI: "
+                f"{where.size} of {len(Y)} labels are not finite: they are infinite (first at "
+                f"sample {where[0]}), as a pseudotime of scanpy's dpt is for cells that are not "
+                "connected to the root; drop those samples, keep = numpy.isfinite(y) (CLI: "
                 f"{_codes(Y[where, t])}--drop-missing)."
             )
         if where.size:

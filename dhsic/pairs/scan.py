@@ -119,7 +119,8 @@ class Null:
     def log_p_at(self, alpha: float) -> float:
         """Logarithm of the p-value whose family-wise one is `alpha`."""
         x = self.location - self.scale * np.log(-np.log1p(-alpha) / self.times)
-        return float(min(np.log(-np.expm1(-np.exp(-x))), np.log(alpha)))
+        rate = max(-np.expm1(-np.exp(-x)), np.finfo(float).tiny)  # 0 where x is large
+        return float(min(np.log(rate), np.log(alpha)))
 
 
 def _x(log_p: Float) -> Float:

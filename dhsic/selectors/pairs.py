@@ -62,7 +62,7 @@ PAIRS_OF_FUNCTIONS = 20
 #: Features whose pairs are permuted, and permutations, of ``"auto"``: by products, by functions.
 PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
 #: Samples below which ``"auto"`` scans nothing.
-FEWEST = 50
+FEWEST = 100
 #: Family-wise level of features and of pairs.
 LEVEL = 0.05
 #: Column of marginal p-values in `Order.extra`, and the least that a logarithm is taken of.
@@ -180,7 +180,11 @@ def with_pairs(
     p = order.extra[P_MARGINAL][0] if P_MARGINAL in order.extra else None
     if scan.kind == "auto":
         main, functions = _main_of(run, best, p), MAIN_FUNCTIONS
-        found = _in_one_table(_scanned(run, given, data, main, best, p))
+        try:
+            found = _in_one_table(_scanned(run, given, data, main, best, p))
+        except InputError as error:  # nothing is left of the labels, say: no scan was asked for
+            why = f"not scanned: {error}"
+            return replace(order, told={**order.told, "pairs_not_scanned": why}), None
     else:
         main, functions = np.sort(best[: _n_main(run)]), 0
         candidates = best[: _n_candidates(run, label_columns(run.y).shape[1])]
