@@ -133,20 +133,20 @@ def test_p_values_are_combined_as_defined(rng):
 @pytest.mark.parametrize("kind", ["no ties", "counts", "half zeros"])
 def test_p_values_are_those_of_permutations(rng, target, kind):
     """In the bulk and in the tail, for features of several effects, at 60 samples."""
-    m, n = 60, 12
+    m, n, n_copies = 60, 6, 800
     X = rng.standard_normal((m, n))
     X = {"no ties": X, "counts": rng.poisson(2, X.shape), "half zeros": np.maximum(X, 0)}[kind]
     y = rng.standard_normal(m) + np.linspace(0, 0.8, n)[-1] * X[:, -1] + 0.5 * X[:, -2] ** 2
     y = {"real": y, "two classes": y > np.median(y), "rare class": y > np.quantile(y, 0.9)}[target]
     _, found = scored(y, X.astype(float))
-    copies = np.column_stack([X[rng.permutation(m)] for _ in range(1500)]).astype(float)
+    copies = np.column_stack([X[rng.permutation(m)] for _ in range(n_copies)]).astype(float)
     _, drawn = scored(y, copies)
-    scores = drawn[0].reshape(1500, n)
+    scores = drawn[0].reshape(n_copies, n)
 
     part = (scores >= found[0]).mean(axis=0)
     p = 10.0 ** -found[0]
     for a, b in zip(part, p, strict=True):
-        assert abs(a - b) <= 0.12 * b + 4 * np.sqrt(max(b, 1e-3) / 1500)
+        assert abs(a - b) <= 0.12 * b + 4 * np.sqrt(max(b, 1e-3) / n_copies)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_p_values_are_those_of_permutations(rng, target, kind):
 )  # fmt: skip
 def test_p_values_of_noise_are_uniform(target, kind):
     rng = np.random.default_rng(5)
-    m, n, found = 200, 400, []
-    for _ in range(25):
+    m, n, found = 200, 800, []
+    for _ in range(12):
         C = rng.standard_normal((m, 3)) if target == "confounded" else None
         y = {
             "real": lambda: rng.standard_normal(m),
@@ -216,7 +216,7 @@ def test_an_effect_on_the_spread_alone_is_seen(rng):
 def test_nothing_is_lost_on_lines(rng):
     """p-values of lines are at most about twice those of Pearson's correlation."""
     more = []
-    for _ in range(40):
+    for _ in range(20):
         x = rng.standard_normal(400)
         y = effect(rng, x, "line", 0.05)
         p = dhsic.test_features(x[:, None], y).p_values[0]

@@ -248,32 +248,60 @@ class Calibration:
         """
         if len(laws) == 1:
             return Calibration(np.ones(GRID.size))
-        F = each[0].F
-        gram = F.T @ F
-        root = np.eye(len(gram))
-        if not np.allclose(gram, root, atol=1e-8):  # else its eigenvectors would follow rounding
-            values, vectors = np.linalg.eigh(gram)
-            some = values > NOTHING * values.max()
-            root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, some]
-        squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
-        found = []
-        for k, C in enumerate(each):
-            per_function = squares @ C.weights.astype(np.float32)  # (n, R)
-            mu = np.linalg.eigvals(gram * C.weights).real
-            one, two, three = (float((mu**power).sum()) for power in (1, 2, 3))
-            for w, row in enumerate(weights):
-                of_one = RatioMoments.of(row, nu)
-                spread = np.sqrt(two * of_one.variance)
-                z = (per_function @ row - one * of_one.mean) / spread
-                law = laws[k * len(weights) + w]
-                found.append(law.tabulated(three * of_one.third / spread**3)(z))
-        first = np.exp(found[0])
-        both = np.exp(combined(np.array(found), shares))
-        ratios = [1.0 + (np.mean(both <= x) - np.mean(first <= x)) / x for x in GRID[:-1]]
-        return Calibration(np.array([*ratios, 1.0]))
+        gram = each[0].F.T @ each[0].F
+        mu = np.array([C.weights for C in each])
+        if np.allclose(gram, np.eye(len(gram)), atol=1e-8):  # the usual case, which depends on m
+            parts = weights, mu.round(9), np.asarray(shares)
+            return Calibration(_ratios_of_orthonormal(*map(_plain, parts), nu))
+        return Calibration(_ratios(weights, mu, gram, laws, shares, nu))
 
     def log_ratio(self, log_p: Float) -> Float:
         """Logarithm of what p-values are to be multiplied by, (c,)."""
         found = np.interp(log_p, np.log(GRID), self.ratios)
         fading = np.exp(np.minimum(log_p - np.log(GRID[0]), 0.0) / 4.0)
         return np.asarray(np.log(1.0 + (found - 1.0) * fading))
+
+
+def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
+    """Rows of an array as numbers that can be looked up."""
+    return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
+
+
+@lru_cache(64)
+def _ratios_of_orthonormal(
+    weights: tuple[tuple[float, ...], ...],
+    mu: tuple[tuple[float, ...], ...],
+    shares: tuple[tuple[float, ...], ...],
+    nu: int,
+) -> Float:
+    """Ratios of `Calibration` for orthonormal directions, by their weights alone."""
+    rows, gram = np.array(weights), np.eye(len(mu[0]))
+    each = [LowRankSymmetric.of(gram, np.array(row)) for row in mu]
+    laws = [WidthLaw.of(row, C, nu) for C in each for row in rows]
+    return _ratios(rows, np.array(mu), gram, laws, np.array(shares[0]), nu)
+
+
+def _ratios(
+    weights: Float, mu: Float, gram: Float, laws: Sequence[WidthLaw], shares: Float, nu: int
+) -> Float:
+    """Ratios of `Calibration`, at `GRID`, for directions of these inner products."""
+    root = np.eye(len(gram))
+    if not np.array_equal(gram, root):
+        values, vectors = np.linalg.eigh(gram)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NOTHING * values.max()]
+    squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
+    found = []
+    for k, row_mu in enumerate(mu):
+        per_function = squares @ row_mu.astype(np.float32)  # (n, R)
+        eigenvalues = np.linalg.eigvals(gram * row_mu).real
+        one, two, three = (float((eigenvalues**power).sum()) for power in (1, 2, 3))
+        for w, row in enumerate(weights):
+            of_one = RatioMoments.of(row, nu)
+            spread = np.sqrt(two * of_one.variance)
+            z = (per_function @ row - one * of_one.mean) / spread
+            law = laws[k * len(weights) + w]
+            found.append(law.tabulated(three * of_one.third / spread**3)(z))
+    first = np.exp(found[0])
+    both = np.exp(combined(np.array(found), shares))
+    ratios = [1.0 + (np.mean(both <= x) - np.mean(first <= x)) / x for x in GRID[:-1]]
+    return np.array([*ratios, 1.0])
