@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 import zarr
 from cases import BANDWIDTHS, CLASS_KERNELS, ESTIMATORS, PLAIN_KERNELS
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from strategies import labels, matrices
@@ -97,6 +97,8 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
         runtime=runtime,
     ).fit(source, y, sample_dim="samples" if kind not in ("numpy", "dask") else None)
 
+    scores = np.abs(model.scores_[np.isfinite(model.scores_)])
+    assume((scores > 1e-14).all())  # others are 0 but for rounding, which orders nothing
     assert order_of(model) == naive.bahsic(Z, L, kernel, bandwidth, estimator, step)
     assert model.result_.attrs["n_missing_values"] == np.isnan(X).sum()
 
