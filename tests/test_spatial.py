@@ -246,7 +246,7 @@ def test_cells_without_a_place_or_time_are_left_out(path, missing):
 
 
 def test_infinite_pseudotime_has_a_sentence(path):
-    with pytest.raises(InputError, match=r"9 of 300 labels are infinite .* scanpy's dpt, .* root"):
+    with pytest.raises(InputError, match=r"9 of 300 labels are not finite.* scanpy's dpt .* root"):
         p_values(path, "dpt")
     message = told(run("test", path, "--target", "dpt", *QUICK, code=2))
     assert "--na inf --drop-missing" in message
