@@ -52,7 +52,7 @@ def extended_basis(Q: Float, functions: Float) -> Float:
 
 
 def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> Float:
-    """Squared errors at samples that are left out, (m,), as of `left_out_errors`.
+    """Squared leave-one-out errors of an additive model, (m,), scaled like `left_out_errors`.
 
     Of ridge regression of the columns of U (m, q), whose means are 0, on weighted functions of the
     features X (k, m), by the penalty whose errors are least.
@@ -103,7 +103,7 @@ class OrderErrors:
         U: Float,
         known: dict[tuple[int, ...], Float],
     ) -> OrderErrors:
-        """Of an order, the most relevant first.
+        """Compute errors of an order, the most relevant feature first.
 
         Parameters
         ----------

@@ -38,8 +38,7 @@ class Levels:
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
     the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Where
-    missing samples are left out, `absent` (c, k) are the sums over them and `n_absent` (c,) counts
-    them.
+    missing samples are left out, `absent` (c, k) are the sums over them.
     """
 
     which: Index
@@ -48,7 +47,6 @@ class Levels:
     along: Float
     sampled: Float
     absent: Float | None = None
-    n_absent: Float | None = None
 
 
 @dataclass(frozen=True, eq=False)

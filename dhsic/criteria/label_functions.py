@@ -143,7 +143,7 @@ def _orthonormal(F: Float, Q: Float) -> tuple[Float, list[int]]:
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:
-    """The same of a label matrix of low rank, by its eigenvectors."""
+    """Directions, weights and shares of a label matrix of low rank, by its eigenvectors."""
     F = L.F - Q @ (Q.T @ L.F)
     values, vectors = np.linalg.eigh((F * np.sqrt(L.weights)).T @ (F * np.sqrt(L.weights)))
     before = float(np.abs(L.weights @ np.square(L.F).sum(axis=0)))

@@ -1,4 +1,4 @@
-r"""Scores of features of two or three values, genotypes above all, at several widths.
+r"""FeatureScores of features of two or three values, genotypes above all, at several widths.
 
 Such a feature has two functions: the value itself, and what is left of three levels, such as
 dominance. All that is asked of it are counts and sums of directions over its levels. Samples whose
@@ -16,10 +16,10 @@ from dhsic.criteria.features import Levels
 from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.multiscale import (
     PART_OF_SHAPE,
-    Moments3,
+    FeatureScores,
     Multiscale,
-    Scores,
     WidthFamily,
+    WidthMoments,
     combined_scores,
     tails,
 )
@@ -30,14 +30,14 @@ from dhsic.criteria.rare import FEW, OTHERS, Carriers, RareLaw, carriers_of
 _DRAWING = threading.Lock()
 
 
-def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> Scores:
-    """Scores of features of two or three values; `place` is that of the state's directions.
+def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> FeatureScores:
+    """FeatureScores of features of two or three values; `place` says which sums are the state's.
 
     A function of its own for the third level takes more than a few samples in each.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
-    found = Scores.empty(len(counts))
+    found = FeatureScores.empty(len(counts))
     has_three = (counts > FEW).all(axis=1) & (counts.shape[1] == 3)
     for family, which in ((state.single, ~has_three), (state.levels, has_three)):
         at = np.flatnonzero(which)
@@ -70,8 +70,8 @@ def _of_family(
     values: Float,
     along: Float,
     absent: Float | None,
-) -> Scores:
-    """Scores of features of as many functions each; `absent` sums over missing samples."""
+) -> FeatureScores:
+    """FeatureScores of features of as many functions each; `absent` sums over missing samples."""
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
     functions = level_functions(counts, values, family.weights.shape[1])
@@ -109,7 +109,9 @@ def _shapes(functions: Float, table: Float) -> Float:
     return np.where(is_line, 1.0, np.where(turns, 3.0, 2.0))
 
 
-def _set_rare(state: Multiscale, log_p: Float, T: Float, moments: Moments3, counts: Float) -> None:
+def _set_rare(
+    state: Multiscale, log_p: Float, T: Float, moments: WidthMoments, counts: Float
+) -> None:
     """Fill in p-values of variants that few samples carry, by the law of as many carriers."""
     padded = np.zeros((len(counts), 4))
     padded[:, : counts.shape[1]] = counts
@@ -125,7 +127,7 @@ def _set_rare(state: Multiscale, log_p: Float, T: Float, moments: Moments3, coun
 
 
 def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
-    """Law of variants of so many carriers with the labels' matrix k."""
+    """Law of variants with these numbers of carriers, for label matrix k."""
     with _DRAWING:
         if (k, carriers) not in state.laws:
             code, *numbers = carriers

@@ -78,7 +78,7 @@ class WidthFamily:
         labels: LabelDirections,
         nu: int,
     ) -> WidthFamily:
-        """For features of so many functions; `nu` are samples less 1, and less the covariates."""
+        """Family for features of `n_functions`; `nu` is samples less 1, less covariates."""
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
@@ -90,25 +90,25 @@ class WidthFamily:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments3:
+class WidthMoments:
     """Mean, deviation and skewness of HSIC at each width and label matrix, (n, K, c)."""
 
     mean: Float
     spread: Float
     skewness: Float
 
-    def take(self, which: Index) -> Moments3:
-        """Those of some features."""
-        return Moments3(*(each[..., which] for each in (self.mean, self.spread, self.skewness)))
+    def take(self, which: Index) -> WidthMoments:
+        """Moments of the features at the positions `which`."""
+        return WidthMoments(*(each[..., which] for each in (self.mean, self.spread, self.skewness)))
 
-    def repeated(self, c: int) -> Moments3:
-        """Those of one feature for each of c, in arrays of their own."""
+    def repeated(self, c: int) -> WidthMoments:
+        """Moments of one feature, copied for c features."""
         each = self.mean, self.spread, self.skewness
-        return Moments3(*(np.repeat(values, c, axis=2) for values in each))
+        return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
-    def scaled(self, part: Float) -> Moments3:
-        """For a part of the labels' variance, (K, c): that of the samples present."""
-        return Moments3(self.mean * part, self.spread * part, self.skewness)
+    def scaled(self, part: Float) -> WidthMoments:
+        """Moments where samples present have only a part (K, c) of the labels' variance."""
+        return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +148,12 @@ class Multiscale:
 
     @property
     def K(self) -> int:
-        """Label matrices."""
+        """Number of label matrices."""
         return len(self.labels.mu)
 
     @cached_property
     def tail_bend(self) -> float:
-        """How p-values of features without ties are off in the tail, where a class is rare."""
+        """Correction of small p-values where a class is rare (`dhsic.criteria.unbalanced`)."""
         b, family = self.labels.B[:, 0], self.ranks
         if self.labels.B.shape[1] > 1 or not is_unbalanced(b):
             return 0.0
@@ -171,12 +171,12 @@ class Multiscale:
 
     @cached_property
     def diagonals(self) -> Float:
-        """Of the label matrices, (m, K)."""
+        """Diagonals of the label matrices, (m, K)."""
         return np.square(self.labels.B) @ self.labels.mu.T
 
     @cached_property
     def directions(self) -> Float:
-        """What sums over levels are taken of: B, diagonals, and Q where there are covariates."""
+        """Columns that are summed over levels: B, the diagonals, and Q if there are covariates."""
         Q = self.Q[:, : self.Q.shape[1] if self.has_covariates else 0]
         return np.concatenate([self.labels.B, self.diagonals, Q], axis=1)
 
@@ -187,7 +187,7 @@ class Multiscale:
 
     @cached_property
     def untied(self) -> PatternSums:
-        """Of a feature without ties, (1, n, ...)."""
+        """Sums over the kernel matrix of a feature without ties, (1, n, ...)."""
         edges = np.linspace(0, self.n_samples, min(self.n_samples, MOST_UNTIED) + 1).astype(int)
         functions, counts = self.functions_between(edges[None])
         return PatternSums.of(functions, counts, self.ranks.weights)
@@ -211,14 +211,14 @@ class Multiscale:
         sums = np.diff(self._cumulated[:, edges], axis=2).transpose(1, 0, 2)
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
-    def moments(self, sums: PatternSums) -> Moments3:
+    def moments(self, sums: PatternSums) -> WidthMoments:
         """Moments under independence for each label matrix."""
         found = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
             np.stack([np.asarray(getattr(each, name)).T for each in found], axis=1)
             for name in ("mean", "variance", "skewness")
         )  # (n, K, c)
-        return Moments3(mean, np.sqrt(variance), skewness)
+        return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
         """Part of the trace of the label matrices that samples present have, centred, (K, c).
@@ -238,8 +238,8 @@ class Multiscale:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """What the test says of c features, (c,) each."""
+class FeatureScores:
+    """Test results of c features, (c,) each."""
 
     log_p: Float
     hsic: Float
@@ -247,11 +247,11 @@ class Scores:
     shape: Float
 
     @staticmethod
-    def empty(c: int) -> Scores:
-        return Scores(*(np.zeros(c) for _ in range(4)))
+    def empty(c: int) -> FeatureScores:
+        return FeatureScores(*(np.zeros(c) for _ in range(4)))
 
-    def put(self, which: Index, other: Scores) -> None:
-        """Take over those of some features."""
+    def put(self, which: Index, other: FeatureScores) -> None:
+        """Store the scores of the features at the positions `which`."""
         for name in ("log_p", "hsic", "width", "shape"):
             getattr(self, name)[which] = getattr(other, name)
 
@@ -260,7 +260,7 @@ def tails(
     state: Multiscale,
     family: WidthFamily,
     T: Float,
-    moments: Moments3,
+    moments: WidthMoments,
     tables: Sequence[TailTable] | None = None,
 ) -> Float:
     """Logarithms of p-values of HSIC at each width, (n, K, c): 0 where permutations do not vary.
@@ -282,7 +282,7 @@ def tails(
     return np.where(varies, found, 0.0)
 
 
-def concentration_of(state: Multiscale, moments: Moments3) -> Float:
+def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
     """How much laws differ between widths, relative to features without ties: 0 to 1, (c,)."""
     free = state.moments(state.untied).skewness[:, 0, 0]
     span, own = free[0] - free[-1], moments.skewness[0, 0] - moments.skewness[-1, 0]
@@ -294,11 +294,11 @@ def combined_scores(
     family: WidthFamily,
     log_p: Float,
     T: Float,
-    moments: Moments3,
+    moments: WidthMoments,
     concentration: Float,
     shape: Float,
-) -> Scores:
-    """Scores from p-values at all widths (n, K, c)."""
+) -> FeatureScores:
+    """FeatureScores from p-values at all widths (n, K, c)."""
     n, K, c = log_p.shape
     by_law = log_p.transpose(1, 0, 2).reshape(n * K, c)
     together = combined(by_law, family.shares)
@@ -309,7 +309,7 @@ def combined_scores(
     found = together + ratio
     if family is state.ranks:
         found = found + along_parabola(found, state.tail_bend)
-    return Scores(np.minimum(found, 0.0), hsic, family.widths[w], shape)
+    return FeatureScores(np.minimum(found, 0.0), hsic, family.widths[w], shape)
 
 
 def shapes_of(table: Float, mu: Float, curve: Float) -> Float:

@@ -1,4 +1,4 @@
-r"""Scores of features of many values by functions of their ranks, at several widths.
+r"""FeatureScores of features of many values by functions of their ranks, at several widths.
 
 Values are sorted once; labels are gathered in that order and multiplied with the functions, the
 same ones for all features. Features without ties share one law, others have that of their pattern.
@@ -19,9 +19,9 @@ from dhsic.criteria.level_scores import scores_of_levels
 from dhsic.criteria.multiscale import (
     AT_ONCE,
     MOST_LEVELS,
-    Moments3,
+    FeatureScores,
     Multiscale,
-    Scores,
+    WidthMoments,
     combined_scores,
     concentration_of,
     shapes_of,
@@ -31,12 +31,12 @@ from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rare import FEW
 
 
-def scores_of(state: Multiscale, features: Features, place: slice) -> Scores:
-    """Scores of all features of a tile; the state's directions are at `place` among all."""
+def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
+    """FeatureScores of all features of a tile; the state's directions are at `place` among all."""
     if features.coded is not None:
         return scores_of_levels(state, features.coded, place)
     X, missing = features.X, features.missing
-    found = Scores.empty(len(X))
+    found = FeatureScores.empty(len(X))
     height = max(1, AT_ONCE // (state.n_samples * state.labels.B.shape[1]))
     for a in range(0, len(X), height):
         some = slice(a, min(a + height, len(X)))
@@ -67,10 +67,10 @@ class OrderedBlock:
         order, starts, n = sorted_levels(X, missing)
         return OrderedBlock(state, X, missing, order, starts, n, height)
 
-    def scores(self) -> Scores:
+    def scores(self) -> FeatureScores:
         """Those of features of two or three values, or of few carriers, go by their levels."""
         n_levels = self.starts.sum(axis=1)
-        found = Scores.empty(len(self.X))
+        found = FeatureScores.empty(len(self.X))
         few = n_levels <= 3
         for j in np.flatnonzero((n_levels > 3) & (n_levels <= FEW + 1)).tolist():
             few[j] = self.n[j] - self._sizes(j).max() <= FEW
@@ -108,10 +108,9 @@ class OrderedBlock:
                 counts[i, :2] = sizes[common], self.n[j] - sizes[common]
                 along[i, :2] = sums[common], sums.sum(axis=0) - sums[common]
         absent = D.sum(axis=0) - along.sum(axis=1)
-        n_absent = self.X.shape[1] - counts.sum(axis=1)
-        return Levels(np.arange(which.size), values, counts, along, counts, absent, n_absent)
+        return Levels(np.arange(which.size), values, counts, along, counts, absent)
 
-    def _of_ranks(self, which: Index, tied: Array) -> Scores:
+    def _of_ranks(self, which: Index, tied: Array) -> FeatureScores:
         """Those of features of many values, of which some have ties."""
         state, family = self.state, self.state.ranks
         table, part = self._table(which, tied)
@@ -130,7 +129,7 @@ class OrderedBlock:
         shape = shapes_of(table, state.labels.mu, state.basis)
         return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
-    def _moments(self, which: Index, tied: Array, explained: Float | None) -> Moments3:
+    def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
         """Moments under independence, of all samples, (n, K, c) each."""
         state = self.state
         if explained is None:
@@ -217,7 +216,7 @@ class OrderedBlock:
         return functions[0] @ U, totals
 
     def _set_tied(
-        self, moments: Moments3, which: Index, tied: Index, explained: Float | None
+        self, moments: WidthMoments, which: Index, tied: Index, explained: Float | None
     ) -> None:
         """Fill in moments of features with ties, some of the same number of levels at a time."""
         state, m = self.state, self.state.n_samples

@@ -189,8 +189,8 @@ def _coded(
         present, absent = counts[:3, alive].T, sums[3, alive]
         values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
         by_level = sums[:3, alive].transpose(1, 0, 2)
-        lost = (absent, counts[3, alive]) if codes.has_missing else (None, None)
-        levels = Levels(np.arange(alive.size), values, present, by_level, present, *lost)
+        lost = absent if codes.has_missing else None
+        levels = Levels(np.arange(alive.size), values, present, by_level, present, lost)
     else:
         sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
         missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
