@@ -16,6 +16,7 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.kernels.labels import FEW_DIRECTIONS, ClassTarget, LabelMatrix, RealTargets
+from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -27,6 +28,9 @@ LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
 #: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.
 DIMENSIONS, HIGHEST = 3, {2: 26, 3: 14}
+#: Part of the length of a function that must be left once those before it are taken out: of few
+#: different labels the last functions repeat the first.
+LEAST_LEFT = 1e-3
 #: Directions of a target that is no longer there once covariates are taken out, relative to before.
 NOTHING = 1e-9
 
@@ -120,26 +124,9 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
         squares = np.array([sum(a * a for a in some) for some in powers], dtype=float)
         widths, shares = PLACE_WIDTHS, PLACE_SHARES
         weights = [np.exp(-((np.pi * h) ** 2) * (squares - 1.0) / 2.0) for h in widths]
-    B, kept = _orthonormal(F, Q)
+    B, kept = orthonormal_columns(F, Q, LEAST_LEFT)
     mu = np.array(weights)[:, kept]
     return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(shares)
-
-
-def _orthonormal(F: Float, Q: Float) -> tuple[Float, list[int]]:
-    """Gram-Schmidt of the columns of F (m, S) after Q, in their order, and which are left."""
-    basis: list[Float] = []
-    kept: list[int] = []
-    for number, column in enumerate(F.T):
-        left, size = column, np.linalg.norm(column)
-        for _ in range(2):
-            left = left - Q @ (Q.T @ left)
-            for b in basis:
-                left = left - b * (b @ left)
-        norm = np.linalg.norm(left)
-        if norm > 1e-3 * size:  # of few different labels the last functions repeat the first
-            basis.append(left / norm)
-            kept.append(number)
-    return np.column_stack(basis) if basis else np.empty((len(F), 0)), kept
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:

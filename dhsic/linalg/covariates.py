@@ -35,6 +35,41 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
     return np.asarray(Q)
 
 
+def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[int]]:
+    """Orthonormal basis of the columns of F by Gram-Schmidt, orthogonal to Q; columns that count.
+
+    Parameters
+    ----------
+    F : (m, k)
+        Columns, taken in their order.
+    Q : (m, p)
+        Orthonormal columns, for instance of ``[1, C]``.
+    least : float
+        Part of the length of a column that must be left once Q and earlier columns are taken out;
+        a column with less is dropped.
+
+    Returns
+    -------
+    B : (m, r)
+        Orthonormal columns, r of at most k.
+    columns : list of int
+        Positions in F of the r columns.
+    """
+    basis: list[Float] = []
+    columns: list[int] = []
+    for number, column in enumerate(F.T):
+        left, length = column, np.linalg.norm(column)
+        for _ in range(2):  # the second time for the digits of what is left
+            left = left - Q @ (Q.T @ left)
+            for b in basis:
+                left = left - b * (b @ left)
+        norm = np.linalg.norm(left)
+        if norm > least * length:
+            basis.append(left / norm)
+            columns.append(number)
+    return np.column_stack(basis) if basis else np.empty((len(F), 0)), columns
+
+
 def residuals(B: Float, covariates: Array | None) -> Float:
     """``R B``, (m, k), what a linear regression of its columns on ``[1, C]`` leaves."""
     if covariates is None:

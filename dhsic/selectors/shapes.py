@@ -36,6 +36,7 @@ from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.rank_scores import OrderedBlock
+from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.namespace import slices
 from dhsic.outcome import Order
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
@@ -56,8 +57,8 @@ LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
 #: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
 GATHERED = 8
-#: Squared norm of a label direction below which nothing is left of it.
-NOTHING = 1e-3
+#: Length of a label direction, of 1, that must be left for it to be tested on.
+LEAST_LEFT = 1e-3**0.5
 
 
 def n_candidates(m: int) -> int:
@@ -180,7 +181,7 @@ class ConditionalTest:
         if basis.shape[1] == state.Q.shape[1]:
             return state
         labels = state.labels
-        B, kept = _orthonormal(labels.B - basis @ (basis.T @ labels.B), basis)
+        B, kept = orthonormal_columns(labels.B, basis, LEAST_LEFT)
         if not kept:
             return None
         if len(kept) < labels.B.shape[1]:
@@ -248,20 +249,6 @@ def _without_preference(state: Multiscale) -> Multiscale:
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu)
     return Multiscale(state.labels, state.Q, state.nulls, ranks, state.levels, state.single)
-
-
-def _orthonormal(B: Float, basis: Float) -> tuple[Float, list[int]]:
-    """Gram-Schmidt of columns orthogonal to a basis, in their order, and which are left."""
-    found, kept = list[Float](), list[int]()
-    for s, column in enumerate(B.T):
-        left = column - basis @ (basis.T @ column)
-        for b in found:
-            left = left - b * (b @ left)
-        size = float(left @ left)
-        if size > NOTHING:
-            found.append(left / np.sqrt(size))
-            kept.append(s)
-    return (np.column_stack(found) if found else np.empty((len(B), 0))), kept
 
 
 def with_shapes(
