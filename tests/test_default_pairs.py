@@ -1,7 +1,9 @@
 """Pairs that are scanned by default, and products of several functions of features."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from commands import run
 
 import dhsic
 from dhsic.errors import InputError
@@ -10,8 +12,10 @@ from dhsic.linalg.rank_basis import rank_functions
 from dhsic.outcome import Order
 from dhsic.pairs.share import Labels
 from dhsic.results import pairs_of
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import pairs as joining
+from dhsic.selectors.several import parts
 
 
 def uniform(rng, m, d):
@@ -46,6 +50,45 @@ def test_an_exclusive_or_is_in_front_by_default(exclusive_or):
     assert "pair_first" not in without
     others = result["rank"].values > 2  # keep their order
     assert np.all(np.diff(result["rank"].values[others][np.argsort(without["rank"][others])]) > 0)
+
+
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")
+@pytest.mark.parametrize("asked", ["auto", "best"])
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_each_of_several_targets_has_its_own_pairs(exclusive_or, client, on_cluster, asked):
+    X, y = exclusive_or
+    targets = {"both": y, "line": X[:, 7] + 0.1 * X[:, 8], "none": X[::-1, 4]}
+    options = {"n_features_to_select": 2, "interactions": asked}
+    runtime = DaskRuntime(client) if on_cluster else Threads(2)
+
+    together = dhsic.select(X, targets, per_target=True, runtime=runtime, **options)
+
+    for name, part in parts(together):
+        alone = dhsic.select(X, targets[name], runtime=Threads(1), **options)
+        pairs = pairs_of(part)
+        np.testing.assert_array_equal(part["rank"], alone["rank"])
+        assert pairs.equals(pairs_of(alone))
+        assert pairs.attrs == pairs_of(alone).attrs
+    if asked == "auto":
+        assert sorted(together["rank"].values[0, :2]) == [1, 2]
+
+
+def test_a_target_in_the_table_is_no_feature_of_another(tmp_path, exclusive_or):
+    X, y = exclusive_or
+    table = pd.DataFrame(X[:, :9], columns=[f"g{j}" for j in range(9)])
+    table.insert(0, "sample", [f"s{i}" for i in range(len(X))])
+    table.assign(both=np.where(y, "yes", "no"), line=X[:, 7]).to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    asked = ("--target", "both", "--target", "line", "--per-target", "-n", 2, "--no-progress")
+
+    out = run("select", tmp_path / "x.csv", *asked).stdout
+
+    names = [line.split()[1] for line in out.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert set(names[:2]) == {"g0", "g1"}
+    assert names[2] == "g7"
+    assert "line" not in names
+    assert "9 features" in run("select", tmp_path / "x.csv", *asked).stderr
 
 
 def test_features_of_pairs_and_those_that_act_alone_share_the_front(rng):
