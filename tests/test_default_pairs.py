@@ -198,17 +198,35 @@ def test_shares_and_p_values_of_blocks_go_back(rng):
         np.testing.assert_allclose(labels.log_p(labels.share_at(p)), np.log(p), rtol=1e-4)
 
 
-def test_pairs_go_before_features_of_less_evidence():
+@pytest.mark.parametrize(
+    ("p_of_1", "expected", "n_joined"),
+    [
+        (0.1, [0, 4, 5, 1, 2, 3], 0),  # weaker than the pair, and not significant among six
+        (1e-3, [0, 1, 2, 4, 5, 3], 2),  # significant alone: main effects rank it
+    ],
+)
+def test_pairs_go_before_features_of_less_evidence(p_of_1, expected, n_joined):
     order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
-    p = np.array([1e-9, 1e-3, 1e-20, 0.5, 0.6, 0.9])
+    p = np.array([1e-9, p_of_1, 1e-20, 0.5, 0.6, 0.9])
 
     placed = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), p, 3, 6)
     unknown = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), None, 3, 6)
 
-    assert placed.features[::-1].tolist() == [0, 4, 5, 1, 2, 3]
-    assert placed.n_joined == 0
+    assert placed.features[::-1].tolist() == expected
+    assert placed.n_joined == n_joined
     assert unknown.features[::-1].tolist() == [0, 1, 2, 4, 5, 3]
     assert unknown.n_joined == 2
+
+
+def test_features_that_are_significant_alone_stay_where_they_are():
+    order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
+    p = np.array([1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 0.5])
+
+    placed = joining._placed(order, np.array([[3, 4], [4, 5]]), np.array([-300, -200]), p, 2, 6)
+
+    assert placed.features[::-1].tolist() == [0, 1, 5, 2, 3, 4]
+    assert placed.n_joined == 1
+    assert placed.extra["pair_with"][0].tolist() == [-1, -1, -1, 4, 3, 4]
 
 
 def test_other_numbers_of_functions_are_refused(ring):

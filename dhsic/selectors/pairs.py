@@ -14,10 +14,11 @@ main effects of single features leave of the labels.
 Main effects of features that are significant alone (family-wise) are taken out before, by several
 functions of their ranks each. Each scan has half of the family-wise level.
 
-**The order.** The features of a significant pair go in front of the first feature that has less
-evidence: evidence of a feature is its marginal p-value times the number of features, that of a pair
-its p-value times the number of pairs, doubled for two scans. Where marginal p-values are not known,
-the features of pairs come behind those selected, and are selected too.
+**The order.** Features that are significant alone (family-wise) keep their places. The other
+features of a significant pair go in front of the first feature that has less evidence: evidence of
+a feature is its marginal p-value times the number of features, that of a pair its p-value times the
+number of pairs, doubled for two scans. Where marginal p-values are not known, the features of pairs
+come behind those selected, and are selected too.
 
 Of variants in linkage with two that act together every pair is significant, so a pair counts only
 if it still is once better ones, with their products, are taken out of the labels too.
@@ -293,29 +294,45 @@ def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
 def _placed(
     order: Order, pairs: Index, strength: Float, p: Float | None, n: int, n_features: int
 ) -> Order:
-    """The order with features of pairs (k, 2), the strongest first, in their places.
+    """Order of n features asked for with the features of pairs in their places.
 
-    `strength` (k,) is the logarithm of what is expected by chance, p (d,) are marginal p-values.
+    Parameters
+    ----------
+    order : Order
+        All features that vary, the least relevant first.
+    pairs : (k, 2) int
+        Pairs that act together, the strongest first.
+    strength : (k,)
+        Logarithm of the number of pairs as strong that are expected by chance.
+    p : (d,) or None
+        Marginal p-values. Features that are significant alone, family-wise, neither move nor are
+        overtaken: their main effects rank them.
+    n, n_features : int
+        Features asked for, and d.
     """
     best, size = order.features[::-1], order.features.size
-    partner, at = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
-    at[best] = np.arange(size)
-    alone = np.full(size, np.inf)
+    partner, position = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
+    position[best] = np.arange(size)
+    by_chance = np.full(size, np.inf)  # log of features as strong that are expected by chance
     if p is not None:
-        alone = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
-    places, is_other = np.arange(float(size)), ~np.isin(best, pairs)
+        by_chance = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
+    acts_alone = by_chance <= np.log(LEVEL)
+    places, may_be_overtaken = np.arange(float(size)), ~acts_alone & ~np.isin(best, pairs)
+    is_placed = np.zeros(size, dtype=bool)
     for i, ((j, k), of_pair) in enumerate(zip(pairs.tolist(), strength.tolist(), strict=True)):
-        weaker = np.flatnonzero(is_other & (alone > of_pair))
+        weaker = np.flatnonzero(may_be_overtaken & (by_chance > of_pair))
         place = weaker[0] if weaker.size and p is not None else n
         for feature, other in ((j, k), (k, j)):
-            if partner[feature] < 0:
-                partner[feature] = other
+            at = position[feature]
+            if partner[feature] < 0 and not acts_alone[at]:
                 ahead = place - 1 + (1 + i) / (2 + len(pairs))  # of the one at the place
-                places[at[feature]] = min(at[feature], ahead)
+                places[at] = min(at, ahead)
+                is_placed[at] = True
+            partner[feature] = other if partner[feature] < 0 else partner[feature]
     listed = np.lexsort((np.arange(size), places))
-    is_late = (partner[best[listed]] >= 0) & (np.arange(size) >= n)
-    asked = np.arange(size) < n
-    listed = listed[np.lexsort((np.arange(size), np.where(asked, 0, np.where(is_late, 1, 2))))]
+    is_late = is_placed[listed] & (np.arange(size) >= n)
+    is_wanted = np.arange(size) < n
+    listed = listed[np.lexsort((np.arange(size), np.where(is_wanted, 0, np.where(is_late, 1, 2))))]
     order = replace(order, n_joined=int(is_late.sum()))
     return order.at(size - 1 - listed[::-1], pair_with=(partner, PARTNER))
 

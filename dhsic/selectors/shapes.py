@@ -13,8 +13,8 @@ bring it into the order:
   and so on, while a p-value as small is expected less than once among all features.
 
 The order by forward steps is taken if its first features explain labels that are left out clearly
-better; the one with missed features in front unless it explains them clearly worse; else the order
-remains as it is, to the bit.
+better. The one with missed features in front is taken if it explains them no worse, or, where no
+first feature is significant alone, not clearly worse. Else the order remains as it is, to the bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dhsic.algorithms.additive import (
     extended_basis,
     leading_functions,
 )
-from dhsic.algorithms.ridge import COMPARED
+from dhsic.algorithms.ridge import CLEARLY, COMPARED
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
 from dhsic.criteria.null import NullOf
@@ -282,7 +282,7 @@ def with_shapes(
     candidates = Candidates.read(data, features)
     test = ConditionalTest.of(marginal.state, candidates)
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
-    missed, with_missed = _missed(test, first, n_tests)
+    missed, with_missed, tolerance = _missed(test, first, n_tests)
     level = np.log(BY_CHANCE / n_tests)
     entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
 
@@ -297,8 +297,8 @@ def with_shapes(
     if missed or not set(entered) <= set(first[:10].tolist()):
         unchanged = errors_of([])
         chosen = unchanged
-        if missed and not (better := errors_of(with_missed)).is_clearly_worse(unchanged):
-            front, chosen, attributes["in_front_by"] = with_missed, better, "missed features"
+        if missed and (other := errors_of(with_missed)).excess(unchanged) <= tolerance:
+            front, chosen, attributes["in_front_by"] = with_missed, other, "missed features"
         if chosen.is_clearly_worse(by_steps := errors_of(entered)):
             front, chosen, attributes["in_front_by"] = entered, by_steps, "forward steps"
         attributes |= {
@@ -320,8 +320,10 @@ def _with_front(best: Index, front: Sequence[int]) -> list[int]:
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 
-def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int], list[int]]:
-    """Missed features, and a front of missed and first features in their new order.
+def _missed(
+    test: ConditionalTest, first: Index, n_tests: int
+) -> tuple[list[int], list[int], float]:
+    """Missed features, a front with them in its order, and how much worse it may explain labels.
 
     A feature is missed if the labels depend on it beyond the straight lines of the `first` features
     (the best first). Only first features that are associated with the labels on their own are
@@ -330,6 +332,10 @@ def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int
 
     In the front the first features keep their order. A missed feature stands before every first
     feature whose removal from a model of all of them costs less of the labels.
+
+    Beside significant first features a front with missed ones must explain left-out labels no
+    worse: an effect worth a place shows there. Where none is significant it may be worse by chance,
+    within `CLEARLY` standard errors.
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])
@@ -342,6 +348,7 @@ def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int
     if associated.size:
         basis = extended_basis(basis, candidates.X[associated])
     strongest = float(log_p[at].min())
+    tolerance = 0.0 if strongest < level else CLEARLY
 
     def goes_on(log_p: float) -> bool:
         nonlocal strongest
@@ -356,4 +363,4 @@ def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int
     for j in sorted(missed, key=lambda j: falls[j]):  # the strongest last
         weaker = (i for i, other in enumerate(front) if falls[other] < falls[j])
         front.insert(next(weaker, len(front)), j)
-    return missed, front
+    return missed, front, tolerance
