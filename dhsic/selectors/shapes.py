@@ -13,8 +13,8 @@ bring it into the order:
   and so on, while a p-value as small is expected less than once among all features.
 
 The order by forward steps is taken if its first features explain labels that are left out clearly
-better. The one with missed features in front is taken if it explains them no worse, or, where no
-first feature is significant alone, not clearly worse. Else the order remains as it is, to the bit.
+better. The one with missed features in front is taken if it explains them about as well, or, where
+no first feature is significant alone, not clearly worse. Else the order remains, to the bit.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
 #: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
 GATHERED = 8
+#: Standard errors by which a front may explain labels worse beside significant first features.
+SLIGHTLY = 0.5
 #: Length of a label direction, of 1, that must be left for it to be tested on.
 LEAST_LEFT = 1e-3**0.5
 
@@ -333,9 +335,9 @@ def _missed(
     In the front the first features keep their order. A missed feature stands before every first
     feature whose removal from a model of all of them costs less of the labels.
 
-    Beside significant first features a front with missed ones must explain left-out labels no
-    worse: an effect worth a place shows there. Where none is significant it may be worse by chance,
-    within `CLEARLY` standard errors.
+    Beside significant first features a front with missed ones must explain left-out labels about as
+    well: an effect worth a place shows there. Where no first feature is significant, noise may hide
+    it, so the front may explain them worse by `CLEARLY` standard errors.
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])
@@ -348,7 +350,7 @@ def _missed(
     if associated.size:
         basis = extended_basis(basis, candidates.X[associated])
     strongest = float(log_p[at].min())
-    tolerance = 0.0 if strongest < level else CLEARLY
+    tolerance = SLIGHTLY if strongest < level else CLEARLY
 
     def goes_on(log_p: float) -> bool:
         nonlocal strongest
