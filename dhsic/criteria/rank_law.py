@@ -167,7 +167,7 @@ class WidthLaw:
 
 
 #: Deviations at which a law of one skewness is tabulated.
-FINE_PLACES = np.linspace(PLACES[0], PLACES[-1], 1200)
+FINE_PLACES = np.append(np.linspace(-0.6, 0.9, 1128), np.linspace(0.9, PLACES[-1], 600)[1:])
 FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))
 
 

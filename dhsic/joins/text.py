@@ -17,7 +17,7 @@ import zarr
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.table import REMEDIES, Table
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.kernels.labels import may_be_classes
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, plain, some
@@ -158,7 +158,7 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
                 "numbers with decimal points, without percent and separators of thousands. If they "
                 "are names of classes, say so: --label-kernel multiclass, or y as text."
             )
-    elif there.any() and auto_kernel(labels[there]) in CLASS_KERNELS:
+    elif there.any() and may_be_classes(labels[there]):
         twice = written_twice(text[there])
         if twice:
             raise InputError(

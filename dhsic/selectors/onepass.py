@@ -191,7 +191,7 @@ class OnePass(Selector):
         if not self.loco:
             return criterion.read(run.y, run.covariates)
         chromosomes_of(run.source)
-        return criterion.read(label_columns(run.y), run.covariates)
+        return criterion.read(label_columns(run.y, self.label_kernel), run.covariates)
 
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
@@ -200,7 +200,7 @@ class OnePass(Selector):
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
-        Y, C = label_columns(run.y), run.covariates
+        Y, C = label_columns(run.y, self.label_kernel), run.covariates
         ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
