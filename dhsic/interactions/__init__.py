@@ -69,9 +69,9 @@ def find_pairs(
     covariates : (m, q) array or frame, optional
         Taken out of labels and features, linearly.
     label_kernel : str
-        A kernel on classes (``"multiclass"``) tests against an indicator of each class, ``"linear"``
-        and ``"gaussian"`` against the numbers. ``"auto"``: classes where labels are text, of two
-        values, or 3 to 5 numbers counted from 0 or 1; other numbers as they are.
+        A kernel on classes (``"multiclass"``) tests against an indicator of each class,
+        ``"linear"`` and ``"gaussian"`` against the numbers. ``"auto"``: classes where labels are
+        text, of two values, or 3 to 5 numbers counted from 0 or 1; other numbers as they are.
     alpha : float
         Family-wise level of the threshold in the attributes of the result.
     n_permutations : int

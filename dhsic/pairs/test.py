@@ -302,7 +302,8 @@ def measured(
 ) -> Reader:
     """Reader of a source, of which it knows the scaling, and has loaded what fits in memory."""
     reader, _ = looked_at(source, runtime, rows, stacklevel=4)
-    reader.measure(Measure(standardize=True)).check(missing, standardize=True, has_bandwidth=False)
+    scaling = reader.measure(Measure(standardize=True))
+    scaling.check(missing, source, standardize=True, has_bandwidth=False)
     return reader
 
 
