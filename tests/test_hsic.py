@@ -76,15 +76,21 @@ def test_class_kernels_agree_where_the_paper_says_so(rng):
         ([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], "multiclass"),
         ([1, 2, 3, 4, 5, 6], "gaussian"),
         ([0.5, 2.25, 3.0, 1.0, 2.0], "gaussian"),
+        ([3, 2, 1, 4, 5] * 2, "multiclass"),
         # Classes of which one is rare, also where others were filtered out.
-        ([0, 1, 2] * 4 + [3], "gaussian"),
         ([0, 1, 2] * 5 + [3], "multiclass"),
         ([1.0, 2.0, 4.0] * 6 + [3.0], "multiclass"),
-        ([0, 1, 2] * 6 + [8], "gaussian"),
-        # Measurements: they begin elsewhere, or are many.
-        ([31, 32, 33] * 6 + [34], "gaussian"),
-        ([-1, 0, 1] * 6 + [2], "gaussian"),
+        # Numbers that may be either: they begin elsewhere, have gaps, or are more than five.
+        ([0, 1, 2] * 4 + [3], "multiclass + gaussian"),
+        ([0, 1, 2] * 6 + [8], "multiclass + gaussian"),
+        ([31, 32, 33] * 6 + [34], "multiclass + gaussian"),
+        ([-1, 0, 1] * 6 + [2], "multiclass + gaussian"),
+        ([*range(10)] * 3, "multiclass + gaussian"),
+        ([*range(20, 70)] * 2, "multiclass + gaussian"),
+        ([str(digit) for digit in range(10)] * 3, "multiclass"),
+        # Measurements: they are many, or hardly any two samples share one.
         ([*range(51)] * 5, "gaussian"),
+        ([*range(20, 60)] + [20], "gaussian"),
     ],
 )
 def test_auto_label_kernel(y, expected):

@@ -28,9 +28,9 @@ from dhsic.linalg.symmetric import LowRankSymmetric, Symmetric
 
 #: How many lambda, the last in part: what skewness goes by.
 DIMENSIONS = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 5.0)
-#: Standard deviations z that are tabulated, by ``z / (1 + |z|)``: from z = 9 on more densely, where
-#: the same step in that is a long way in z.
-PLACES = np.append(np.linspace(-0.6, 0.995, 160)[:150], np.linspace(0.905, 0.9993, 96))
+#: Standard deviations z that are tabulated, by ``z / (1 + |z|)``: from z = 9 on each is a part
+#: larger than the one before.
+PLACES = np.append(np.linspace(-0.6, 0.995, 160)[:150], 1.0 - np.geomspace(0.095, 0.0007, 180))
 Z = PLACES / (1.0 - np.abs(PLACES))
 #: Eigenvalues of the labels that count one by one; the others count as equal.
 MOST = 8

@@ -77,6 +77,8 @@ MOST_CLASSES = 50
 FEW_CLASSES = 5
 #: Samples of a class in the mean, at least, where numbers may be those of classes.
 OF_A_CLASS = 2
+#: The same where they are surely classes, of which some have one sample.
+OF_COUNTED = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
@@ -290,7 +292,7 @@ def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
     values = None if column.dtype.kind in "SUT" else _as_real(column)
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"
-    distinct = np.unique(values)
+    distinct, counts = np.unique(values, return_counts=True)
     n, least = len(distinct), distinct[0]
     if n == 2:
         return "balanced"
@@ -300,8 +302,9 @@ def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
         return MIXED
     if n > MOST_CLASSES or OF_A_CLASS * n > len(values):
         return "gaussian"
-    is_counted = least in (0, 1) and distinct[-1] - least == n - 1
-    return "multiclass" if n == 1 or (n <= FEW_CLASSES and is_counted) else MIXED
+    is_counted = n <= FEW_CLASSES and least in (0, 1) and distinct[-1] - least == n - 1
+    are_shared = counts.min() >= 2 or len(values) >= OF_COUNTED * n
+    return "multiclass" if n == 1 or (is_counted and are_shared) else MIXED
 
 
 def may_be_classes(column: Array) -> bool:
