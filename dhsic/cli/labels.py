@@ -59,6 +59,10 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 #: Classes that are named with their sizes, at most, and samples of a class that are few.
 MOST_TOLD, FEW = 20, 20
+#: Names of survival times, and of events.
+OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
+OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
+
 Columns = Sequence[tuple[str, Array]]
 
 
@@ -395,6 +399,26 @@ def notes_on(y: Array | None) -> Iterator[str]:
         yield (
             "labels are 0, 1 and 2, and all are taken for values; where PLINK wrote them, 0 is "
             "missing: --na 0 --drop-missing"
+        )
+
+
+def censoring_note(job: SelectJob, y: Array | None) -> Iterator[str]:
+    """Note on targets that look like times and events of survival data."""
+    if y is None or y.ndim != 2 or len(job.target) != y.shape[1] or job.per_target:
+        return
+    names = [plain(name) for name in job.target]
+    times = [n for n, name in enumerate(names) if OF_TIME.search(name)]
+    events = [
+        n
+        for n, name in enumerate(names)
+        if n not in times and OF_EVENT.search(name) and len(np.unique(y[:, n].astype(str))) == 2
+    ]
+    if times and events:
+        time, event = job.target[times[0]], job.target[events[0]]
+        yield (
+            f"{time!r} and {event!r} look like survival times and events; censoring cannot be told "
+            "yet, and each is taken for a label of its own. Martingale residuals of a Cox model "
+            "without features, as one target, take censoring into account"
         )
 
 

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -220,6 +220,14 @@ def label_matrix(
     order = sorted(range(len(kernels)), key=lambda t: kernels[t] in REAL_KERNELS)
     parts = [_target(Y[:, t], kernels[t], covariates, Q) for t in order]
     return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q)), *Y.shape)
+
+
+def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -> LabelMatrix:
+    """Label matrix of several targets together, scaled alike, from that of each."""
+    m = each[0].n_samples
+    parts = [part for L in each for part in L.parts if not isinstance(part, GivenMatrix)]
+    parts = scaled_alike(parts, covariate_basis(covariates, m))
+    return LabelMatrix(tuple(parts), m, sum(L.n_targets for L in each))
 
 
 def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> TargetPart:

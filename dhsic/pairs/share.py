@@ -72,7 +72,12 @@ NEAR = 0.8
 
 
 def label_columns(y: Array, label_kernel: str = "auto") -> Float:
-    """Columns of the labels, (m, t'): a real target as it is, an indicator for each class.
+    """Columns of the labels, (m, t'), of all targets side by side; see `target_columns`."""
+    return np.column_stack(target_columns(y, label_kernel))
+
+
+def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
+    """Columns of each target, (m, n): a real target as it is, an indicator for each class.
 
     Whole numbers that may name classes or be measured are taken as they are: of dozens of classes
     each column has a part of the evidence. A label kernel on classes has indicators.
@@ -84,7 +89,7 @@ def label_columns(y: Array, label_kernel: str = "auto") -> Float:
         label_matrix(column, "multiclass" if kernel in CLASS_KERNELS else "linear")
         for column, kernel in zip(Y.T, target_kernels(Y, label_kernel), strict=True)
     ]
-    return np.column_stack([each.factor().F for each in found])
+    return [each.factor().F for each in found]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
