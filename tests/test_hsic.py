@@ -90,7 +90,7 @@ def test_class_kernels_agree_where_the_paper_says_so(rng):
         ([str(digit) for digit in range(10)] * 3, "multiclass"),
         # Measurements: they are many, or hardly any two samples share one.
         ([*range(51)] * 5, "gaussian"),
-        ([*range(20, 60)] + [20], "gaussian"),
+        ([*range(20, 60), 20], "gaussian"),
     ],
 )
 def test_auto_label_kernel(y, expected):

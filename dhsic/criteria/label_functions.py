@@ -5,8 +5,8 @@ the first sees the mean, the second the spread, further ones tails and turns. Co
 three dimensions have products of such functions, which under a Gaussian kernel on all of them have
 the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Whole
 numbers that may name classes or be measured (`dhsic.kernels.label_parts.MixedTarget`) have the
-label matrices of both: those of ranks, and that of all functions of the classes alike, each with
-a half of the shares. Several targets are scaled alike: the label matrix of each has norm 1.
+label matrices of both: those of ranks, and that of all functions of the classes alike, with
+`CLASS_SHARE` of the shares. Several targets are scaled alike: the label matrix of each has norm 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ N_LABEL_FUNCTIONS = 5
 #: Widths of kernels on real labels, and the share of each in the combination: mostly a line.
 LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
 #: Share of the class kernel where whole numbers may name classes.
-CLASS_SHARE = 0.5
+CLASS_SHARE = 0.3
 #: The same for coordinates, of which no line is expected.
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
 #: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.
