@@ -121,6 +121,13 @@ class LabelMatrix:
             return found
         return replace(found, parts=tuple(scaled_alike(targets, mean_direction(self.n_samples))))
 
+    @property
+    def readings(self) -> tuple[LabelMatrix, ...]:
+        """Itself; of whole numbers that may be either also classes and numbers alone."""
+        if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
+            return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
+        return (self,)
+
     def _with(self, of: Callable[[RealTargets | MixedTarget], TargetPart]) -> LabelMatrix:
         """With others for targets that are numbers."""
         parts = (
