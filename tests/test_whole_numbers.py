@@ -189,3 +189,39 @@ def test_tails_of_one_direction_are_those_of_a_correlation(nu):
     expected = beta.logsf(squares / nu, 0.5, (nu - 1) / 2)
     found = law.log_p(z, np.full(z.size, moments.skewness))
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize("kind", ["ages", "classes"])
+def test_cross_validation_predicts_numbers_and_classes(kind, cv, rng):
+    """Sorted labels, of which folds without shuffling would leave out whole classes."""
+    y = np.sort(rng.integers(20, 70, M)) if kind == "ages" else np.arange(10).repeat(M // 10)
+    X = rng.standard_normal((M, 12))
+    told = standardised(y)[:, None] if kind == "ages" else rng.standard_normal((10, 3))[y]
+    X[:, :3] += 1.5 * told
+    selector = dhsic.BAHSIC(**QUIET)
+    model = dhsic.BAHSICCV(selector=selector, n_features=[1, 3], cv=cv).fit(X, y)
+    assert set(model.get_support(indices=True)) <= {0, 1, 2}
+    assert (model.cv_results_["mean_test_score"] > 0.1).all()
+
+
+def test_memory_that_is_not_filled_reaches_no_p_value(rng, monkeypatch):
+    """Panels of directions are wider than those that labels have."""
+    X, C = rng.binomial(2, 0.01, (M, 200)).astype(np.int8), rng.standard_normal((M, 2))
+    X[rng.random(X.shape) < 0.02] = -1
+    y, empty, widths = rng.standard_normal(M), np.empty, ("multiscale", "dimension")
+
+    def filled(*args, **options):
+        found = empty(*args, **options)
+        if found.dtype.kind == "f":
+            found.fill(np.nan)
+        return found
+
+    def p_values():
+        with np.errstate(invalid="raise"):
+            asked = {"missing_code": -1, "covariates": C}
+            return [dhsic.test_features(X, y, bandwidth=b, **asked).p_values for b in widths]
+
+    before = p_values()
+    monkeypatch.setattr(np, "empty", filled)
+    np.testing.assert_array_equal(p_values(), before)

@@ -34,7 +34,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.lazy import lazy_matrix
 from dhsic.sources.sparse import check_room
 from dhsic.sources.views import RecodedSource, SubsetSource
-from dhsic.validation import one_of
+from dhsic.validation import is_count, one_of
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 MOST = 1024
 #: Samples that the default estimator compares others with.
 LANDMARKS = 300
+#: Folds by default.
+N_FOLDS = 5
 #: Copies of the features that an estimator is fitted to.
 COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
@@ -147,8 +149,8 @@ class Validation:
         classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
         if self.estimator is not None:
             classes = is_classifier(self.estimator)
-        elif cv is None and y.ndim == 2 and _labels(run).ndim == 1:  # may be sorted by class
-            cv = KFold(shuffle=True, random_state=0)
+        elif (cv is None or is_count(cv)) and y.ndim == 2 and _labels(run).ndim == 1:
+            cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
         groups = self.groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
             groups = groups[run.rows]  # others were filtered, or are held out
