@@ -76,15 +76,21 @@ def test_class_kernels_agree_where_the_paper_says_so(rng):
         ([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], "multiclass"),
         ([1, 2, 3, 4, 5, 6], "gaussian"),
         ([0.5, 2.25, 3.0, 1.0, 2.0], "gaussian"),
+        ([3, 2, 1, 4, 5] * 2, "multiclass"),
         # Classes of which one is rare, also where others were filtered out.
-        ([0, 1, 2] * 4 + [3], "gaussian"),
         ([0, 1, 2] * 5 + [3], "multiclass"),
         ([1.0, 2.0, 4.0] * 6 + [3.0], "multiclass"),
-        ([0, 1, 2] * 6 + [8], "gaussian"),
-        # Measurements: they begin elsewhere, or are many.
-        ([31, 32, 33] * 6 + [34], "gaussian"),
-        ([-1, 0, 1] * 6 + [2], "gaussian"),
+        # Numbers that may be either: they begin elsewhere, have gaps, or are more than five.
+        ([0, 1, 2] * 4 + [3], "multiclass + gaussian"),
+        ([0, 1, 2] * 6 + [8], "multiclass + gaussian"),
+        ([31, 32, 33] * 6 + [34], "multiclass + gaussian"),
+        ([-1, 0, 1] * 6 + [2], "multiclass + gaussian"),
+        ([*range(10)] * 3, "multiclass + gaussian"),
+        ([*range(20, 70)] * 2, "multiclass + gaussian"),
+        ([str(digit) for digit in range(10)] * 3, "multiclass"),
+        # Measurements: they are many, or hardly any two samples share one.
         ([*range(51)] * 5, "gaussian"),
+        ([*range(20, 60), 20], "gaussian"),
     ],
 )
 def test_auto_label_kernel(y, expected):
@@ -93,8 +99,8 @@ def test_auto_label_kernel(y, expected):
 
 
 def test_classes_of_all_samples_are_classes_of_some(rng):
-    y = np.repeat([1, 7, 9], [5, 5, 2])
-    some = np.r_[0:4, 5:9, 10]
+    y = np.repeat([1, 2, 3], [5, 5, 2])
+    some = np.r_[0:2, 5:7, 10]
 
     assert label_matrix(y[some]).description == "gaussian"
     assert label_matrix(named_classes(y)[some]).description == "multiclass"
@@ -105,15 +111,20 @@ def test_classes_of_all_samples_are_classes_of_some(rng):
 
 
 def test_several_targets_add_up(rng):
-    """Real targets share a kernel on standardised values; a class target adds its own."""
+    """Each by its own kernel, of norm 1; real ones alone share a kernel on standardised values."""
     real = rng.standard_normal((12, 2)) * [1, 100]
-    classes = np.arange(12) % 2
+    classes, H = np.arange(12) % 2, np.eye(12) - 1 / 12
     both = label_matrix(np.column_stack([real, classes]))
-    Z = (real - real.mean(0)) / real.std(0)
-    expected = label_matrix(Z, "gaussian").L + label_matrix(classes, "balanced").L
+    each = [
+        label_matrix(classes, "balanced").L,
+        *(label_matrix(column, "gaussian").L for column in real.T),
+    ]
+    expected = sum(L / np.linalg.norm(H @ L @ H) for L in each)
 
-    np.testing.assert_allclose(both.L, expected, rtol=1e-12)
-    assert (both.n_targets, both.description) == (3, "balanced + gaussian")
+    np.testing.assert_allclose(both.L, expected, rtol=1e-5)
+    assert (both.n_targets, both.description) == (3, "balanced + gaussian + gaussian")
+    Z = (real - real.mean(0)) / real.std(0)
+    np.testing.assert_allclose(label_matrix(real).L, label_matrix(Z, "gaussian").L, rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

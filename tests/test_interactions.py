@@ -505,7 +505,7 @@ def test_nothing_is_advised_that_the_command_does_not_have(tmp_path):
 
     said = run("pairs", store, code=2).stderr + run("pairs", "--help").stdout
     assert "Missing option '--target'" in said
-    assert "--label-kernel" not in said
+    assert "--groups" not in said
     assert "--per-target" not in said
 
 

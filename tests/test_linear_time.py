@@ -95,8 +95,8 @@ def test_a_given_matrix_is_decomposed(rng):
 
 
 def test_what_has_no_factor_of_low_rank_is_refused(monkeypatch):
-    monkeypatch.setattr("dhsic.kernels.labels.MOST_DECOMPOSED", 5)
-    monkeypatch.setattr("dhsic.kernels.labels.MOST_DIRECTIONS", 3)
+    monkeypatch.setattr("dhsic.kernels.label_parts.MOST_DECOMPOSED", 5)
+    monkeypatch.setattr("dhsic.kernels.label_parts.MOST_DIRECTIONS", 3)
     with pytest.raises(InputError, match="6 samples takes too long"):
         label_matrix(np.eye(6), "precomputed").factor()
     with pytest.raises(InputError, match="4 classes, and methods of low rank"):

@@ -654,7 +654,7 @@ def test_what_is_meant_is_taken(options, seed):
 
 
 def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("dhsic.kernels.labels.MOST_DECOMPOSED", 10)
+    monkeypatch.setattr("dhsic.kernels.label_parts.MOST_DECOMPOSED", 10)
     model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
     with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
         model.fit(TINY, np.eye(12))

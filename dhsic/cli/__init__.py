@@ -67,6 +67,11 @@ TARGET_OF_PAIRS = (
     "Labels: a variable of the store along the samples, or a column of --labels. Of several, what "
     "pairs tell of them together. Needed."
 )
+#: Help of --label-kernel where pairs are looked for.
+LABELS_OF_PAIRS = (
+    "auto, linear, multiclass, ...: whether numbers are measured (linear) or name classes "
+    "(multiclass)."
+)
 OUTPUT = named("checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
@@ -286,6 +291,11 @@ _add(
     [
         but(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
         for one in of_sections("Target", without=("per_target", "per_class"))
+    ],
+    [
+        but(one, section="Target", show_default="auto", help=LABELS_OF_PAIRS)
+        for one in of_sections("Method")
+        if one.name == "label_kernel"
     ],
     _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
     Option(

@@ -262,7 +262,8 @@ class SelectJob:
     @property
     def takes_label_kernel(self) -> bool:
         """Whether the method looks at labels through a kernel of that name."""
-        return "label_kernel" in parameters_of(self.method) and self.method not in OWN_KERNELS
+        is_own = self.method in OWN_KERNELS and not self.tests
+        return "label_kernel" in parameters_of(self.method) and not is_own
 
     def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
         """What is to be done with data and labels that are open; `attributes` of the result."""

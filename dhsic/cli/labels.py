@@ -30,7 +30,14 @@ from dhsic.joins.text import (
     written_by,
     written_twice,
 )
-from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    MIXED,
+    MOST_CLASSES,
+    REAL_KERNELS,
+    auto_kernel,
+    target_kernels,
+)
 from dhsic.passes.once import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import is_id, plain, some
@@ -52,8 +59,9 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 #: Classes that are named with their sizes, at most, and samples of a class that are few.
 MOST_TOLD, FEW = 20, 20
-#: Classes that are numbers, more of which may be ages or counts.
-MANY = 10
+#: Names of survival times, and of events.
+OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
+OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
 
 Columns = Sequence[tuple[str, Array]]
 
@@ -394,6 +402,26 @@ def notes_on(y: Array | None) -> Iterator[str]:
         )
 
 
+def censoring_note(job: SelectJob, y: Array | None) -> Iterator[str]:
+    """Note on targets that look like times and events of survival data."""
+    if y is None or y.ndim != 2 or len(job.target) != y.shape[1] or job.per_target:
+        return
+    names = [plain(name) for name in job.target]
+    times = [n for n, name in enumerate(names) if OF_TIME.search(name)]
+    events = [
+        n
+        for n, name in enumerate(names)
+        if n not in times and OF_EVENT.search(name) and len(np.unique(y[:, n].astype(str))) == 2
+    ]
+    if times and events:
+        time, event = job.target[times[0]], job.target[events[0]]
+        yield (
+            f"{time!r} and {event!r} look like survival times and events; censoring cannot be told "
+            "yet, and each is taken for a label of its own. Martingale residuals of a Cox model "
+            "without features, as one target, take censoring into account"
+        )
+
+
 def small_classes(y: Array | None) -> Iterator[str]:
     """What is to be known before features are ranked for each class: which ones are small."""
     if y is None or y.ndim > 1:
@@ -407,17 +435,30 @@ def small_classes(y: Array | None) -> Iterator[str]:
         )
 
 
-def describe(y: Array | None, label_kernel: str | None) -> str:
-    """What the labels are, and which kernel they get where it is not None, for people."""
+def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = False) -> str:
+    """What the labels are, and which kernel they get where it is not None, for people.
+
+    `in_columns` says that whole numbers which may name classes are taken as they are, as pairs are
+    tested.
+    """
     if y is None:
         return "none: the data are their own"
-    columns = [y] if y.ndim == 1 else list(y.T)
-    return "; ".join(_describe(column, label_kernel) for column in columns)
+    Y = y[:, None] if y.ndim == 1 else y
+    kernels = target_kernels(Y, label_kernel or "auto")
+    told = [
+        _describe(column, kernel, label_kernel, in_columns=in_columns)
+        for column, kernel in zip(Y.T, kernels, strict=True)
+    ]
+    if len(told) > 1 and label_kernel is not None:
+        is_one = in_columns or all(kernel in REAL_KERNELS for kernel in kernels)
+        how = "all with one kernel" if is_one else "each with its kernel, scaled alike"
+        told.append(f"{len(kernels)} targets together, {'as columns' if in_columns else how}")
+    return "; ".join(told)
 
 
-def _describe(column: Array, label_kernel: str | None) -> str:
-    kernel = auto_kernel(column) if label_kernel in ("auto", None) else str(label_kernel)
-    told = "" if label_kernel is None else f", kernel {kernel!r}"
+def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_columns: bool) -> str:
+    """As of `describe`, of one target (m,) that gets a kernel."""
+    told = "" if label_kernel is None or in_columns else f", kernel {kernel!r}"
     if kernel in CLASS_KERNELS:
         names, counts = np.unique(
             column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
@@ -425,11 +466,23 @@ def _describe(column: Array, label_kernel: str | None) -> str:
         order = np.argsort(-counts, kind="stable")
         sizes = some((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
         plural = "class" if len(names) == 1 else "classes"
-        if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > MANY:
-            told += "; if these are measurements, --label-kernel gaussian takes them so"
+        if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > 2:
+            other = "linear" if in_columns else MIXED
+            told += f"; if these are steps of a scale, --label-kernel {other}"
         return f"{len(names)} {plural} {sizes}{told}"
     values = column.astype(np.float64)
-    return f"{values.size:,} real values from {values.min():.4g} to {values.max():.4g}{told}"
+    bounds = f"from {values.min():.4g} to {values.max():.4g}"
+    if kernel != MIXED:
+        return f"{values.size:,} real values {bounds}{told}"
+    found = f"{values.size:,} whole numbers {bounds} ({len(np.unique(values))} different)"
+    if in_columns:
+        return f"{found}, taken as numbers; if they name classes, --label-kernel multiclass"
+    if label_kernel is None:
+        return found
+    return (
+        f"{found}, taken both as numbers and as classes; --label-kernel gaussian or multiclass "
+        "takes them as one alone"
+    )
 
 
 def _plain(name: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import xarray as xr
 
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import NO_TARGET, SelectJob
-from dhsic.cli.labels import describe, open_with_labels
+from dhsic.cli.labels import censoring_note, describe, open_with_labels
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
@@ -60,7 +60,8 @@ def pairs(
         raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
-    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions).check()
+    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions)
+    test = replace(test, label_kernel=job.labels_as).check()
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:
@@ -69,7 +70,7 @@ def pairs(
     planted = None if job.truth is None else read_truth(job.truth)
     given = _opened(job)
     if are_shared:
-        found = shares_of(given, chosen, memory=job.memory)
+        found = shares_of(given, chosen, label_kernel=job.labels_as, memory=job.memory)
         about = "shares", found.isel(effects=slice(n_pairs)), [("shares", _parts(found))]
     else:
         heed = partial(heed_signals, click.get_current_context())
@@ -89,7 +90,9 @@ def _opened(job: SelectJob) -> Labelled:
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
     if given.filtered.left_out:
         say("filters", filters_told(given.filtered.left_out))
-    say("labels", "; ".join([describe(given.y, None), *given.notes]))
+    say("labels", "; ".join([describe(given.y, job.labels_as, in_columns=True), *given.notes]))
+    for note in censoring_note(job, given.y):
+        say("note", note)
     return given
 
 
@@ -124,7 +127,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
     n_main = chosen_features(chosen, given.source).size
-    t = Labels.of(label_columns(y), covariate_basis(None, m)).U.shape[1]
+    t = Labels.of(label_columns(y, test.label_kernel), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
     told.check(test.memory)

@@ -35,7 +35,7 @@ from dhsic.cli.console import (
 from dhsic.cli.detached import detach, settle
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import LISTS, SelectJob
-from dhsic.cli.labels import describe, notes_on, open_with_labels, small_classes
+from dhsic.cli.labels import censoring_note, describe, notes_on, open_with_labels, small_classes
 from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
@@ -229,7 +229,13 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         say("labels", "; ".join([describe(given.y, kernel), *each, *given.notes]))
     sites = Sites.of(source, filtered.left_out)
     small = small_classes(every[0].y) if job.per_class else ()
-    for note in (*sites.notes(), *(n for given in every for n in notes_on(given.y)), *small):
+    censored = censoring_note(job, every[0].y)
+    for note in (
+        *sites.notes(),
+        *(n for given in every for n in notes_on(given.y)),
+        *small,
+        *censored,
+    ):
         say("note", note)
     sizes = [source.n_samples if given.rows is None else len(given.rows) for given in every]
     if len({*sizes}) > 1:

@@ -21,14 +21,8 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.features import Features
 from dhsic.errors import InputError
-from dhsic.kernels.labels import (
-    CLASS_KERNELS,
-    ClassTarget,
-    LabelMatrix,
-    RealTargets,
-    auto_kernel,
-    label_matrix,
-)
+from dhsic.kernels.label_parts import ClassTarget, RealTargets
+from dhsic.kernels.labels import LabelMatrix, label_matrix, may_be_classes
 from dhsic.validation import as_array, is_number
 
 #: Scores closer than this, relative to the larger of two neighbours, are ties.
@@ -196,7 +190,7 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
     """Two classes or more with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
     column = single_target(y, criterion)
     n = len(set(column.tolist()))
-    if n > 2 and (n == len(column) or auto_kernel(column) not in CLASS_KERNELS):
+    if n > 2 and (n == len(column) or not may_be_classes(column)):
         raise InputError(
             f"{criterion.name!r} takes classes and y has {n} different values in {len(column)} "
             "samples; pass classes that samples share, or take 'pearson' or 'qmi' for numbers."

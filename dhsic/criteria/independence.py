@@ -35,7 +35,7 @@ from dhsic.hsic import check_estimator, estimated
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.base import dense_kernel, low_rank_kernel
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix, label_matrix
+from dhsic.kernels.labels import FEW_DIRECTIONS, MIXED, LabelMatrix, label_matrix
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
@@ -208,7 +208,7 @@ class Independence(AbstractCriterion):
         if not self.is_multiscale:
             return Permuted.of(labels, covariates)
         Q = covariate_basis(covariates, labels.n_samples)
-        found = LabelDirections.of(labels, Q, by_ranks=self.label_kernel == "auto")
+        found = LabelDirections.of(labels, Q, by_ranks=self.label_kernel in ("auto", MIXED))
         if found is None:  # of many classes, or a given matrix, there are no few directions
             return Permuted.of(labels, covariates)
         if not found.B.shape[1]:

@@ -19,7 +19,8 @@ from dhsic.criteria.base import TWO_CLASSES, AbstractCriterion, LabelReading, si
 from dhsic.criteria.features import ENTRIES, Features, resolve_width
 from dhsic.criteria.sums import MOST_NODES, ROWS, kernel_sums
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.labels import ClassTarget, LabelMatrix, RealTargets, label_matrix
+from dhsic.kernels.label_parts import ClassTarget, MixedTarget, RealTargets, mean_direction
+from dhsic.kernels.labels import LabelMatrix, label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -41,16 +42,27 @@ def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
     """Classes or numbers: nu but for its constant factor."""
-    column = single_target(y, criterion)
-    labels = label_matrix(column, "auto")
-    target = labels.parts[0]
+    labels = label_matrix(single_target(y, criterion), "auto")
+    (target,), m = labels.parts, labels.n_samples
     if isinstance(target, ClassTarget):
-        return LabelMatrix((ClassTarget.of(target.codes, "delta"),), labels.n_samples, 1)
+        return LabelMatrix((_delta(target),), m, 1)
+    if isinstance(target, MixedTarget):
+        of_both = _delta(target.classes), _on_numbers(target.numbers), mean_direction(m)
+        return LabelMatrix((MixedTarget.of(*of_both),), m, 1)
     assert isinstance(target, RealTargets), "numbers are real targets"
+    return LabelMatrix((_on_numbers(target),), m, 1)
+
+
+def _delta(classes: ClassTarget) -> ClassTarget:
+    """Nu of classes: 1 within a class, 0 between."""
+    return ClassTarget.of(classes.codes, "delta")
+
+
+def _on_numbers(target: RealTargets) -> RealTargets:
+    """Nu of numbers: the window on them, standardised."""
     assert target.sigma is not None, "the kernel on them is Gaussian"
     spread = target.values.std()
-    window = RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
-    return LabelMatrix((window,), labels.n_samples, 1)
+    return RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
 
 
 def _centred_window(labels: LabelMatrix) -> ScaledLabels:
@@ -162,7 +174,8 @@ class QMI(AbstractKernelCriterion):
     sqrt(sigma / (2 pi)) exp(-(sigma / 2) (x - x')^2)``, and the integral ``tr kappa H nu H / m^2 =
     ((m - 1) / m)^2 HSIC_0`` (the paper's bracket lacks ``1/m`` and ``1/m^2`` in its second and
     third term). Labels that are classes have ``nu = 1`` within a class and 0 between; numbers,
-    standardised, a window whose sigma is that of the median distance.
+    standardised, a window whose sigma is that of the median distance; whole numbers that may be
+    either the sum of both, scaled alike.
 
     When to use it: any dependence between a feature and labels of any kind, as an amount of
     information: it grows where densities are high.

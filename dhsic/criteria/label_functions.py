@@ -3,8 +3,10 @@ r"""Directions of labels for the test at several widths, and kernels on labels a
 Real labels are replaced by functions of their ranks, as features are (`dhsic.linalg.rank_basis`):
 the first sees the mean, the second the spread, further ones tails and turns. Coordinates of two or
 three dimensions have products of such functions, which under a Gaussian kernel on all of them have
-the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Several
-targets are scaled alike: the label matrix of each has norm 1.
+the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Whole
+numbers that may name classes or be measured (`dhsic.kernels.label_parts.MixedTarget`) have the
+label matrices of both: those of ranks, and that of all functions of the classes alike, with
+`CLASS_SHARE` of the shares. Several targets are scaled alike: the label matrix of each has norm 1.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from itertools import product
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.kernels.labels import FEW_DIRECTIONS, ClassTarget, LabelMatrix, RealTargets
+from dhsic.kernels.label_parts import (
+    ClassTarget,
+    GivenMatrix,
+    LabelPart,
+    MixedTarget,
+    RealTargets,
+)
+from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix
 from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -24,6 +33,8 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 N_LABEL_FUNCTIONS = 5
 #: Widths of kernels on real labels, and the share of each in the combination: mostly a line.
 LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
+#: Share of the class kernel where whole numbers may name classes.
+CLASS_SHARE = 0.3
 #: The same for coordinates, of which no line is expected.
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
 #: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.
@@ -68,27 +79,37 @@ class LabelDirections:
         """
         found: list[tuple[Float, Float, Float]] = []
         for part in labels.parts:
-            if isinstance(part, RealTargets) and by_ranks and _n_functions(part.values):
-                found.append(_of_ranks(part.values, Q))
-            elif isinstance(part, RealTargets) or (
-                isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
-            ):
-                alone = LabelMatrix((part,), labels.n_samples, 1).low_rank(1e-6, 2 * FEW_DIRECTIONS)
-                if alone is None:
-                    return None
-                found.append(_of_kernel(alone, Q))
-            else:
+            of_part = _of_part(part, Q, by_ranks=by_ranks)
+            if of_part is None:
                 return None
-        n = max(len(shares) for _, _, shares in found)
-        mu = [row if len(row) == n else np.repeat(row[:1], n, axis=0) for _, row, _ in found]
-        shares = next(shares for _, _, shares in found if len(shares) == n)
+            found.append(of_part)
+        most = max(found, key=lambda each: len(each[2]))
+        n = len(most[2])
+        mu = [
+            np.concatenate([row, np.repeat(row[:1], n - len(row), axis=0)]) for _, row, _ in found
+        ]
         B = np.column_stack([B for B, _, _ in found])
-        return LabelDirections(B, np.concatenate(mu, axis=1), shares) if B.shape[1] else None
+        return LabelDirections(B, np.concatenate(mu, axis=1), most[2]) if B.shape[1] else None
 
     @property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:
         """The label matrices, K of them."""
         return tuple(LowRankSymmetric.of(self.B, row) for row in self.mu)
+
+
+def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
+    """Directions (m, S), weights (K, S) and shares (K,) of a part; None where it has no few."""
+    if isinstance(part, RealTargets) and by_ranks and _n_functions(part.values):
+        return _of_ranks(part.values, Q)
+    classes = part.classes if isinstance(part, MixedTarget) else part
+    if isinstance(classes, ClassTarget) and len(classes.weights) > FEW_DIRECTIONS:
+        return None
+    if isinstance(classes, GivenMatrix):
+        return None
+    if isinstance(part, MixedTarget) and by_ranks:
+        return _of_both(part, Q)
+    alone = LabelMatrix((part,), len(Q), 1).low_rank(1e-6, 2 * FEW_DIRECTIONS)
+    return None if alone is None else _of_kernel(alone, Q)
 
 
 def _n_functions(values: Float) -> int:
@@ -127,6 +148,20 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
     B, kept = orthonormal_columns(F, Q, LEAST_LEFT)
     mu = np.array(weights)[:, kept]
     return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(shares)
+
+
+def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
+    """As of `_of_part`: functions of ranks, then what else there is among those of the classes."""
+    B, mu, shares = _of_ranks(part.numbers.values, Q)
+    names, codes = np.unique(part.classes.codes, return_inverse=True)
+    F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)
+    more, _ = orthonormal_columns(F, np.column_stack([Q, B]), LEAST_LEFT)
+    S = B.shape[1] + more.shape[1]
+    rows = np.zeros((len(mu) + 1, S))
+    rows[:-1, : B.shape[1]] = mu
+    rows[-1] = S**-0.5
+    shares = np.append(shares * (1 - CLASS_SHARE), CLASS_SHARE)
+    return np.column_stack([B, more]), rows, shares
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:

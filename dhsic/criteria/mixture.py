@@ -28,8 +28,9 @@ from dhsic.linalg.symmetric import LowRankSymmetric, Symmetric
 
 #: How many lambda, the last in part: what skewness goes by.
 DIMENSIONS = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 5.0)
-#: Standard deviations z that are tabulated, by ``z / (1 + |z|)``.
-PLACES = np.linspace(-0.6, 0.995, 160)
+#: Standard deviations z that are tabulated, by ``z / (1 + |z|)``: from z = 9 on each is a part
+#: larger than the one before.
+PLACES = np.append(np.linspace(-0.6, 0.995, 160)[:150], 1.0 - np.geomspace(0.095, 0.0007, 180))
 Z = PLACES / (1.0 - np.abs(PLACES))
 #: Eigenvalues of the labels that count one by one; the others count as equal.
 MOST = 8
@@ -79,7 +80,7 @@ class Correction:
         row = np.interp(skewness, self.skewness, np.arange(self.skewness.size))
         # Of quotients, whose bits are the same wherever z stands in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])
-        place = (at - PLACES[0]) / (PLACES[-1] - PLACES[0]) * (PLACES.size - 1)
+        place = np.interp(at, PLACES, np.arange(PLACES.size))
         found = map_coordinates(self.table, [row, place], order=1, mode="nearest")
         return np.asarray(found)
 

@@ -32,8 +32,9 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 POWERS = (1.0, 1.5, 3.0, np.inf)
 #: Eigenvalues of a mixture that count one by one; the rest counts as equal ones.
 MOST_TERMS = 8
-#: One of so many places of the table is computed: the correction is smooth.
+#: One of so many places of the table is computed up to z = 9: the correction is smooth there.
 EVERY = 3
+COMPUTED = np.append(np.arange(0, 150, EVERY), np.arange(150, PLACES.size))
 #: Part of the largest eigenvalue that is nothing.
 NOTHING = 1e-6
 #: Normal draws by which the combination is calibrated: how many, numbers of them at most, and
@@ -83,16 +84,16 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
     """``log P(Q / V > t)`` at t (c,), Q and V of positive terms (n,) and of nu degrees; 0 below 0.
 
     That is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` of nu normal numbers, an integral along a
-    line through the saddlepoint, as of `dhsic.criteria.mixture`. Minus infinity where t is out of
-    reach.
+    parabola, as of `dhsic.criteria.mixture`. Minus infinity where t is out of reach.
     """
     found = np.where(t > 0, -np.inf, 0.0)
     inside = np.flatnonzero((t > 0) & (t < nu * terms.max() * (1.0 - 1e-9)))
     if not inside.size:
         return found
     level = (t[inside] / nu)[:, None]
-    coefficients = np.concatenate([terms - level, -level], axis=1)  # (c, n + 1)
-    times = np.append(np.ones(terms.size), max(nu - terms.size, 0.0))
+    each, counts = np.unique(terms, return_counts=True)
+    coefficients = np.concatenate([each - level, -level], axis=1)  # (c, n + 1)
+    times = np.append(counts.astype(np.float64), max(nu - terms.size, 0.0))
     end = 0.5 / coefficients.max(axis=1)
     places = 1.0 - np.geomspace(1e-5, 1.0, CROSSINGS + 1)[:-1]
     tried = end[:, None] * places  # (c, k)
@@ -104,12 +105,14 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
     ratios = 2.0 * coefficients / (1.0 - 2.0 * crossing[:, None] * coefficients)
     width = 1.0 / np.sqrt(0.5 * (ratios**2 @ times) + crossing**-2)
     u = REACH * (np.arange(POINTS) + 0.5) / POINTS
-    s = crossing[:, None] + 1j * width[:, None] * np.sinh(u)
+    y = width[:, None] * np.sinh(u)
+    bend = 0.25 / (end + crossing)[:, None]
+    s = crossing[:, None] + 1j * y + bend * y**2
+    slope = width[:, None] * np.cosh(u) * (1j + 2.0 * bend * y)
     exponent = -np.log(s)
     for column, n in zip(coefficients.T, times, strict=True):
         exponent -= 0.5 * n * np.log(1.0 - 2.0 * column[:, None] * s)
-    values = (np.exp(exponent - top[:, None]) * np.cosh(u)).real.sum(axis=1)
-    values *= width * (REACH / POINTS) / np.pi
+    values = (np.exp(exponent - top[:, None]) * slope).imag.sum(axis=1) * (REACH / POINTS) / np.pi
     with np.errstate(divide="ignore", invalid="ignore"):
         found[inside] = np.minimum(top + np.log(values), 0.0)
     return found
@@ -129,11 +132,11 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
         moments = RatioMoments.of(terms, degrees)
         if skewness and moments.skewness >= skewness[-1] * (1.0 - 1e-9):
             continue
-        some = Z[::EVERY]
+        some = Z[COMPUTED]
         ordinary = log_tail(some, np.full(some.size, moments.skewness))
         exact = log_ratio_tail(terms, degrees, moments.mean + moments.spread * some)
         known = (ordinary < ALL) & np.isfinite(exact)
-        row = np.interp(PLACES, PLACES[::EVERY][known], (exact - ordinary)[known])
+        row = np.interp(PLACES, PLACES[COMPUTED][known], (exact - ordinary)[known])
         rows.append(np.where(log_tail(Z, np.full(Z.size, moments.skewness)) < ALL, row, 0.0))
         skewness.append(moments.skewness)
     return Correction(np.array(skewness[::-1]), np.array(rows[::-1]))
@@ -167,7 +170,7 @@ class WidthLaw:
 
 
 #: Deviations at which a law of one skewness is tabulated.
-FINE_PLACES = np.linspace(PLACES[0], PLACES[-1], 1200)
+FINE_PLACES = np.append(np.linspace(-0.6, 0.9, 1128), 1.0 - np.geomspace(0.0998, 0.0007, 600))
 FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))
 
 

@@ -63,6 +63,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
+from dhsic.sources.views import SubsetSource
 from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
@@ -411,7 +412,8 @@ def standardised(
             known.append(scaling)
             at += len(block)
     whole = Scaling.join(known)
-    whole.check(missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    some = SubsetSource(source, features)
+    whole.check(missing, some, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
     constant[order] = whole.constant
     return Z, constant, absent

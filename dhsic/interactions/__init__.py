@@ -34,6 +34,7 @@ def find_pairs(
     n_pairs: int = 100,
     selection: Any = None,
     covariates: Any = None,
+    label_kernel: str = "auto",
     alpha: float = 0.05,
     n_permutations: int = 100,
     functions: Literal[1, 2, 4] = 1,
@@ -67,6 +68,10 @@ def find_pairs(
         a selector after fit, or positions or names of features. Pairs of them are looked at too.
     covariates : (m, q) array or frame, optional
         Taken out of labels and features, linearly.
+    label_kernel : str
+        A kernel on classes (``"multiclass"``) tests against an indicator of each class,
+        ``"linear"`` and ``"gaussian"`` against the numbers. ``"auto"``: classes where labels are
+        text, of two values, or 3 to 5 numbers counted from 0 or 1; other numbers as they are.
     alpha : float
         Family-wise level of the threshold in the attributes of the result.
     n_permutations : int
@@ -136,6 +141,7 @@ def find_pairs(
         alpha=alpha,
         n_permutations=n_permutations,
         functions=functions,
+        label_kernel=label_kernel,
         least=least,
         linked=linked,
         seed=seed_of(random_state),

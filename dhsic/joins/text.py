@@ -17,7 +17,7 @@ import zarr
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.table import REMEDIES, Table
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.kernels.labels import may_be_classes
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, plain, some
@@ -34,8 +34,17 @@ PLINK_MISSING = -9
 MISSING, CONTROL, CASE = 0, 1, 2
 #: Another word for a column of .fam, in lower case.
 WORDS = {"phenotype": "pheno"}
-#: Codes for missing values of numbers, which others write too.
-MISSING_CODES = (PLINK_MISSING, -99, -999, -9999)
+#: Codes for missing values of numbers, which others write too; and those that may be values, which
+#: stand alone at an end of the scale, several times.
+FAR_CODES = (PLINK_MISSING, -99, -999, -9999)
+LONE_CODES = (999, 9999, 99999, 99, -1)
+MISSING_CODES = (*FAR_CODES, *LONE_CODES)
+#: How often they occur at least, and different values that others have: fewer are a scale.
+OFTEN, SCALE = 3, 10
+#: Codes up to here may be values beside few others.
+ORDINARY = 99
+#: Gap between such a code and all others, over the largest and the middle gap between these.
+OF_LARGEST, OF_MIDDLE = 2, 10
 #: Numbers as people write them: decimal commas, separators of thousands, percent.
 WRITTEN = re.compile(
     r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
@@ -158,7 +167,7 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
                 "numbers with decimal points, without percent and separators of thousands. If they "
                 "are names of classes, say so: --label-kernel multiclass, or y as text."
             )
-    elif there.any() and auto_kernel(labels[there]) in CLASS_KERNELS:
+    elif there.any() and may_be_classes(labels[there]):
         twice = written_twice(text[there])
         if twice:
             raise InputError(
@@ -210,7 +219,7 @@ def check_coded(X: Any, **given: Any) -> None:
             n = sum(n_coded(c, code) for c in (columns.T if columns.ndim == 2 else [columns]))
             if n:
                 kept = (
-                    f"pass {what} + {-code}, which ranks alike"
+                    f"pass {what} {'-' if code > 0 else '+'} {abs(code)}, which ranks alike"
                     if columns.dtype.kind in "if"
                     else f"give it another name, such as 'minus {-code}'"
                 )
@@ -236,7 +245,8 @@ def written_by(code: int) -> str:
 def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     """Count what looks like a code for missing values: far below all others, or among text.
 
-    Or there several times and below all others, which are fractions and differ.
+    Or there several times and below all others, which are fractions and differ. Codes that may be
+    values (999, 99, -1) are told by the gap between them and a scale of many others.
 
     Examples
     --------
@@ -246,6 +256,8 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     (1, 1)
     >>> n_coded(np.array([-9.0, -9.0, -5.3, 0.4, 1.7]))
     2
+    >>> n_coded(np.append(np.arange(20, 70), [999] * 4), 999), n_coded(np.arange(-1, 30), -1)
+    (4, 0)
     """
     if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
         said = (t.strip() for t in _texts(values))
@@ -257,10 +269,22 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     others = values[~coded & ~np.isnan(values)]
     if not others.size:
         return 0
+    if code in LONE_CODES:
+        return int(coded.sum()) if coded.sum() >= OFTEN and _is_apart(code, others) else 0
     is_far = others.min() > code / 2 and others.max() >= 0
     n = int(coded.sum())
     differ = len(np.unique(others)) == others.size and (others != np.floor(others)).any()
     return n if is_far or (n > 1 and differ and others.min() > code) else 0
+
+
+def _is_apart(code: int, others: Array) -> bool:
+    """Whether a code lies beyond all others, further than these from each other."""
+    scale = np.unique(others)
+    gap = max(code - scale[-1], scale[0] - code)
+    gaps = np.diff(scale)
+    if scale.size < SCALE:
+        return bool(gaps.size and abs(code) > ORDINARY and gap > scale[-1] - scale[0])
+    return bool(gap > OF_LARGEST * gaps.max() and gap > OF_MIDDLE * np.median(gaps))
 
 
 def _without(X: Any, what: str, columns: Array, code: object) -> str:

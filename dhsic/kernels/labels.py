@@ -10,10 +10,18 @@ they are refused where nothing could depend on them:
 ``one-vs-rest`` ``<psi(y), psi(y')>``                        JMLR eq. 19, ICML eq. 9
 ``linear``      ``<y, y'>``
 ``gaussian``    ``exp(-s ||y - y'||^2)``, ``s = 1 / (2 w^2)``  JMLR eq. 20
+``mixed``       ``multiclass`` + ``gaussian``                  of whole numbers
 ============== ============================================ ===========================
 
-w is the median distance between labels. L is a sum of such parts, each of which states its kernel
-without writing it out.
+w is the median distance between labels. L is a sum of such parts (`dhsic.kernels.label_parts`).
+
+Whole numbers may name classes (digits 0 to 9, people 1 to 40) or be measured (ages, scores from 0
+to 30, counts), and nothing in them says which. Of classes a Gaussian kernel on the numbers sees
+little, and of an age a class kernel sees little: each age is a class of its own, with nothing in
+common with the next. So such labels have both kernels (``mixed``), scaled to the same norm, by
+which features that depend on the classes or on the numbers are found, at the price of about as
+much noise again. Three to five classes that are counted from 0 or 1 without a gap have the class
+kernel alone, which loses little where they are a scale.
 
 As a product, ``L = B diag(weights) B'``, L is never (m, m). Two classes have rank 1 (JMLR eq. 16
 and 17), n classes rank n (eq. 18 and 19), the linear kernel on t targets rank t: exact. The
@@ -26,17 +34,28 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import few_samples, sigma_of_median
 from dhsic.kernels.base import COMPLETE
-from dhsic.linalg import pivoted_cholesky
+from dhsic.kernels.label_parts import (
+    MOST_DIRECTIONS,
+    ClassTarget,
+    GivenMatrix,
+    LabelPart,
+    MixedTarget,
+    RealTargets,
+    TargetPart,
+    label_distances,
+    mean_direction,
+    scaled_alike,
+)
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import (
@@ -54,134 +73,25 @@ from dhsic.validation import (
 EXPLAINED = 1e-8
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
 MOST_CLASSES = 50
-#: Samples of a class in the mean, at least, where some classes have but one.
-OF_A_CLASS = 4
+#: Classes that are counted from 0 or 1 without a gap, at most, and are no measurements.
+FEW_CLASSES = 5
+#: Samples of a class in the mean, at least, where numbers may be those of classes.
+OF_A_CLASS = 2
+#: The same where they are surely classes, of which some have one sample.
+OF_COUNTED = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
 #: The data are their own labels: their kernel matrix over all features.
 SELF = "self"
-LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, "precomputed", SELF)
+#: Of whole numbers that may name classes or be measured.
+MIXED = "mixed"
+LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, MIXED, "precomputed", SELF)
 
-#: Samples up to which a given matrix is decomposed, and directions that a factor may have.
-MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
 #: Mean of the diagonal that may be missing.
 TOLERANCE = 1e-10
 #: Directions up to which products with them are faster than to look up permuted entries.
 FEW_DIRECTIONS = 64
-
-#: Directions (m, g) of a part, their weights (g,) and what is missing, in units of its trace.
-PartFactor = tuple[Float, Float, float]
-
-
-@dataclass(frozen=True)
-class ClassTarget:
-    """A target of n classes: ``L_ij = table[class of i, class of j]``, of rank g.
-
-    `codes` (m,) are the classes of the samples and ``table = maps diag(weights) maps'``, `maps`
-    (n, g) with a row for each class, None for unit vectors.
-    """
-
-    codes: Array
-    maps: Float | None
-    weights: Float
-    name: str
-
-    @staticmethod
-    def of(codes: Array, kernel: str) -> ClassTarget:
-        """Class kernel of a name: eq. 16 to 19, or one of criteria, which judge by classes."""
-        sizes = np.bincount(codes).astype(np.float64)  # m_y
-        m, ones = sizes.sum(), np.ones(len(sizes))
-        if kernel in ("binary", "balanced"):  # eq. 16 and 17
-            signs = np.array([[-1.0], [1.0]])
-            maps = signs if kernel == "binary" else signs / sizes[:, None]
-            return ClassTarget(codes, maps, np.ones(1), kernel)
-        if kernel == "one-vs-rest":  # eq. 19; row y is psi(y)
-            psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)
-            return ClassTarget(codes, psi, ones, kernel)
-        # eq. 18 with c_y = 1 / m_y, or 1; JMLR 6.5
-        weights = {"multiclass": 1.0 / sizes, "delta": ones, "centroids": sizes**-2.0}[kernel]
-        return ClassTarget(codes, None, weights, kernel)
-
-    @cached_property
-    def table(self) -> Float:
-        """Kernel between classes, (n, n)."""
-        if self.maps is None:
-            return np.diag(self.weights)
-        return np.asarray((self.maps * self.weights) @ self.maps.T)
-
-    def tile(self, rows: slice, columns: slice) -> Float:
-        return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
-
-    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """The row of its class for every sample."""
-        n = len(self.weights)
-        if n > MOST_DIRECTIONS:
-            raise InputError(
-                f"The labels have {n} classes, and methods of low rank take up to "
-                f"{MOST_DIRECTIONS}; pass method='blockwise' or 'exact', or fewer classes."
-            )
-        maps = np.eye(n) if self.maps is None else self.maps
-        return maps[self.codes], self.weights, 0.0
-
-
-@dataclass(frozen=True)
-class RealTargets:
-    """Real targets that share a kernel; `values` (m, t), `sigma` None for the linear kernel."""
-
-    values: Float
-    sigma: float | None
-
-    @property
-    def name(self) -> str:
-        return "linear" if self.sigma is None else "gaussian"
-
-    def tile(self, rows: slice, columns: slice) -> Float:
-        if self.sigma is None:
-            return np.asarray(self.values[rows] @ self.values[columns].T)
-        return np.exp(-self.sigma * label_distances(self.values[rows], self.values[columns]))
-
-    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """The values; of a Gaussian the worst sample is the next pivot."""
-        m, t = self.values.shape
-        if self.sigma is None:
-            return self.values, np.ones(t), 0.0
-
-        G, _, missing = pivoted_cholesky(
-            lambda p: self.tile(slice(None), slice(p, p + 1))[:, 0],
-            np.ones(m),
-            rank=min(m, max_rank),
-            tolerance=tolerance,
-        )
-        return np.ascontiguousarray(G.T), np.ones(len(G)), float(missing.sum())
-
-
-@dataclass(frozen=True)
-class GivenMatrix:
-    """L as the caller computed it, `matrix` (m, m)."""
-
-    matrix: Float
-    name: str = "precomputed"
-
-    def tile(self, rows: slice, columns: slice) -> Float:
-        return self.matrix[rows, columns]
-
-    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Eigenvectors whose eigenvalues are more than rounding."""
-        L, m = self.matrix, len(self.matrix)
-        if m > MOST_DECOMPOSED:
-            raise InputError(
-                f"A precomputed L of {m} samples takes too long to decompose (up to "
-                f"{MOST_DECOMPOSED}); pass the labels and a label_kernel, or method='exact'."
-            )
-        values, vectors = np.linalg.eigh((L + L.T) / 2)
-        sizes = np.abs(values)
-        kept = sizes > 1e-14 * max(float(sizes.max()), 1e-300)
-        return vectors[:, kept], values[kept], float(sizes[~kept].sum())
-
-
-#: States a kernel on some targets, part of L by part; `factor` has the limits of the whole.
-LabelPart = ClassTarget | RealTargets | GivenMatrix
 
 
 @dataclass(frozen=True)
@@ -200,18 +110,29 @@ class LabelMatrix:
     @property
     def centred(self) -> LabelMatrix:
         """With real targets of mean 0, to which the linear kernel would lose digits."""
-        return self._with(lambda real: replace(real, values=real.values - real.values.mean(axis=0)))
+        return self._with(lambda part: part.centred)
 
     @property
     def linear(self) -> LabelMatrix:
-        """With real targets by the linear kernel, of unit trace where another one was asked for."""
-        return self._with(
-            lambda real: real if real.sigma is None else RealTargets(_unit(real.values), None)
-        )
+        """With real targets by the linear kernel; several targets are scaled alike again."""
+        found = self._with(lambda part: part.linear)
+        targets = [part for part in found.parts if not isinstance(part, GivenMatrix)]
+        if len(targets) < 2:
+            return found
+        return replace(found, parts=tuple(scaled_alike(targets, mean_direction(self.n_samples))))
 
-    def _with(self, of: Callable[[RealTargets], RealTargets]) -> LabelMatrix:
-        """With others for its real targets."""
-        parts = (of(part) if isinstance(part, RealTargets) else part for part in self.parts)
+    @property
+    def readings(self) -> tuple[LabelMatrix, ...]:
+        """Itself; of whole numbers that may be either also classes and numbers alone."""
+        if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
+            return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
+        return (self,)
+
+    def _with(self, of: Callable[[RealTargets | MixedTarget], TargetPart]) -> LabelMatrix:
+        """With others for targets that are numbers."""
+        parts = (
+            of(part) if isinstance(part, RealTargets | MixedTarget) else part for part in self.parts
+        )
         return replace(self, parts=tuple(parts))
 
     @property
@@ -249,21 +170,12 @@ class LabelMatrix:
         None where `most` directions do not do, where classes have more than 64, and of a given L.
         """
         for part in self.parts:
-            few = isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
+            classes = part.classes if isinstance(part, MixedTarget) else part
+            few = isinstance(classes, ClassTarget) and len(classes.weights) <= FEW_DIRECTIONS
             if not (few or isinstance(part, RealTargets)):
                 return None
         L = self.factor(tolerance=tolerance, max_rank=most)
         return None if L.error > tolerance or L.rank > most else L
-
-
-def label_distances(rows: Float, columns: Float) -> Float:
-    """Squared distances (r, c), by differences: exact zeros where labels are equal."""
-    D = np.zeros((len(rows), len(columns)))
-    for ours, theirs in zip(rows.T, columns.T, strict=True):
-        delta = np.subtract.outer(ours, theirs)
-        delta *= delta
-        D += delta
-    return D
 
 
 def label_matrix(
@@ -276,11 +188,12 @@ def label_matrix(
     y : (m,) or (m, t) array
         Class names or numbers, or real values; (m, m) for ``label_kernel="precomputed"``.
     label_kernel : str
-        One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more and
-        eq. 20 for real values. Strings and booleans are classes; so are whole numbers with at
-        most 50 distinct values, each held by two samples or more, or counted from 0 or 1 and held
-        by four samples in the mean. With several targets the real
-        ones (standardised) share one kernel and every class target has its own; L is their sum.
+        One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more, eq. 20
+        for real values, and for whole numbers that may be either the sum of both (``"mixed"``):
+        those of 3 to 50 distinct values, each held by two samples or more in the mean. Strings,
+        booleans and 3 to 5 numbers counted from 0 or 1 without a gap are classes. Of several
+        targets every one has its kernel, L is their sum, and they are scaled alike; but where all
+        are real values, or places that hardly any samples share, these (standardised) share one.
     covariates : (m, q) array, optional
         Real targets are replaced by what a linear regression on them leaves: the Gaussian kernel
         of a target that follows a covariate would hold it nonlinearly, where no projection of L
@@ -307,18 +220,31 @@ def label_matrix(
         check_symmetric(L, "The precomputed L", "L")
         return LabelMatrix((GivenMatrix(L),), len(L), 1)
     Y = _columns(y)
-    parts: list[LabelPart] = []
-    real = []
-    for t in range(Y.shape[1]):
-        kernel = auto_kernel(Y[:, t]) if label_kernel == "auto" else label_kernel
-        if kernel in REAL_KERNELS:
-            real.append(t)
-        else:
-            parts.append(_class_target(Y[:, t], kernel))
-    if real:
-        kernel = "gaussian" if label_kernel == "auto" else label_kernel
-        parts.append(_real_targets(Y[:, real], kernel, covariates))
-    return LabelMatrix(tuple(parts), *Y.shape)
+    kernels = target_kernels(Y, label_kernel)
+    if all(kernel in REAL_KERNELS for kernel in kernels):
+        return LabelMatrix((_real_targets(Y, kernels[0], covariates),), *Y.shape)
+    Q = covariate_basis(covariates, len(Y))
+    order = sorted(range(len(kernels)), key=lambda t: kernels[t] in REAL_KERNELS)
+    parts = [_target(Y[:, t], kernels[t], covariates, Q) for t in order]
+    return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q)), *Y.shape)
+
+
+def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -> LabelMatrix:
+    """Label matrix of several targets together, scaled alike, from that of each."""
+    m = each[0].n_samples
+    parts = [part for L in each for part in L.parts if not isinstance(part, GivenMatrix)]
+    parts = scaled_alike(parts, covariate_basis(covariates, m))
+    return LabelMatrix(tuple(parts), m, sum(L.n_targets for L in each))
+
+
+def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> TargetPart:
+    """Kernel of a name on one target of several, (m,)."""
+    if kernel in REAL_KERNELS:
+        return _real_targets(column[:, None], kernel, covariates)
+    if kernel != MIXED:
+        return _class_target(column, kernel)
+    numbers = _real_targets(column[:, None], "gaussian", covariates)
+    return MixedTarget.of(_class_target(column, "multiclass"), numbers, Q)
 
 
 def _columns(y: Array) -> Array:
@@ -368,28 +294,45 @@ def _is_missing(value: object) -> bool:
         return True
 
 
-def auto_kernel(column: Array) -> str:
-    """Label kernel that ``"auto"`` takes for one target, (m,) without missing values."""
+def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
+    """Label kernel of each target, (m, t) without missing values."""
+    if label_kernel not in ("auto", MIXED):
+        return [label_kernel] * Y.shape[1]
+    kernels = [auto_kernel(column, label_kernel) for column in Y.T]
+    return ["gaussian"] * len(kernels) if _are_places(Y, kernels) else kernels
+
+
+def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
+    """Label kernel that ``"auto"`` or ``"mixed"`` takes for one target, (m,), none missing."""
     values = None if column.dtype.kind in "SUT" else _as_real(column)
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"
     distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) == 2:
+    n, least = len(distinct), distinct[0]
+    if n == 2:
         return "balanced"
-    return "multiclass" if _are_numbered(distinct, counts) else "gaussian"
+    if (distinct != np.floor(distinct)).any() or n == len(values):
+        return "gaussian"
+    if label_kernel == MIXED and n > 2:
+        return MIXED
+    if n > MOST_CLASSES or OF_A_CLASS * n > len(values):
+        return "gaussian"
+    is_counted = n <= FEW_CLASSES and least in (0, 1) and distinct[-1] - least == n - 1
+    are_shared = counts.min() >= 2 or len(values) >= OF_COUNTED * n
+    return "multiclass" if n == 1 or (is_counted and are_shared) else MIXED
 
 
-def _are_numbered(distinct: Float, counts: Index) -> bool:
-    """Whether numbers, ascending, and how many samples have each, look like those of classes.
+def may_be_classes(column: Array) -> bool:
+    """Whether a target (m,) is of classes, or of whole numbers that may name some."""
+    return auto_kernel(column) in (*CLASS_KERNELS, MIXED)
 
-    They are whole and few, and shared: one that a single sample has is a measurement, unless they
-    are counted from 0 or 1, most of them there, as classes are of which one is rare.
-    """
-    n, least, most = len(distinct), distinct[0], distinct[-1]
-    if n > MOST_CLASSES or (distinct != np.floor(distinct)).any():
+
+def _are_places(Y: Array, kernels: list[str]) -> bool:
+    """Whether columns of whole numbers are coordinates: most rows (m, t) differ, as on a grid."""
+    alike = len({kernel == "multiclass" for kernel in kernels}) == 1 and "balanced" not in kernels
+    if len(kernels) < 2 or Y.dtype.kind not in "iuf" or not alike or (np.floor(Y) != Y).any():
         return False
-    is_counted = least in (0, 1) and most < 2 * n
-    return bool(counts.min() >= 2 or (is_counted and counts.sum() >= OF_A_CLASS * n))
+    return 2 * len(np.unique(Y, axis=0)) > len(Y)
 
 
 def named_classes(y: Array) -> Array:
@@ -400,11 +343,12 @@ def named_classes(y: Array) -> Array:
     if y.dtype.kind not in "iufO":
         return y
     columns = [y] if y.ndim == 1 else list(y.T)
+    kernels = target_kernels(np.column_stack(columns))
     found = [
         np.array([f"class {value}" for value in column], dtype=object)
-        if auto_kernel(column) == "multiclass"
+        if kernel == "multiclass"
         else column
-        for column in columns
+        for column, kernel in zip(columns, kernels, strict=True)
     ]
     if all(map(operator.is_, found, columns)):
         return y
@@ -495,12 +439,6 @@ def _lifted(values: Float, kernel: str) -> Float:
             stacklevel=2,
         )
     return np.asarray(np.ldexp(values, exponents))
-
-
-def _unit(values: Float) -> Float:
-    """Targets of mean 0 and norm 1."""
-    centred = values - values.mean(axis=0)
-    return np.asarray(centred / np.linalg.norm(centred, axis=0))
 
 
 def _residuals(values: Float, covariates: Array) -> Float:

@@ -52,7 +52,7 @@ from scipy.stats import beta
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.kernels.labels import auto_kernel, label_matrix
+from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
 from dhsic.linalg.covariates import nothing_left
 from dhsic.validation import as_array
 
@@ -71,14 +71,25 @@ BLOCKS = 4
 NEAR = 0.8
 
 
-def label_columns(y: Array) -> Float:
-    """Columns of the labels, (m, t'): a real target as it is, an indicator for each class."""
+def label_columns(y: Array, label_kernel: str = "auto") -> Float:
+    """Columns of the labels, (m, t'), of all targets side by side; see `target_columns`."""
+    return np.column_stack(target_columns(y, label_kernel))
+
+
+def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
+    """Columns of each target, (m, n): a real target as it is, an indicator for each class.
+
+    Whole numbers that may name classes or be measured are taken as they are: of dozens of classes
+    each column has a part of the evidence. A label kernel on classes has indicators.
+    """
     Y = as_array(y, "y")
     Y = Y[:, None] if Y.ndim == 1 else Y
-    label_matrix(Y)  # refuses what are no labels
-    kernels = ["linear" if auto_kernel(y) == "gaussian" else "multiclass" for y in Y.T]
-    found = [label_matrix(y, kernel) for y, kernel in zip(Y.T, kernels, strict=True)]
-    return np.column_stack([each.factor().F for each in found])
+    label_matrix(Y, label_kernel)  # refuses what are no labels
+    found = [
+        label_matrix(column, "multiclass" if kernel in CLASS_KERNELS else "linear")
+        for column, kernel in zip(Y.T, target_kernels(Y, label_kernel), strict=True)
+    ]
+    return [each.factor().F for each in found]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

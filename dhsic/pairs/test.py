@@ -16,6 +16,7 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.joins.labels import Labelled
+from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
@@ -122,6 +123,8 @@ class PairTest:
     n_permuted: int | None = None
     #: Functions of ranks of a main feature that are taken out, beside its values.
     main_functions: int = 0
+    #: Label kernel: one on classes makes an indicator of each, "auto" where they are no numbers.
+    label_kernel: str = "auto"
     #: Whether doubts about p-values are warned of.
     warns: bool = True
 
@@ -146,6 +149,11 @@ class PairTest:
                 raise InputError(f"{name}={value!r}; pass a number between 0 and 1.")
         if self.missing not in ("mean", "error"):
             raise InputError(f"missing={self.missing!r} is unknown; pass 'mean' or 'error'.")
+        if self.label_kernel in (SELF, "precomputed"):
+            raise InputError(
+                f"label_kernel={self.label_kernel!r} has no columns of labels, which pairs are "
+                "tested against; pass labels, and 'auto', 'multiclass' or 'linear'."
+            )
         return self
 
     def of(
@@ -179,7 +187,7 @@ class PairTest:
             y = _checked(given.y, reader.n_samples)
             tested: dict[str, Any] = {"linked": self.linked, "least": self.least}
             tested["functions"] = self.functions
-            labels = Labels.of(label_columns(y), Q, **tested)
+            labels = Labels.of(label_columns(y, self.label_kernel), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
             everyone = source.n_features if with_all else None
@@ -295,10 +303,10 @@ class PairTest:
         return {"source": source, "parameters": parameters, "versions": versions()}
 
 
-def measure(reader: AbstractReader, missing: str) -> None:
+def measure(reader: Reader, missing: str) -> None:
     """Read how features are scaled, having loaded what fits in memory."""
     scaling = reader.measure(Measure(standardize=True))
-    scaling.check(missing, standardize=True, has_bandwidth=False)
+    scaling.check(missing, reader.source, standardize=True, has_bandwidth=False)
 
 
 def basis(

@@ -16,7 +16,7 @@ import numpy as np
 from dhsic.engines.final import FAMILIES
 from dhsic.kernels import check_approx
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import MOST_DECOMPOSED
+from dhsic.kernels.label_parts import MOST_DECOMPOSED
 from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
 from dhsic.passes import Cost, Sum
 from dhsic.passes.drawn import check_number, first_number, most_number, sample_size

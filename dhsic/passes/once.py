@@ -159,7 +159,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
     Directions of few different rows, as of classes, by counts of these, which are exact in float32.
     """
     c, m = codes.raw.shape
-    sums, at = np.empty((4, c, PANEL * len(directions.panels))), 0
+    sums, at = np.zeros((4, c, PANEL * len(directions.panels))), 0
     of_few = [few[0] for few in alike if few is not None]
     counted = codes.sums(np.concatenate(of_few, axis=1)) if of_few else np.empty(0)
     for place, few in zip(directions.places, alike, strict=True):

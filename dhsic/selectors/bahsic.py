@@ -43,8 +43,9 @@ class BAHSIC(AbstractElimination):
         rule, a fixed number, or the one of a grid that maximises HSIC (JMLR 4.1). Kernels that
         have no width refuse any but the default.
     label_kernel : {"auto", "binary", "balanced", "multiclass", "one-vs-rest", "linear", \
-            "gaussian", "self"} or "precomputed"
-        Kernel on the labels: for classes, for real values, or by what they are (``"auto"``). See
+            "gaussian", "mixed", "self"} or "precomputed"
+        Kernel on the labels: for classes, for real values, for whole numbers that may be either
+        (``"mixed"``), or by what they are (``"auto"``). See
         `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
         HSIC without bias (JMLR eq. 5) or with it (eq. 4).

@@ -41,7 +41,14 @@ from dhsic._typing import Array, Float
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
-from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTargets
+from dhsic.kernels.label_parts import (
+    ClassTarget,
+    LabelPart,
+    MixedTarget,
+    RealTargets,
+    mean_direction,
+)
+from dhsic.kernels.labels import LabelMatrix
 from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
@@ -341,9 +348,18 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
 
 
 def _linear(part: LabelPart) -> LabelPart:
-    """Classes by eq. 9; real values by eq. 8, in units of their deviation."""
+    """Classes by eq. 9; real values by eq. 8, in units of their deviation; or both alike."""
     if isinstance(part, ClassTarget):
         return ClassTarget.of(part.codes, "delta")
+    if isinstance(part, MixedTarget):
+        classes = ClassTarget.of(part.classes.codes, "delta")
+        numbers = RealTargets(_standardised(part.numbers.values), None)
+        return MixedTarget.of(classes, numbers, mean_direction(len(part.classes.codes)))
     assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
-    values = part.values - part.values.mean(axis=0)
-    return RealTargets(values / values.std(axis=0), None)
+    return RealTargets(_standardised(part.values), None)
+
+
+def _standardised(values: Float) -> Float:
+    """Real targets (m, t) of mean 0 and deviation 1."""
+    centred = values - values.mean(axis=0)
+    return np.asarray(centred / centred.std(axis=0))

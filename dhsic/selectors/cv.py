@@ -27,14 +27,14 @@ from sklearn.utils.validation import check_is_fitted
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
-from dhsic.kernels.labels import CLASS_KERNELS, SELF, auto_kernel
+from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, auto_kernel
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.lazy import lazy_matrix
 from dhsic.sources.sparse import check_room
 from dhsic.sources.views import RecodedSource, SubsetSource
-from dhsic.validation import one_of
+from dhsic.validation import is_count, one_of
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 MOST = 1024
 #: Samples that the default estimator compares others with.
 LANDMARKS = 300
+#: Folds by default.
+N_FOLDS = 5
 #: Copies of the features that an estimator is fitted to.
 COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
@@ -142,17 +144,19 @@ class Validation:
 
     def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
         """Positions of the samples to rank and fit by, and of those that are left out."""
-        from sklearn.model_selection import check_cv
+        from sklearn.model_selection import KFold, check_cv
 
-        classes = _are_classes(y, run.selector.label_kernel)
+        classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
         if self.estimator is not None:
             classes = is_classifier(self.estimator)
+        elif (cv is None or is_count(cv)) and y.ndim == 2 and _labels(run).ndim == 1:
+            cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
         groups = self.groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
             groups = groups[run.rows]  # others were filtered, or are held out
         X = np.zeros((run.n_samples, 1))
         try:
-            yield from check_cv(self.cv, y, classifier=classes).split(X, y, groups)
+            yield from check_cv(cv, y, classifier=classes).split(X, y, groups)
         except ValueError as error:
             if self.cv is None:
                 raise InputError(
@@ -162,18 +166,28 @@ class Validation:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _asked(self, y: Array, label_kernel: str) -> Array:
-        """Labels that the estimator predicts: of several columns numbers, if it is the default."""
-        if y.ndim == 1 or self.estimator is not None:
+        """Labels that the estimator predicts: of several columns numbers, if it is the default.
+
+        Of whole numbers that may name classes it predicts both, the number and each class.
+        """
+        if self.estimator is not None:
             return y
+        if y.ndim == 1:
+            if _kernel_of(y, label_kernel) != MIXED:
+                return y
+            y = np.column_stack([y.astype(np.float64), y])
+            label_kernels = ["gaussian", "multiclass"]
+        else:
+            label_kernels = [_kernel_of(column, label_kernel) for column in y.T]
         from sklearn.preprocessing import OneHotEncoder, scale
 
         names = OneHotEncoder(sparse_output=False)  # whatever numbers classes have
         return np.column_stack(
             [
                 names.fit_transform(column.astype(str)[:, None])
-                if _are_classes(column, label_kernel)
+                if kernel in CLASS_KERNELS
                 else scale(column.astype(np.float64))
-                for column in y.T
+                for column, kernel in zip(y.T, label_kernels, strict=True)
             ]
         )
 
@@ -238,8 +252,12 @@ def _labels(run: SelectionRun) -> Array:
 
 
 def _are_classes(y: Array, label_kernel: str) -> bool:
-    kernel = auto_kernel(y) if label_kernel == "auto" and y.ndim == 1 else label_kernel
-    return y.ndim == 1 and kernel in CLASS_KERNELS
+    return y.ndim == 1 and _kernel_of(y, label_kernel) in CLASS_KERNELS
+
+
+def _kernel_of(column: Array, label_kernel: str) -> str:
+    """Label kernel of a target, (m,)."""
+    return auto_kernel(column, label_kernel) if label_kernel in ("auto", MIXED) else label_kernel
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:

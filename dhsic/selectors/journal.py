@@ -139,7 +139,8 @@ class Journal:
         if self._kept is not None:
             self._kept.check_data(scaling.checksum)
         missing, scaled = self._run.selector.missing, self._run.standardizes
-        scaling.check(missing, standardize=scaled, has_bandwidth=has_bandwidth)
+        source = self._run.source
+        scaling.check(missing, source, standardize=scaled, has_bandwidth=has_bandwidth)
 
     def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
         """Keep a round that has ended, with arrays that the next one needs, and tell of it."""

@@ -45,11 +45,11 @@ from dhsic.selectors.marginal import (
 )
 from dhsic.selectors.ridge import (
     Reranking,
+    RerankingTarget,
     bytes_again,
     bytes_read_again,
     compared_samples,
     most_again,
-    noise_of,
     ranked_again,
 )
 from dhsic.selectors.run import SelectionRun
@@ -148,33 +148,31 @@ class KernelSelector(Selector, Generic[D]):
 
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
-    ) -> tuple[LowRankSymmetric, float] | None:
-        """Weights with y as it is, and the part of it that all features leave unexplained.
+    ) -> RerankingTarget | None:
+        """Labels that the last features are ranked again by.
 
         Known before any has left; None where none are ranked again.
         """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
-        of_y = checked_factored_weights(labels.linear.factor(), "biased", run.covariates)
-        return of_y, noise_of(data, of_y, self._seed)
+        return RerankingTarget.of(data, labels, run.covariates, self._seed)
 
     def _again(
         self,
         run: SelectionRun,
         data: AbstractReader,
-        labels: LabelMatrix | None,
         state: Any,
-        target: tuple[LowRankSymmetric, float] | None,
+        target: RerankingTarget | None,
     ) -> Reranking | None:
         """What ranks the last features again, once they are few enough; None where none are."""
         most = self.again_from(run)
-        if state.survivors.size > most or labels is None or target is None:
+        if state.survivors.size > most or target is None:
             return None
         features = ranked_again(state, most)
         if features.size < 2:
             return None
-        W = checked_factored_weights(labels.factor(), "biased", run.covariates)
-        of_y, noise = target
+        W = checked_factored_weights(target.labels.factor(), "biased", run.covariates)
+        _, of_y, noise = target
         always = self._always_again
         found = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
         # Dosages keep their scale for kernels of all features alone.
@@ -227,7 +225,7 @@ class KernelSelector(Selector, Generic[D]):
             dependence.check_overflow()
             target = self._target(run, dependence.data, labels)
             marginal = self._marginal(run, dependence.data, target)
-            again = self._again(run, dependence.data, labels, state, target)  # before more leaves
+            again = self._again(run, dependence.data, state, target)  # before more leaves
             dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
             journal.progress.expect(sum(self._ahead(run, state)))
@@ -236,7 +234,7 @@ class KernelSelector(Selector, Generic[D]):
                 if state.round == 1 and dependence.first_scores is not None:
                     kept[FIRST_SCORES] = dependence.first_scores
                 journal.note(state, kept)
-                again = again or self._again(run, dependence.data, labels, state, target)
+                again = again or self._again(run, dependence.data, state, target)
             journal.finish()
         self._warn(state, run)
         order = self._order(state)

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Float
 from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, inflation_of
 from dhsic.errors import InputError
-from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix
+from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix, joint_labels, target_kernels
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.outcome import Order
-from dhsic.pairs.share import label_columns
+from dhsic.pairs.share import target_columns
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
@@ -191,7 +191,8 @@ class OnePass(Selector):
         if not self.loco:
             return criterion.read(run.y, run.covariates)
         chromosomes_of(run.source)
-        return criterion.read(label_columns(run.y), run.covariates)
+        each = target_columns(run.y, self.label_kernel)
+        return _read_together(criterion, run.y, each, run.covariates)
 
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
@@ -200,7 +201,8 @@ class OnePass(Selector):
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
-        Y, C = label_columns(run.y), run.covariates
+        each, C = target_columns(run.y, self.label_kernel), run.covariates
+        Y, ends = np.column_stack(each), np.cumsum([columns.shape[1] for columns in each])[:-1]
         ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
@@ -215,7 +217,8 @@ class OnePass(Selector):
             asked = reader, chromosomes, Y, Q, ploidy, unplaced
             for features, residuals in residuals_by_chromosome(*asked):
                 if judge.criterion is not None:
-                    labels = judge.criterion.read(residuals, C)
+                    some = np.split(residuals, ends, axis=1)
+                    labels = _read_together(judge.criterion, run.y, some, C)
                     judge = replace(judge, prepared=judge.criterion.prepare(labels, C))
                 there = run.source, run.runtime, judge, reporter
                 parts.append((features, read_once(*there, rows=run.rows, features=features)))
@@ -299,3 +302,16 @@ def _record(
         "engine": criterion.name,
         **scores.facts,
     }
+
+
+def _read_together(
+    criterion: AbstractCriterion, y: Array, each: list[Float], covariates: Array | None
+) -> LabelMatrix:
+    """Labels of one kernel; of several targets y that are not all real a kernel each.
+
+    `each` has the columns of every target, or what is left of them.
+    """
+    is_one = len(each) == 1 or all(kernel in REAL_KERNELS for kernel in target_kernels(y))
+    if is_one:
+        return criterion.read(np.column_stack(each), covariates)
+    return joint_labels([criterion.read(columns, covariates) for columns in each], covariates)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from dhsic._typing import Array, Float, Index, Mask
+from dhsic._typing import Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
@@ -131,7 +131,10 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
             f"interactions={asked!r} looks at pairs of single features for what they tell of "
             "labels; leave out groups, label_kernel='self' or 'precomputed', or interactions=."
         )
-    t, q = label_columns(y).shape[1], 1 + (0 if run.covariates is None else run.covariates[0].size)
+    t, q = (
+        label_columns(y, selector.label_kernel).shape[1],
+        1 + (0 if run.covariates is None else run.covariates[0].size),
+    )
     m, threads = run.n_samples, run.runtime.n_here
     if asked != "auto":
         n = _n_candidates(run, t)
@@ -211,11 +214,12 @@ def with_pairs(
             return replace(order, told={**order.told, "pairs_not_scanned": why}), None
     else:
         main, functions = np.sort(best[: _n_main(run)]), 0
-        candidates = best[: _n_candidates(run, label_columns(run.y).shape[1])]
+        t = label_columns(run.y, run.selector.label_kernel).shape[1]
+        candidates = best[: _n_candidates(run, t)]
         found = _test(run).of(given, run.runtime, main, np.sort(candidates), reader=unscaled)
     pairs = _pairs_of(run, found)
     Q = basis(data, run.covariates, main, functions)
-    leads, _ = _leads(data, pairs, found, run.y, Q)
+    leads, _ = _leads(data, pairs, found, label_columns(run.y, run.selector.label_kernel), Q)
     strength = np.log(np.maximum(found["family_wise"].to_numpy(), TINY)) if leads.any() else leads
     d = run.source.n_features
     order = _placed(order, pairs[leads], np.asarray(strength)[leads], p, n, d)
@@ -246,7 +250,9 @@ def _scanned(
     if len(tests) > 1:
         by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
-        _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q, tests[1].functions)
+        columns = label_columns(run.y, run.selector.label_kernel)
+        pairs = _pairs_of(run, found[0])
+        _, effects = _leads(data, pairs, found[0], columns, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])
         more = effects if effects.size else None
         options: dict[str, Any] = {"effects": more, "with_all": True, "reader": unscaled}
@@ -338,17 +344,22 @@ def _placed(
 
 
 def _leads(
-    data: AbstractReader, pairs: Index, found: xr.Dataset, y: Array, Q: Float, functions: int = 1
+    data: AbstractReader,
+    pairs: Index,
+    found: xr.Dataset,
+    columns: Float,
+    Q: Float,
+    functions: int = 1,
 ) -> tuple[Mask, Float]:
     """Which pairs (n, 2) of those found are significant given all better ones, (n,).
 
     And the effects of those that are, (m, r), by as many functions of each feature.
     """
     leads, about = np.zeros(len(pairs), dtype=bool), found.attrs
-    taken = [np.empty((len(y), 0))]
+    taken = [np.empty((len(columns), 0))]
     if "threshold" not in about:
         return leads, taken[0]
-    columns, m = label_columns(y), len(y)
+    m = len(columns)
     several = int(about.get("functions_of_functions", 1))
     shapes = several if several > 1 else functions
     levels = {1: _level(columns, Q, 1, about["threshold"])}
@@ -400,6 +411,7 @@ def _test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest
     seed = seed_of(asked.random_state)
     promised = 1 << 62  # bytes: what it needs is part of what the run promised
     about: dict[str, Any] = {"missing": asked.missing, "checkpoint": kept, "memory": promised}
+    about["label_kernel"] = asked.label_kernel
     return PairTest(seed=seed, **about, **parameters)
 
 

@@ -11,15 +11,18 @@ labels it predicts worse. Orders are compared by the label kernel of the run, wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from dhsic._typing import Float, Index, Mask
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.algorithms.ridge import Explained, ridge_order, ridge_penalty, unexplained
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
-from dhsic.kernels.labels import FEW_DIRECTIONS
+from dhsic.hsic import checked_factored_weights
+from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.outcome import Order, ranking
 from dhsic.passes.inner import AT_ONCE, ProductsWithLabels, inner_products
@@ -36,6 +39,10 @@ ROUNDING = 1e-12
 #: As many times as many features say how much of the labels all explain, side by side in so many
 #: places.
 WIDER, PLACES = 4, 64
+
+#: Part of labels that features tell, at least, for it to say whether they are classes or numbers;
+#: and part of what they tell of the number that they tell of classes.
+TOLD, AS_MUCH = 0.02, 0.5
 
 ALONE = "rank by HSIC of all that were left, as the feature left"
 FALL = "by how much HSIC with the ridge kernel falls without the feature, given those left"
@@ -120,8 +127,39 @@ class Reranking:
         return order.at(places, told, **beside)
 
 
-def noise_of(data: AbstractReader, of_y: LowRankSymmetric, seed: int) -> float:
-    """Part of the labels that features leave unexplained: of all, or of many here and there.
+class RerankingTarget(NamedTuple):
+    """Labels that the last features are ranked again by.
+
+    `of_y` are the weights with y as it is, `noise` the part of it that all features leave.
+    """
+
+    labels: LabelMatrix
+    of_y: LowRankSymmetric
+    noise: float
+
+    @staticmethod
+    def of(
+        data: AbstractReader, labels: LabelMatrix, covariates: Array | None, seed: int
+    ) -> RerankingTarget:
+        """Labels, by what features tell of them before any has left.
+
+        Whole numbers that may be either are classes where features tell about as much of the
+        classes as of the number, and numbers where they tell clearly more of that: a class of its
+        own for each age is not told by anything.
+        """
+        readings = labels.readings
+        each = [checked_factored_weights(L.linear.factor(), "biased", covariates) for L in readings]
+        noise = noise_of(data, each, seed)
+        chosen = 0
+        if len(readings) > 1:
+            _, of_classes, of_numbers = (1.0 - part for part in noise)
+            if max(of_classes, of_numbers) > TOLD:
+                chosen = 1 if of_classes >= AS_MUCH * of_numbers else 2
+        return RerankingTarget(readings[chosen], each[chosen], noise[chosen])
+
+
+def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) -> list[float]:
+    """Part of each of some labels that features leave unexplained: of all, or of many of them.
 
     Read before any has left: those that are left were chosen by these labels, and would explain
     them whatever they are.
@@ -135,7 +173,7 @@ def noise_of(data: AbstractReader, of_y: LowRankSymmetric, seed: int) -> float:
     nothing = np.empty((data.n_samples, 0))
     beside = data.apart()  # no round has read it
     values = beside.scores(ProductsWithLabels(nothing, samples), beside.jobs(everyone))
-    return unexplained(values.T, _centred(_root(of_y)[samples]))
+    return [unexplained(values.T, _centred(_root(of_y)[samples])) for of_y in each]
 
 
 def compared_samples(m: int, seed: int) -> Index:

@@ -21,7 +21,7 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
 from dhsic.outcome import PAIR
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.request import Announce, Request, results_of
@@ -134,7 +134,7 @@ def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
         raise InputError("per_class=True takes one target of classes; pass y of shape (m,).")
     column = y.ravel()
     label_matrix(column)  # refuses missing labels, which would be of no class
-    if not {label_kernel, auto_kernel(column)} & {*CLASS_KERNELS}:
+    if label_kernel not in CLASS_KERNELS and not may_be_classes(column):
         raise InputError(
             "per_class=True ranks features for each class against the rest, and y holds real "
             f"values ({column.min():.4g} to {column.max():.4g}). Leave it out; or, if they are "

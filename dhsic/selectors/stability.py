@@ -30,7 +30,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.kernels.labels import MIXED, auto_kernel, may_be_classes
 from dhsic.outcome import Outcome
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import seed_of
@@ -39,6 +39,8 @@ from dhsic.validation import seed_of
 ROUNDING = 1e-9
 #: Concavity of the distribution of the part of pairs, both of which select, and of that of halves.
 OF_PAIRS, OF_HALVES = -1 / 2, -1 / 4
+#: Samples of a stratum of whole numbers, at least.
+SMALLEST_STRATUM = 4
 #: Shifts of the power.
 LEAST, MOST = 1e-5, 1e5
 
@@ -73,10 +75,23 @@ def strata(y: Array | None, m: int) -> list[Index]:
     everyone = np.arange(m)
     if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
         y = y.astype(object)
-    if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
+    if y is None or y.ndim != 1 or not may_be_classes(y):
         return [everyone]
-    _, codes = np.unique(y.astype(str), return_inverse=True)
-    return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
+    is_mixed = auto_kernel(y) == MIXED
+    _, codes = np.unique(y.astype(float if is_mixed else str), return_inverse=True)
+    found = [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
+    return _of_several(found) if is_mixed else found
+
+
+def _of_several(classes: list[Index]) -> list[Index]:
+    """Classes by ascending number, those of few samples together with the next ones."""
+    found = [classes[0]]
+    for some in classes[1:]:
+        if found[-1].size < SMALLEST_STRATUM:
+            found[-1] = np.sort(np.append(found[-1], some))
+        else:
+            found.append(some)
+    return found
 
 
 def halved(run: SelectionRun) -> Iterator[SelectionRun]:

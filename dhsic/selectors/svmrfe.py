@@ -24,7 +24,8 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear, Polynomial
-from dhsic.kernels.labels import CLASS_KERNELS, ClassTarget, LabelMatrix, auto_kernel, label_matrix
+from dhsic.kernels.label_parts import ClassTarget
+from dhsic.kernels.labels import LabelMatrix, label_matrix, may_be_classes
 from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.scorer import ExactScorer
@@ -91,7 +92,7 @@ class SVMRFE(AbstractElimination):
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Classes; numbers that are none are refused."""
         assert run.y is not None, "this method does not take the data for labels"
-        if run.y.ndim == 1 and auto_kernel(run.y) not in CLASS_KERNELS:
+        if run.y.ndim == 1 and not may_be_classes(run.y):
             raise InputError(
                 "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
                 "use bahsic."

@@ -21,6 +21,8 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
+from dhsic.sources import AbstractSource
+from dhsic.sources.sentinels import Sentinels, found_in, refuse_sentinels
 from dhsic.sources.views import checksums
 from dhsic.validation import ROUNDING
 
@@ -71,6 +73,9 @@ class Scaling:
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
     checksum : int64
         Of the stored values, see `dhsic.sources.views`; 0 where none was taken.
+    code, n_coded, nearest : float64, int64, float64
+        Number that stands for missing values, by `dhsic.sources.sentinels`, how often it occurs,
+        and the value next to it; NaN, 0 and NaN where there is none.
     """
 
     scale: Float
@@ -81,6 +86,9 @@ class Scaling:
     fourth_moment: Float
     n_levels: Array
     checksum: Index
+    code: Float
+    n_coded: Index
+    nearest: Float
 
     @property
     def constant(self) -> Mask:
@@ -98,12 +106,16 @@ class Scaling:
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Scaling))
         )
 
-    def check(self, missing: str, *, standardize: Scale, has_bandwidth: bool) -> None:
+    def check(
+        self, missing: str, source: AbstractSource, *, standardize: Scale, has_bandwidth: bool
+    ) -> None:
         """Refuse data that nothing can be ranked by.
 
-        Those are missing values where `missing` is "error", values beyond numbers (of a kernel
-        that has a bandwidth, also too small ones), and features that are all constant.
+        Those are codes for missing values in the source, missing values where `missing` is
+        "error", values beyond numbers (of a kernel that has a bandwidth, also too small ones), and
+        features that are all constant.
         """
+        refuse_sentinels(Sentinels(self.code, self.n_coded, self.nearest), source)
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(
@@ -190,7 +202,8 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
     if mask is not None:
         Z[mask] = 0.0
     mean = np.asarray(Z.sum(axis=1) / np.maximum(m - n_missing, 1))
-    varies = _varies(raw, mask)
+    most, least = _extremes(raw, mask)
+    varies = _varies(raw, mask, most, least)
     Z -= mean[:, None]
     if mask is not None:
         Z[mask] = 0.0
@@ -211,7 +224,7 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
     fourth_moment = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
     known = scale, mean, std, n_missing, max_abs, fourth_moment, levels
-    return Scaling(*known, checksums(raw))
+    return Scaling(*known, checksums(raw), *found_in(raw, mask, most, least))
 
 
 def standardise(
@@ -257,12 +270,16 @@ def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -
     return new
 
 
-def _varies(raw: Array, mask: Mask | None) -> Mask:
-    """Two different values at least among those present, (c,), and more than rounding apart."""
+def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
+    """The largest and the smallest value present of each feature, (c,)."""
     if mask is not None:
         first = np.argmin(mask, axis=1)  # the first value present
         raw = np.where(mask, raw[np.arange(len(raw)), first][:, None], raw)
-    most, least = raw.max(axis=1), raw.min(axis=1)
+    return raw.max(axis=1), raw.min(axis=1)
+
+
+def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
+    """Two different values at least among those present, (c,), and more than rounding apart."""
     varies: Mask = most != least
     if mask is not None:
         varies &= ~mask.all(axis=1)
@@ -459,4 +476,7 @@ def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
         fourth_moment=(counts[:3] * values**4).sum(axis=0) / m,
         n_levels=levels.astype(kind),
         checksum=np.zeros(len(mean), dtype=np.int64),
+        code=np.full(len(mean), np.nan),
+        n_coded=np.zeros(len(mean), dtype=np.int64),
+        nearest=np.full(len(mean), np.nan),
     )

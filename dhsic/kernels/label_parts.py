@@ -1,0 +1,269 @@
+r"""Kernels on the columns of the labels, the parts of which the label matrix L is the sum.
+
+A part states its kernel without writing it out: tile by tile, or as ``B diag(weights) B'`` with few
+directions B. Parts of several columns are *scaled alike*: each counts by the norm of its centred
+matrix ``R L R``, by which HSIC of what is independent of the labels varies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.linalg import pivoted_cholesky
+
+#: Samples up to which a given matrix is decomposed, and directions that a factor may have.
+MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
+#: Eigenvalues below this part of the largest are rounding.
+ROUNDING = 1e-14
+#: Part of the trace of a Gaussian that may be missing from its norm, and part of a norm that is
+#: none.
+ROUGHLY, NOTHING = 1e-6, 1e-6
+
+#: Directions (m, g) of a part, their weights (g,) and what is missing, in units of its trace.
+PartFactor = tuple[Float, Float, float]
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """A target of n classes: ``L_ij = table[class of i, class of j]``, of rank g.
+
+    `codes` (m,) are the classes of the samples and ``table = maps diag(weights) maps'``, `maps`
+    (n, g) with a row for each class, None for unit vectors.
+    """
+
+    codes: Array
+    maps: Float | None
+    weights: Float
+    name: str
+
+    @staticmethod
+    def of(codes: Array, kernel: str) -> ClassTarget:
+        """Class kernel of a name: eq. 16 to 19, or one of criteria, which judge by classes."""
+        sizes = np.bincount(codes).astype(np.float64)  # m_y
+        m, ones = sizes.sum(), np.ones(len(sizes))
+        if kernel in ("binary", "balanced"):  # eq. 16 and 17
+            signs = np.array([[-1.0], [1.0]])
+            maps = signs if kernel == "binary" else signs / sizes[:, None]
+            return ClassTarget(codes, maps, np.ones(1), kernel)
+        if kernel == "one-vs-rest":  # eq. 19; row y is psi(y)
+            psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)
+            return ClassTarget(codes, psi, ones, kernel)
+        # eq. 18 with c_y = 1 / m_y, or 1; JMLR 6.5
+        weights = {"multiclass": 1.0 / sizes, "delta": ones, "centroids": sizes**-2.0}[kernel]
+        return ClassTarget(codes, None, weights, kernel)
+
+    @cached_property
+    def table(self) -> Float:
+        """Kernel between classes, (n, n)."""
+        if self.maps is None:
+            return np.diag(self.weights)
+        return np.asarray((self.maps * self.weights) @ self.maps.T)
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
+
+    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
+        """The row of its class for every sample."""
+        n = len(self.weights)
+        if n > MOST_DIRECTIONS:
+            raise InputError(
+                f"The labels have {n} classes, and methods of low rank take up to "
+                f"{MOST_DIRECTIONS}; pass method='blockwise' or 'exact', or fewer classes."
+            )
+        maps = np.eye(n) if self.maps is None else self.maps
+        return maps[self.codes], self.weights, 0.0
+
+    def norm(self, Q: Float) -> float:
+        """``||R L R||`` with ``R = I - Q Q'``, by sums over the classes."""
+        n = len(self.table)
+        along = np.stack([np.bincount(self.codes, column, minlength=n) for column in Q.T])
+        inner = np.diag(np.bincount(self.codes, minlength=n)) - along.T @ along
+        return _norm_of(inner @ self.table)
+
+    def times(self, scale: float) -> ClassTarget:
+        """The same, L times a number."""
+        return replace(self, weights=self.weights * scale)
+
+
+@dataclass(frozen=True)
+class RealTargets:
+    """Real targets that share a kernel; `values` (m, t), `sigma` None for the linear kernel.
+
+    L is the kernel matrix times `scale`.
+    """
+
+    values: Float
+    sigma: float | None
+    scale: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return "linear" if self.sigma is None else "gaussian"
+
+    @property
+    def centred(self) -> RealTargets:
+        """With values of mean 0, to which the linear kernel would lose digits."""
+        return replace(self, values=self.values - self.values.mean(axis=0))
+
+    @property
+    def linear(self) -> RealTargets:
+        """With the linear kernel, of unit trace where another one was asked for."""
+        if self.sigma is None:
+            return self
+        centred = self.centred.values
+        return RealTargets(np.asarray(centred / np.linalg.norm(centred, axis=0)), None)
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        ours, theirs = self.values[rows], self.values[columns]
+        if self.sigma is None:
+            return np.asarray(self.scale * (ours @ theirs.T))
+        return np.asarray(self.scale * np.exp(-self.sigma * label_distances(ours, theirs)))
+
+    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
+        """The values; of a Gaussian the worst sample is the next pivot."""
+        m, t = self.values.shape
+        if self.sigma is None:
+            return self.values, np.full(t, self.scale), 0.0
+        G, _, missing = pivoted_cholesky(
+            lambda p: self.times(1.0 / self.scale).tile(slice(None), slice(p, p + 1))[:, 0],
+            np.ones(m),
+            rank=min(m, max_rank),
+            tolerance=tolerance,
+        )
+        missed = self.scale * float(missing.sum())
+        return np.ascontiguousarray(G.T), np.full(len(G), self.scale), missed
+
+    def norm(self, Q: Float) -> float:
+        """``||R L R||`` with ``R = I - Q Q'``."""
+        return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
+
+    def times(self, scale: float) -> RealTargets:
+        """The same, L times a number."""
+        return replace(self, scale=self.scale * scale)
+
+
+@dataclass(frozen=True)
+class MixedTarget:
+    """A target of whole numbers that may name classes or be measured: the sum of both kernels.
+
+    They are scaled alike, to the norm of the kernel on classes.
+    """
+
+    classes: ClassTarget
+    numbers: RealTargets
+
+    @staticmethod
+    def of(classes: ClassTarget, numbers: RealTargets, Q: Float) -> MixedTarget:
+        """With numbers scaled to the norm of the classes, as Q leaves both."""
+        return MixedTarget(classes, numbers.times(_norm_left(classes, Q) / _norm_left(numbers, Q)))
+
+    @property
+    def name(self) -> str:
+        return f"{self.classes.name} + {self.numbers.name}"
+
+    @property
+    def centred(self) -> MixedTarget:
+        return replace(self, numbers=self.numbers.centred)
+
+    @property
+    def linear(self) -> MixedTarget:
+        """With the linear kernel on the numbers."""
+        return MixedTarget.of(
+            self.classes, self.numbers.linear, mean_direction(len(self.classes.codes))
+        )
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        return np.asarray(self.classes.tile(rows, columns) + self.numbers.tile(rows, columns))
+
+    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
+        """Directions of both, compressed: those of numbers are among those of the classes.
+
+        Unless covariates were taken out of the numbers.
+        """
+        B, w, _ = self.classes.factor(tolerance, max_rank)
+        F, v, missing = self.numbers.factor(tolerance, max_rank)
+        both = np.column_stack([B * np.sqrt(w), F * np.sqrt(v)])
+        values, vectors = np.linalg.eigh(both.T @ both)
+        kept = values > ROUNDING * values[-1]
+        return both @ vectors[:, kept][:, ::-1], np.ones(int(kept.sum())), missing
+
+    def norm(self, Q: Float) -> float:
+        """``||R L R||`` with ``R = I - Q Q'``."""
+        return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
+
+    def times(self, scale: float) -> MixedTarget:
+        """The same, L times a number."""
+        return MixedTarget(self.classes.times(scale), self.numbers.times(scale))
+
+
+@dataclass(frozen=True)
+class GivenMatrix:
+    """L as the caller computed it, `matrix` (m, m)."""
+
+    matrix: Float
+    name: str = "precomputed"
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        return self.matrix[rows, columns]
+
+    def factor(self, tolerance: float, max_rank: int) -> PartFactor:
+        """Eigenvectors whose eigenvalues are more than rounding."""
+        L, m = self.matrix, len(self.matrix)
+        if m > MOST_DECOMPOSED:
+            raise InputError(
+                f"A precomputed L of {m} samples takes too long to decompose (up to "
+                f"{MOST_DECOMPOSED}); pass the labels and a label_kernel, or method='exact'."
+            )
+        values, vectors = np.linalg.eigh((L + L.T) / 2)
+        sizes = np.abs(values)
+        kept = sizes > ROUNDING * max(float(sizes.max()), 1e-300)
+        return vectors[:, kept], values[kept], float(sizes[~kept].sum())
+
+
+#: A kernel on some of the columns.
+TargetPart = ClassTarget | RealTargets | MixedTarget
+#: A part of L; `factor` has the limits of the whole.
+LabelPart = TargetPart | GivenMatrix
+
+
+def scaled_alike(parts: list[TargetPart], Q: Float) -> list[TargetPart]:
+    """Parts of norm 1 each, as Q leaves them."""
+    return [part.times(1.0 / _norm_left(part, Q)) for part in parts]
+
+
+def _norm_left(part: TargetPart, Q: Float) -> float:
+    """Norm of a part as Q leaves it; as its mean does, where Q leaves nothing."""
+    norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
+    return norm if norm > NOTHING * before else before
+
+
+def mean_direction(m: int) -> Float:
+    """The direction ``1 / sqrt(m)`` of the mean over m samples, (m, 1)."""
+    return np.full((m, 1), m**-0.5)
+
+
+def label_distances(rows: Float, columns: Float) -> Float:
+    """Squared distances (r, c), by differences: exact zeros where labels are equal."""
+    D = np.zeros((len(rows), len(columns)))
+    for ours, theirs in zip(rows.T, columns.T, strict=True):
+        delta = np.subtract.outer(ours, theirs)
+        delta *= delta
+        D += delta
+    return D
+
+
+def _norm_of(product: Float) -> float:
+    """Norm of a symmetric matrix from ``S T``, which has its eigenvalues that are not 0."""
+    return float(np.sqrt(max(float(np.vdot(product, product.T)), 0.0)))
+
+
+def _norm_of_factor(factor: PartFactor, Q: Float) -> float:
+    """``||R B diag(w) B' R||`` with ``R = I - Q Q'``."""
+    B, w, _ = factor
+    B = B - Q @ (Q.T @ B)
+    return _norm_of((B.T @ B) * w)
