@@ -20,6 +20,14 @@ from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.ids import is_id
 from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
+from dhsic.sources.packing import (
+    DECLARING,
+    MISSING,
+    Packing,
+    code_among,
+    declared,
+    names_among,
+)
 from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
 from dhsic.sources.zarr import arrays_of, create_array, read_array, write_array
@@ -59,7 +67,7 @@ class Content:
             if source.dosages:
                 dims = (*OF_CALLS, "ploidy")[: array.ndim]
             made = cls(array.basename or "X", dims)
-            made.attributes = {k: v for k, v in array.attrs.items() if k != "_ARRAY_DIMENSIONS"}
+            made.attributes = _attributes_of(array)
             store = None if group is None else AnnDataStore.of(group)
             if store is not None:
                 made._add_frames(store, source)
@@ -70,7 +78,7 @@ class Content:
         if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
             made._add_phenotypes(path)
         if source.missing_code is not None and source.dtype.kind in "iu":
-            made.attributes.setdefault("missing_value", int(source.missing_code))
+            made.attributes.setdefault(MISSING, int(source.missing_code))
         return made
 
     @classmethod
@@ -176,22 +184,36 @@ def _variants(coords: dict[str, Array]) -> dict[str, Array]:
     return known
 
 
+def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
+    """Attributes of an array once its values are decoded; integers keep their one code."""
+    left = {*DECLARING, "_ARRAY_DIMENSIONS"}
+    kept = {name: value for name, value in array.attrs.items() if name not in left}
+    attributes = declared(array)
+    code = code_among(attributes, array.dtype)
+    is_kept = code is not None and Packing.of(attributes, array.dtype) is None
+    return kept | {MISSING: code} if is_kept else kept
+
+
 def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
     """Copy an array, some rows at a time."""
     dims = tuple(str(dim or f"dim_{i}") for i, dim in enumerate(dimension_names(array) or ()))
     dims = dims or tuple(f"{name}_{i}" for i in range(array.ndim))
     is_text = array.dtype.kind in "SUTO"
+    attributes = declared(array)
+    packing, code = Packing.of(attributes, array.dtype), code_among(attributes, array.dtype)
+    fill = array.fill_value if code is None else code
     n = array.shape[0] if array.ndim else 1
     made = create_array(
         group,
         name,
         shape=array.shape,
-        dtype=str if is_text else array.dtype,
+        dtype=str if is_text else array.dtype if packing is None else packing.dtype,
         chunks=(min(n, SLAB), *array.shape[1:])[: array.ndim],
         dims=dims,
-        fill_value=None if is_text else array.fill_value,
+        fill_value=None if is_text or packing is not None else fill,
     )
-    made.attrs.update({k: v for k, v in array.attrs.items() if k != "_ARRAY_DIMENSIONS"})
+    made.attrs.update(_attributes_of(array))
     for rows in slices(n, SLAB) if array.ndim else [...]:
         values = read_array(array, "fill", rows)
-        made[rows] = text(values) if is_text else values
+        values = values if packing is None else packing.decoded(values)
+        made[rows] = names_among(values, attributes) if is_text else values

@@ -34,8 +34,9 @@ from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
+from dhsic.sources.packing import declared, read_variable, unpacked
 from dhsic.sources.plink import samples_table
-from dhsic.sources.zarr import arrays_of, read_array
+from dhsic.sources.zarr import arrays_of
 from dhsic.validation import refuse_lossy
 
 if TYPE_CHECKING:
@@ -386,7 +387,9 @@ def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
 
 
 def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -> Array:
-    return read_array(of, missing_chunks) if isinstance(of, zarr.Array) else of.to_numpy()
+    if isinstance(of, zarr.Array):
+        return read_variable(of, missing_chunks)
+    return unpacked(of.to_numpy(), declared(of))
 
 
 def _column(

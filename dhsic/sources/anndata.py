@@ -19,10 +19,11 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.frames import AbstractFrame, Frame, frame_source, part_of, whole_array
 from dhsic.sources.options import MissingChunks, OpenOptions
+from dhsic.sources.packing import chunked_of
 from dhsic.sources.sparse import CSC, SparseSource, loaded, turned
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of
+from dhsic.sources.zarr import Node, ZarrSource, child, group_at, place_of
 
 #: Folder of coordinates, a row for each sample.
 OBSM = "obsm/"
@@ -296,13 +297,12 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         return None if frame is None else frame.names
 
     names = Names(names_along(axis), names_along(1 - axis))
-    code = options.code_of(node.attrs)
     if isinstance(node, zarr.Array):
-        chunked = ChunkedArray(node, axis, options.missing_chunks)
+        chunked, code = chunked_of(node, axis, options)
         source = ZarrSource(chunked, names, missing_code=code)
         source.hint = store.hint(options.variable)
         return source
-    stored = [part_of(node, part) for part in PARTS]
+    code, stored = options.code_of(), [part_of(node, part) for part in PARTS]
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
     chunks = (prod(part.shards or part.chunks) * part.dtype.itemsize for part in stored)
     if stays_stored(zip((part.nbytes for part in stored), chunks, strict=True)):

@@ -32,8 +32,8 @@ from dhsic.sources.options import (
     PloidyPolicy,
     dimension_names,
     naming_array,
-    text,
 )
+from dhsic.sources.packing import chunked_of, read_names
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
@@ -51,14 +51,12 @@ from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
 from dhsic.sources.zarr import (
-    ChunkedArray,
     ZarrSource,
     array_at,
     arrays_of,
     group_at,
     member,
     place_of,
-    read_array,
 )
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
@@ -202,6 +200,7 @@ def open_source(
         )
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
+    _refuse_scaled(source, missing_code)
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
     if several:
@@ -262,6 +261,19 @@ def _codes_of(missing_code: Any) -> tuple[int, ...]:
     return codes
 
 
+def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
+    """Refuse codes said of numbers that are stored otherwise than they are read."""
+    packing = None if source.chunked is None else source.chunked.packing
+    if packing is None or not packing.is_scaled or missing_code in (None, "auto"):
+        return
+    raise InputError(
+        f"missing_code={missing_code!r} names numbers of X, and X is stored as others, which "
+        f"scale_factor={packing.scale} and add_offset={packing.offset} change. Leave missing_code "
+        "out: the attributes _FillValue and missing_value of the array say which stored numbers "
+        "are missing."
+    )
+
+
 def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return _open_array(X, options)
@@ -320,8 +332,7 @@ def _open_matrix(
         )
     axis = options.feature_axis(array.shape, dimension_names(array), what)
     names = Names() if group is None else _names_in(group, array, axis, beside)
-    chunked = ChunkedArray(array, axis, options.missing_chunks)
-    code = options.code_of(array.attrs, array.dtype, array.fill_value)
+    chunked, code = chunked_of(array, axis, options)
     return ZarrSource(chunked, names, missing_code=code)
 
 
@@ -355,7 +366,7 @@ def _names_in(
 
 
 def _stored_names(place: StorePath, rows: Any = ...) -> Array:
-    return text(read_array(array_at(place), "fill", rows))
+    return read_names(array_at(place), rows)
 
 
 def parent(array: zarr.Array[Any]) -> zarr.Group | None:
