@@ -208,7 +208,7 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
             f"{calls.mask.label} masks numbers without a sign, which have no value for missing. "
             "Write them as int8 with -1 where missing."
         )
-    return SourceMatrix(source), Content.of(source, X)
+    return SourceMatrix(source), Content.of(source, X, options.variable)
 
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:

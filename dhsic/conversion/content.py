@@ -13,10 +13,11 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
+from dhsic.joins.labels import anndata_of
 from dhsic.joins.text import phenotype, read_table, typed
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
-from dhsic.sources.anndata import AnnDataStore
+from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
 from dhsic.sources.ids import is_id
 from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
@@ -55,11 +56,13 @@ class Content:
     left: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, source: AbstractSource, X: Any) -> Content:
-        """What is known of a source, opened from X."""
+    def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
+        """What is known of a source, opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
-            made = cls.named(source)
+            made, store = cls.named(source), anndata_of(X)
+            if store is not None:
+                made._add_frames(store, source, store.named(variable))
         else:
             array = chunked.opened()
             group = parent(array)
@@ -68,9 +71,9 @@ class Content:
                 dims = (*OF_CALLS, "ploidy")[: array.ndim]
             made = cls(array.basename or "X", dims)
             made.attributes = _attributes_of(array)
-            store = None if group is None else AnnDataStore.of(group)
-            if store is not None:
-                made._add_frames(store, source)
+            held = AnnDataStore.around(array)
+            if held is not None:
+                made._add_frames(held[0], source, held[1])
             elif group is not None:
                 made.of_group = dict(group.attrs)
                 made._add_arrays(group, source)
@@ -124,18 +127,21 @@ class Content:
             else:
                 self.arrays[name] = array
 
-    def _add_frames(self, store: AnnDataStore, source: AbstractSource) -> None:
-        """Columns of obs and var; what cannot be read stays behind."""
-        self.left += [n for n in store.matrices() if n != source.chunked.path]  # type: ignore[union-attr]
-        for frame, dim in ((store.var, self.dims[0]), (store.obs, self.dims[1])):
-            size = source.n_features if dim == self.dims[0] else source.n_samples
+    def _add_frames(self, store: AbstractAnnData, source: AbstractSource, matrix: str) -> None:
+        """Columns of obs and var; what cannot be read stays behind, and matrices but one."""
+        self.left += [name for name in store.matrices() if name != matrix]
+        sizes = {"var": source.n_features, "obs": source.n_samples}
+        for axis, dim in (("var", self.dims[0]), ("obs", self.dims[1])):
+            frame = store.frame_along(matrix, axis if axis in axes_of(matrix) else None)
+            if frame is None:
+                continue
             for name in frame.columns:
                 try:
                     values = frame.column(name)
                 except DataError:
-                    self.left.append(f"{frame.place.path}/{name}")
+                    self.left.append(f"{axis}/{name}")
                     continue
-                if len(values) == size:
+                if len(values) == sizes[axis] and values.dtype.kind in "biufOSUT":
                     self.values[self._free(name)] = (dim,), values
 
     def _add_phenotypes(self, path: str) -> None:

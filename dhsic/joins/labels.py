@@ -7,7 +7,7 @@ the store or dataset, labels along the samples and groups along the features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,12 +25,14 @@ from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
+from dhsic.joins.targets import names_said, refuse_held, refuse_records, split_frame, stacked
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
 from dhsic.sources.frames import AbstractFrame
-from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
+from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
+from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
@@ -68,14 +70,16 @@ class Labelled:
         filters: Filters | Filtered | None = None,
         counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
+        not_features: Collection[str] = (),
         **opening: Any,
     ) -> Labelled:
         """Open data, and match labels and covariates to its samples where both have names.
 
         Parameters
         ----------
-        target : str, array or None
-            Labels, called `what` in messages, or the variable of `data` that holds them.
+        target : str, list of str, array or None
+            Labels, called `what` in messages, or the variables of `data` that hold them; columns of
+            a frame or a table that are named are no features.
         by_position : bool
             Rows are in the order of the samples, whatever they are called.
         filters : Filters or Filtered, optional
@@ -84,27 +88,29 @@ class Labelled:
             Counts what `Filters` ask of values.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
+        not_features : collection of str
+            Other columns of a frame or a table that are no features.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        said = (*([target] if isinstance(target, str) else ()), *_names_in(covariates, data))
-        if said and is_table(data):  # its labels come with it
+        given = data
+        if isinstance(data, pd.DataFrame):
+            data, target, covariates = split_frame(data, target, covariates, not_features)
+        elif said := _columns_said(data, target, covariates, not_features):
             data = opened_by(data, n_samples=None, not_features=said, **opening)
-            opened_by = partial(_same, data)
+            opened_by = partial(_same, data)  # its labels come with it
         covariates = _as_covariates(covariates, data)
         labels = None if target is None else as_labels(target, data)
         may_be_some = filters is not None and names_of(target) is not None
         is_matched = not by_position and (may_be_some or bool(id_columns(target)))
         n_labels = None if labels is None or is_matched else len(labels)
         source = hinted(opened_by(data, n_samples=n_labels, **opening))
+        refuse_held(given, source, target, what)
         names = source.sample_names()
         if not by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
-        filtered = Filtered.of(source) if filters is None else filters
-        if not isinstance(filtered, Filtered):
-            assert counting is not None, "there are filters"
-            fill = opening.get("missing_chunks", "error")
-            filtered = filtered.of(data, source, counting, fill)
+        fill = opening.get("missing_chunks", "error")
+        filtered = _filtered(filters, data, source, counting, fill)
         source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
         def joined(given: Any, called: str, values: Array | None = None) -> Array | None:
@@ -125,6 +131,30 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
+
+
+def _filtered(
+    filters: Filters | Filtered | None,
+    data: Any,
+    source: AbstractSource,
+    counting: Counting | None,
+    missing_chunks: MissingChunks,
+) -> Filtered:
+    """What filters leave of a source that was opened from data."""
+    if isinstance(filters, Filtered):
+        return filters
+    if filters is None:
+        return Filtered.of(source)
+    assert counting is not None, "there are filters"
+    return filters.of(data, source, counting, missing_chunks)
+
+
+def _columns_said(
+    data: Any, target: Any, covariates: Any, not_features: Collection[str]
+) -> tuple[str, ...]:
+    """Columns of a table that are named as labels or covariates, or as no features."""
+    said = (*names_said(target), *_names_in(covariates, data), *not_features)
+    return tuple(dict.fromkeys(said)) if is_table(data) else ()
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
@@ -164,12 +194,20 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
 
 
 def as_labels(y: Any, data: Any) -> Array:
-    """Labels as an array: what was given, or the variable of `data` that it names.
+    """Labels as an array: what was given, or the variables of `data` that it names.
 
     Columns of ids are left out of frames. Categories are text, though they be numbers.
     """
-    labels = read_target(data, y) if isinstance(y, str) else values_of(_of_categories(y), "y")
-    refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
+    names = names_said(y) if isinstance(y, str) or _has_variables(data) else ()
+    if names:
+        columns = [(name, read_target(data, name)) for name in names]
+        for name, values in columns:
+            refuse_ids(name, values)
+        labels = stacked(columns)
+    else:
+        labels = values_of(_of_categories(y), "y")
+        refuse_records(labels, "y")
+        refuse_ids(getattr(y, "name", None), labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
@@ -375,7 +413,7 @@ def _opened(data: Any) -> Any:
     if not isinstance(data, (str, PathLike)):
         return data
     path = on_disk(data)
-    if path.lower().endswith(H5AD):
+    if is_h5ad(path):
         return H5Store(path)
     return open_store(path) if opener_of(path) is None else data
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -94,12 +94,14 @@ class Request:
         filters: Filters | Filtered | None = None,
         counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
+        not_features: Collection[str] = (),
         **opening: Any,
     ) -> Request:
         """Request of what users hand over, as of `Selector.fit`; no `target` is no labels.
 
         `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`. What
         filters ask of values is counted by `counting`, on the runtime of the selector by default.
+        `not_features` are columns of a frame or table besides the labels and covariates.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -111,6 +113,7 @@ class Request:
             filters=filters,
             counting=counting or counting_on(partial(running, selector.runtime)),
             opened_by=opened_by,
+            not_features=not_features,
             **opening,
         )
         left = given.filtered.samples

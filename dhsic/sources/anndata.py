@@ -140,6 +140,8 @@ AXES: Mapping[str, Axes] = {
     "varm": ("var", None),
 }
 FOLDERS = ("layers", "obsm", "varm")
+#: Dataframes of the samples and the features, whose columns are labels and names, no matrix.
+FRAMES = ("obs", "var")
 SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
@@ -187,7 +189,7 @@ class AnnDataStore(AbstractAnnData):
         """
         name = variable or "X"
         node = child(self.group, name)
-        if node is not None and _holds(node):
+        if node is not None and _holds(node) and name not in FRAMES:
             return node
         raise InputError(f"{self.group.store_path} is AnnData {self._problem(name, node)}")
 

@@ -30,6 +30,8 @@ from dhsic.sources.arrays import ArraySource
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.tables import check_room, refuse_parts
 
+#: How a file of NumPy begins.
+NUMPY = b"\x93NUMPY"
 #: Arrays of a sparse matrix that SciPy wrote.
 SPARSE = frozenset({"data", "indices", "indptr", "shape", "format"})
 

@@ -22,10 +22,13 @@ from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
+from dhsic.sources.arrow import begins, is_arrow
 from dhsic.sources.columns import NAME, Column
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
-from dhsic.sources.npy import open_npy, open_npz
+from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
+from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
+from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
     OpenOptions,
@@ -39,6 +42,7 @@ from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
 from dhsic.sources.sparse import is_sparse, open_sparse
 from dhsic.sources.stores import (
+    METADATA,
     UNKNOWN_DTYPE,
     ArchiveStore,
     BucketStore,
@@ -68,7 +72,8 @@ NAMING = (POSITION, "sample_id")
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
-    ".parquet": open_parquet,
+    **dict.fromkeys((".parquet", ".pq", ".parq", ".feather", ".arrow"), open_parquet),
+    **dict.fromkeys(HDF5_SUFFIXES, open_hdf5),
     ".npy": open_npy,
     ".npz": open_npz,
     H5AD: open_h5ad,
@@ -91,18 +96,51 @@ FOREIGN = (
         "plink2 --bgen {path} ref-first --make-pgen --out x, then pass x.pgen",
     ),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
-    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
+    ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
     ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
-    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
+    (
+        (".mtx", ".mtx.gz"),
+        "Matrix Market",
+        "pass the folder of Cell Ranger that holds it, or X = scipy.io.mmread({path!r}).T.tocsr()",
+    ),
 )
+
+#: Ends of names of files that are not read, whatever they hold.
+UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
+    """Find what opens a path or URL by its suffix, or by how the file begins.
+
+    None for Zarr, and for what is in memory.
+    """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
     found = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    return open_plink if found is None and name and is_prefix(name) else found
+    if found is not None or not name:
+        return found
+    return open_plink if is_prefix(name) else _opener_by_content(name)
+
+
+def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Find what opens a file or a folder whose name says nothing."""
+    if "://" in name and not name.startswith("file://"):
+        return None
+    path = Path(on_disk(name))
+    if path.is_dir():
+        if any((path / mark).exists() for mark in METADATA):
+            return None
+        if is_folder_of_counts(path):
+            return open_counts_folder
+    elif not path.is_file():
+        return None
+    elif not name.lower().endswith(UNREAD):
+        by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
+        head = begins(path)
+        found = next((opener for mark, opener in by_mark.items() if head.startswith(mark)), None)
+        if found is not None:
+            return found
+    return open_parquet if is_arrow(str(path)) else None
 
 
 def is_table(X: Any) -> bool:
