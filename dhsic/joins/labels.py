@@ -95,11 +95,14 @@ class Labelled:
         given = data
         if isinstance(data, pd.DataFrame):
             data, target, covariates = split_frame(data, target, covariates, not_features)
-        elif said := _columns_said(data, target, covariates, not_features):
-            data = opened_by(data, n_samples=None, not_features=said, **opening)
-            opened_by = partial(_same, data)  # its labels come with it
-        covariates = _as_covariates(covariates, data)
-        labels = None if target is None else as_labels(target, data)
+        else:
+            opening |= _columns_apart(data, target, covariates, not_features)
+        if "not_features" in opening and is_table(data):  # its labels come with it
+            data = opened_by(data, n_samples=None, **opening)
+            opened_by = partial(_same, data)
+        fill = opening.get("missing_chunks", "error")
+        covariates = _as_covariates(covariates, data, fill)
+        labels = None if target is None else as_labels(target, data, fill)
         may_be_some = filters is not None and names_of(target) is not None
         is_matched = not by_position and (may_be_some or bool(id_columns(target)))
         n_labels = None if labels is None or is_matched else len(labels)
@@ -109,7 +112,6 @@ class Labelled:
         if not by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
-        fill = opening.get("missing_chunks", "error")
         filtered = _filtered(filters, data, source, counting, fill)
         source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
@@ -149,12 +151,13 @@ def _filtered(
     return filters.of(data, source, counting, missing_chunks)
 
 
-def _columns_said(
+def _columns_apart(
     data: Any, target: Any, covariates: Any, not_features: Collection[str]
-) -> tuple[str, ...]:
-    """Columns of a table that are named as labels or covariates, or as no features."""
-    said = (*names_said(target), *_names_in(covariates, data), *not_features)
-    return tuple(dict.fromkeys(said)) if is_table(data) else ()
+) -> dict[str, Any]:
+    """The option `not_features` of what is no frame: of a table named labels and covariates too."""
+    named = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
+    said = tuple(dict.fromkeys((*named, *not_features)))
+    return {"not_features": said} if said else {}
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
@@ -193,14 +196,14 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
         )
 
 
-def as_labels(y: Any, data: Any) -> Array:
+def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
     """Labels as an array: what was given, or the variables of `data` that it names.
 
     Columns of ids are left out of frames. Categories are text, though they be numbers.
     """
     names = names_said(y) if isinstance(y, str) or _has_variables(data) else ()
     if names:
-        columns = [(name, read_target(data, name)) for name in names]
+        columns = [(name, read_target(data, name, missing_chunks)) for name in names]
         for name, values in columns:
             refuse_ids(name, values)
         labels = stacked(columns)
@@ -213,6 +216,7 @@ def as_labels(y: Any, data: Any) -> Array:
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
             "y.ravel(), or y.T."
         )
+    labels = labels.astype(object) if labels.dtype.kind == "T" else labels
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         labels = labels.astype(str)  # text names classes, though they be called "0" and "1"
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
@@ -249,10 +253,10 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
     return tuple(names) if is_named else ()
 
 
-def _as_covariates(given: Any, data: Any) -> Any:
+def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
     """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
     named = _names_in(given, data)
-    columns = [design_of(name, read_target(data, name)) for name in named]
+    columns = [design_of(name, read_target(data, name, missing_chunks)) for name in named]
     return np.column_stack(columns) if columns else given
 
 

@@ -47,6 +47,14 @@ from dhsic.sources.opening import open_source
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
+#: Options of `open_source` that functions pass on besides those that their signatures name.
+OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
+#: What other packages have a parameter for, and this one not; and what is possible.
+NOT_THERE: Mapping[str, str] = {
+    "sample_weight": "sample_weight: samples have no weights, each counts once. Leave it out. "
+    "Where two classes differ in size, label_kernel='balanced' of the selector gives both the same "
+    "weight; filters=dhsic.Filters(keep=names) leaves samples out.",
+}
 
 #: Hears a run and its memory promise before the work begins.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
@@ -285,6 +293,23 @@ def _checked(requests: Sequence[Request]) -> list[Request]:
                 "settings; select for each, or leave it out."
             )
     return list(requests)
+
+
+def check_opening(function: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a function that are no options of `OPENING`.
+
+    Raises
+    ------
+    InputError
+        It is one of `NOT_THERE`, with what is possible.
+    TypeError
+        It is another one, as Python says it.
+    """
+    for name in given:
+        if name in NOT_THERE:
+            raise InputError(NOT_THERE[name])
+        if name not in OPENING:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:

@@ -51,8 +51,9 @@ def result_of_many(
     `options` are as of `Request.of`.
     """
     requests: dict[str, Request] = {}
-    said = dict.fromkeys(name for target in targets.values() for name in names_said(target))
-    options["not_features"] = (*options.get("not_features", ()), *said)
+    if is_table(data) or hasattr(data, "columns"):  # a target of one run is no feature of others
+        said = dict.fromkeys(name for target in targets.values() for name in names_said(target))
+        options["not_features"] = (*options.get("not_features", ()), *said)
     for number, (name, selector) in enumerate(selectors.items()):
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
         if first is not None:  # the data are open, with the features that are left

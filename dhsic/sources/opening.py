@@ -28,6 +28,7 @@ from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
+from dhsic.sources.ids import some
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
@@ -58,6 +59,7 @@ from dhsic.sources.zarr import (
     ZarrSource,
     array_at,
     arrays_of,
+    child,
     group_at,
     member,
     place_of,
@@ -105,6 +107,8 @@ FOREIGN = (
     ),
 )
 
+#: Groups within groups that are looked through for matrices, at most.
+GROUP_DEPTH = 4
 #: Ends of names of files that are not read, whatever they hold.
 UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
@@ -332,12 +336,37 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
     store = AnnDataStore.of(group)
     if store is not None:
         return open_anndata(store, options)
+    name = options.variable or ""
+    inner = child(group, name) if "/" in name else None
+    if isinstance(inner, zarr.Array):
+        return _open_array(inner, options)
     arrays = arrays_of(group)
     shapes = {name: a.shape for name, a in arrays.items() if a.dtype.kind in "biufc"}
+    if not any(len(shape) > 1 for shape in shapes.values()):
+        _refuse_groups(group)
     variable = options.choose(shapes, str(group.store_path))
     if holds_calls(arrays[variable]):
         return open_calls(group, variable, options)
     return _open_matrix(arrays[variable], group, arrays, options)
+
+
+def _refuse_groups(group: zarr.Group) -> None:
+    """Refuse a group that holds matrices in groups of its own alone, with the paths of these."""
+    with metadata_of(group.store_path):
+        members = dict(group.members(max_depth=GROUP_DEPTH))
+    found = {
+        name: node.shape
+        for name, node in sorted(members.items())
+        if isinstance(node, zarr.Array) and node.ndim > 1 and node.dtype.kind in "biufc"
+    }
+    if found:
+        first, where = next(iter(found)), str(group.store_path).removeprefix("file://")
+        raise InputError(
+            f"{where} holds no matrix itself; its groups hold "
+            f"{some((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path of "
+            f"the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
+            f"variable={first!r}."
+        )
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
