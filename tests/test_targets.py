@@ -197,3 +197,12 @@ def test_weights_of_samples_are_refused_with_what_is_possible():
     select(X, y, label_kernel="balanced")
     with pytest.raises(TypeError, match="weight"):
         dhsic.BAHSIC(2).fit(X, y, weight=weights)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_is_transformed_without_its_labels(suffix, tmp_path):
+    path = tmp_path / f"x.{suffix}"
+    getattr(WHOLE, f"to_{suffix}")(path)
+    model = dhsic.BAHSIC(2, progress=False).fit(path, "status", not_features=["bmi", "age"])
+    expected = model.feature_names_in_[model.get_support()]
+    assert model.transform(path)["features"].values.tolist() == expected.tolist()

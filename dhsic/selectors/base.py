@@ -240,6 +240,8 @@ class Selector(Transformer):
             not_features=opening.get("not_features", ()),
             **self._opening,
         )
+        if apart := request.opening["not_features"]:  # columns of a table
+            self._opening["not_features"] = apart
         self._filtered = request.filtered
         n, d = self.n_features_to_select, self.n_features_in_
         if request.feature_groups is not None:
