@@ -273,3 +273,15 @@ def test_packed_dosages(declared, tmp_path):
     expected[LACKING if "_FillValue" in declared else []] = np.nan
     for data in (str(tmp_path / "s.zarr"), opened(tmp_path / "s.zarr")):
         np.testing.assert_allclose(values_of(open_source(data)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("fill", [-2, -1])
+def test_calls_of_format_2_are_missing_where_they_are_minus_one(fill, tmp_path):
+    """VCF Zarr fills arrays with -2, which is no call, and -1 is a missing one."""
+    calls = RNG.integers(0, 3, (D, M)).astype("i1")
+    calls[LACKING.T] = -1
+    group = zarr.open_group(tmp_path / "s.zarr", mode="w", zarr_format=2)
+    write(group, "call_dosage", calls, ("variants", "samples"), fill_value=fill)
+    source = open_source(tmp_path / "s.zarr")
+    assert source.missing_code == -1
+    np.testing.assert_array_equal(values_of(source), np.where(LACKING, np.nan, calls.T))

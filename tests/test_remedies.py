@@ -146,6 +146,19 @@ def test_columns_that_are_no_features_are_said_to_every_function(tmp_path):
         select(lacking(tmp_path), Y, not_features=["a"])
 
 
+def test_matrices_in_groups_of_a_store_are_opened_by_the_path_that_is_said(tmp_path):
+    data = xr.Dataset({"x": (("sample", "gene"), X), "y": ("sample", Y)})
+    for name in ("rna/counts", "protein"):
+        data.to_zarr(tmp_path / "x.zarr", group=name, mode="a", consolidated=False)
+    with pytest.raises(DhsicError, match=r"hold protein/x \(20, 6\), rna/counts/x") as caught:
+        select(tmp_path / "x.zarr", "y")
+    path = str(caught.value).partition("holds the matrix, ")[2].partition(", or")[0]
+    by_path = select(path, "y")["rank"].values
+    np.testing.assert_array_equal(by_path, select(data, "y")["rank"].values)
+    by_name = select(tmp_path / "x.zarr", Y, variable="rna/counts/x")["rank"].values
+    np.testing.assert_array_equal(by_name, by_path)
+
+
 def parameters_of(function):
     called = {select: dhsic.select, fit: dhsic.BAHSIC.fit}.get(function, function)
     own = {*inspect.signature(called).parameters}

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,14 @@ from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
-from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
+from dhsic.sources.opening import (
+    is_table,
+    on_disk,
+    open_source,
+    open_store,
+    opener_of,
+    refuse_groups,
+)
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.packing import declared, read_variable, unpacked
 from dhsic.sources.plink import samples_table
@@ -337,6 +344,15 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
     if name in found:
         return _values(found[name], missing_chunks)
+    _refuse_absent(opened, name, found, otherwise)
+
+
+def _refuse_absent(
+    opened: zarr.Group | xr.Dataset, name: str, found: Mapping[str, Any], otherwise: str
+) -> NoReturn:
+    """Refuse the name of a variable that is not among those `found`, with those that would do."""
+    if isinstance(opened, zarr.Group) and not found:
+        refuse_groups(opened)
     source = None
     with suppress(DhsicError):
         source = open_source(opened)

@@ -343,14 +343,14 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
     arrays = arrays_of(group)
     shapes = {name: a.shape for name, a in arrays.items() if a.dtype.kind in "biufc"}
     if not any(len(shape) > 1 for shape in shapes.values()):
-        _refuse_groups(group)
+        refuse_groups(group)
     variable = options.choose(shapes, str(group.store_path))
     if holds_calls(arrays[variable]):
         return open_calls(group, variable, options)
     return _open_matrix(arrays[variable], group, arrays, options)
 
 
-def _refuse_groups(group: zarr.Group) -> None:
+def refuse_groups(group: zarr.Group) -> None:
     """Refuse a group that holds matrices in groups of its own alone, with the paths of these."""
     with metadata_of(group.store_path):
         members = dict(group.members(max_depth=GROUP_DEPTH))

@@ -160,10 +160,10 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
 
 
 def _packing_of(array: zarr.Array[Any]) -> Packing | None:
-    """How numbers of calls are decoded; integers whose code is -1 are read as they are."""
+    """How numbers of calls are decoded; integers with a code below 0 are read as they are."""
     attributes = declared(array)
     code = code_among(attributes, array.dtype)
-    return Packing.of(attributes, array.dtype, keeps_code=code in (None, MISSING))
+    return Packing.of(attributes, array.dtype, keeps_code=code is None or code < 0)
 
 
 def holds_calls(array: zarr.Array[Any]) -> bool:
