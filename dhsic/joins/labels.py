@@ -342,9 +342,9 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
         raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
-    if name in found:
-        return _values(found[name], missing_chunks)
-    _refuse_absent(opened, name, found, otherwise)
+    if name not in found:
+        _refuse_absent(opened, name, found, otherwise)
+    return _values(found[name], missing_chunks)
 
 
 def _refuse_absent(
