@@ -1,5 +1,8 @@
 """How a refusal is tested: the class, the words, one sentence or two, and nothing left behind."""
 
+import ast
+import re
+
 import pytest
 
 import dhsic
@@ -28,3 +31,10 @@ def files_in(folder):
         for path in sorted(folder.rglob("*"))
         if path.name != "lock"  # of a checkpoint that is there already: it says who wrote last
     }
+
+
+def remedy_of(message, parameter):
+    """Parameter and value that a sentence says to pass: the last ``name=value`` of that name."""
+    written = re.findall(rf"\b{parameter}=('[^']*'|\[[^\]]*\]|-?\w[\w.+-]*\w|\w)", message)
+    assert written, message
+    return parameter, ast.literal_eval(written[-1])

@@ -325,7 +325,7 @@ class NpyFile(AbstractSource):
         if is_turned or options.feature_axis(shape, None, path, convention=1) == 0:
             raise InputError(f"Samples of {path} are apart. Write them one after the other.")
         self.n_samples, self.n_features = shape
-        self.missing_code = options.code_of({})
+        self.missing_code = options.code_of()
 
     def blocks(self, width):
         return even_blocks(self.n_features, width)

@@ -37,8 +37,9 @@ def test_frames_are_joined_by_their_ids_which_are_no_values(given):
     for test in (hsic_test, test_features):
         of_them = [test(DATA, y, n_permutations=9) for y in (turned, VALUES.to_frame())]
         assert str(of_them[0]) == str(of_them[1])
-    given_covariates = fitted(DATA["a"], covariates=turned)
-    assert given_covariates == fitted(DATA["a"], covariates=VALUES.to_frame())
+    other = DATA["a"].rename("other")
+    given_covariates = fitted(other, covariates=turned)
+    assert given_covariates == fitted(other, covariates=VALUES.to_frame())
     with pytest.raises(InputError, match=r"no sample names to compare|looks like names|No column"):
         fitted(turned, DATA.set_axis([f"t{i}" for i in range(10)]))
     with pytest.raises(InputError, match="by_position=True"):

@@ -382,3 +382,42 @@ def test_cells_of_scanpy_as_of_0_5():
     raw = selected(PBMC, "--variable", "raw/X", "--target", "bulk_labels", *QUICK)
     assert raw["selected"][0]["name"]
     assert set(dhsic.read_target(PBMC, "phase")) == {"G1", "G2M", "S"}
+
+
+@pytest.mark.parametrize("variable", [None, "layers/counts"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_a_converted_file_keeps_columns_of_obs_and_var(tmp_path, kind, variable):
+    path = write_h5ad(tmp_path / "a.h5ad", kind=kind)
+    made = dhsic.convert(path, tmp_path / "out.zarr", variable=variable)
+    for name, values in EXPECTED.items():
+        found = dhsic.read_target(tmp_path / "out.zarr", name)
+        if name == "score":
+            np.testing.assert_array_equal(found, np.asarray(values))
+        else:
+            assert [str(v) for v in found] == [str(v) for v in np.asarray(values)]
+    assert set(made.left) == {"X", "layers/counts", "raw/X"} - {variable or "X"}
+    expected = DENSE if variable is None else DENSE_COUNTS
+    assert ranking(tmp_path / "out.zarr")[0] == expected[0]
+    grouped = dhsic.select(
+        tmp_path / "out.zarr",
+        "leiden",
+        feature_groups="pathway",
+        n_features_to_select=1,
+        progress=False,
+    )
+    assert set(grouped["group"].to_numpy()) == set("abc")
+
+
+@pytest.mark.parametrize("name", ["obs", "var", "uns", "layers", "obsm", "obs/score"])
+def test_what_is_no_matrix_is_refused_with_those_that_are(tmp_path, name):
+    path = write_h5ad(tmp_path / "a.h5ad")
+    with h5py.File(path, "a") as file:
+        file.create_group("uns").attrs["encoding-type"] = "dict"
+        file.create_group("obsm").attrs["encoding-type"] = "dict"
+        put(file["obsm"], "X_pca", X[:, :2])
+        for column in ("leiden", "gap", "note"):  # numbers alone are left
+            del file[f"obs/{column}"]
+        file["obs"].attrs["column-order"] = ["score", "age", "treated"]
+    words = f"no matrix '{name}'; it has X, raw/X, layers/counts, obsm/X_pca. Pass one of them"
+    with pytest.raises(InputError, match=words):
+        dhsic.open_source(path, variable=name)

@@ -43,11 +43,12 @@ from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
+from dhsic.sources.packing import read_variable
 from dhsic.sources.plink import samples_table
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.views import whole_of
-from dhsic.sources.zarr import ChunkedArray, good_chunks, member, read_array
+from dhsic.sources.zarr import ChunkedArray, good_chunks, member
 
 #: What files of PLINK say of their samples.
 OF_FAM = ("PHENO", "SEX")
@@ -223,7 +224,7 @@ def _targets(
     with metadata_of(data.label):
         arrays = {name: array for name, array in group.arrays() if array.ndim == 1}
     for name in along_samples(arrays, source):
-        yield name, _summary(read_array(arrays[name], "fill"))
+        yield name, _summary(read_variable(arrays[name], "fill"))
 
 
 def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:

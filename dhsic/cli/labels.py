@@ -18,6 +18,7 @@ from dhsic.errors import InputError
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
 from dhsic.joins.table import RowOrder, Table
+from dhsic.joins.targets import stacked
 from dhsic.joins.text import (
     MISSING_CODES,
     check_numbers,
@@ -306,7 +307,7 @@ def _taken(
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     return Labelled(
         data.source,
-        _stacked(labels) if labels else None,
+        stacked(labels) if labels else None,
         C if C.shape[1] else None,
         left[keep] if m < data.source.n_samples or n_incomplete else None,
         {
@@ -378,19 +379,6 @@ def _refuse_mixed(name: str, column: Array) -> None:
             f"({some(map(repr, odd))}). If these are missing: {na} --drop-missing; else mend them, "
             "or say that labels are classes: --label-kernel multiclass."
         )
-
-
-def _stacked(named: Columns) -> Array:
-    """One column as it is, several side by side, where classes called "0" and "1" stay classes."""
-    columns = [
-        np.char.add(f"{name}=", values) if values.dtype.kind == "U" and len(named) > 1 else values
-        for name, values in named
-    ]
-    if len(columns) == 1:
-        return columns[0]
-    if all(values.dtype.kind in "iufb" for values in columns):
-        return np.column_stack([values.astype(np.float64) for values in columns])
-    return np.column_stack([values.astype(object) for values in columns])
 
 
 def notes_on(y: Array | None) -> Iterator[str]:

@@ -143,7 +143,9 @@ def convert(
     group = _group(aside / STORE, zarr_format)
     content.write(group)
     code = content.attributes.get("missing_value")
-    fill = 0 if matrix.dtype.kind == "i" and code is None else None  # -1 would say it is missing
+    fill = code  # which Zarr 2 takes for the code
+    if matrix.dtype.kind == "i" and code is None:
+        fill = 0  # -1 would say it is missing
     last = partial(_array, group, content.name, content.dims, matrix, fill)
     report = _Report(on_part, len(passes) * prod(matrix.shape) * matrix.dtype.itemsize)
     if len(passes) > 1:
@@ -206,7 +208,7 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
             f"{calls.mask.label} masks numbers without a sign, which have no value for missing. "
             "Write them as int8 with -1 where missing."
         )
-    return SourceMatrix(source), Content.of(source, X)
+    return SourceMatrix(source), Content.of(source, X, options.variable)
 
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:

@@ -13,13 +13,22 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
+from dhsic.joins.labels import anndata_of
 from dhsic.joins.text import phenotype, read_table, typed
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
-from dhsic.sources.anndata import AnnDataStore
+from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
 from dhsic.sources.ids import is_id
 from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
+from dhsic.sources.packing import (
+    DECLARING,
+    MISSING,
+    Packing,
+    code_among,
+    declared,
+    names_among,
+)
 from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
 from dhsic.sources.zarr import arrays_of, create_array, read_array, write_array
@@ -47,11 +56,13 @@ class Content:
     left: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, source: AbstractSource, X: Any) -> Content:
-        """What is known of a source, opened from X."""
+    def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
+        """What is known of a source, opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
-            made = cls.named(source)
+            made, store = cls.named(source), anndata_of(X)
+            if store is not None:
+                made._add_frames(store, source, store.named(variable))
         else:
             array = chunked.opened()
             group = parent(array)
@@ -59,10 +70,10 @@ class Content:
             if source.dosages:
                 dims = (*OF_CALLS, "ploidy")[: array.ndim]
             made = cls(array.basename or "X", dims)
-            made.attributes = {k: v for k, v in array.attrs.items() if k != "_ARRAY_DIMENSIONS"}
-            store = None if group is None else AnnDataStore.of(group)
-            if store is not None:
-                made._add_frames(store, source)
+            made.attributes = _attributes_of(array)
+            held = AnnDataStore.around(array)
+            if held is not None:
+                made._add_frames(held[0], source, held[1])
             elif group is not None:
                 made.of_group = dict(group.attrs)
                 made._add_arrays(group, source)
@@ -70,7 +81,7 @@ class Content:
         if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
             made._add_phenotypes(path)
         if source.missing_code is not None and source.dtype.kind in "iu":
-            made.attributes.setdefault("missing_value", int(source.missing_code))
+            made.attributes.setdefault(MISSING, int(source.missing_code))
         return made
 
     @classmethod
@@ -116,18 +127,21 @@ class Content:
             else:
                 self.arrays[name] = array
 
-    def _add_frames(self, store: AnnDataStore, source: AbstractSource) -> None:
-        """Columns of obs and var; what cannot be read stays behind."""
-        self.left += [n for n in store.matrices() if n != source.chunked.path]  # type: ignore[union-attr]
-        for frame, dim in ((store.var, self.dims[0]), (store.obs, self.dims[1])):
-            size = source.n_features if dim == self.dims[0] else source.n_samples
+    def _add_frames(self, store: AbstractAnnData, source: AbstractSource, matrix: str) -> None:
+        """Columns of obs and var; what cannot be read stays behind, and matrices but one."""
+        self.left += [name for name in store.matrices() if name != matrix]
+        sizes = {"var": source.n_features, "obs": source.n_samples}
+        for axis, dim in (("var", self.dims[0]), ("obs", self.dims[1])):
+            frame = store.frame_along(matrix, axis if axis in axes_of(matrix) else None)
+            if frame is None:
+                continue
             for name in frame.columns:
                 try:
                     values = frame.column(name)
                 except DataError:
-                    self.left.append(f"{frame.place.path}/{name}")
+                    self.left.append(f"{axis}/{name}")
                     continue
-                if len(values) == size:
+                if len(values) == sizes[axis] and values.dtype.kind in "biufOSUT":
                     self.values[self._free(name)] = (dim,), values
 
     def _add_phenotypes(self, path: str) -> None:
@@ -176,22 +190,36 @@ def _variants(coords: dict[str, Array]) -> dict[str, Array]:
     return known
 
 
+def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
+    """Attributes of an array once its values are decoded; integers keep their one code."""
+    left = {*DECLARING, "_ARRAY_DIMENSIONS"}
+    kept = {name: value for name, value in array.attrs.items() if name not in left}
+    attributes = declared(array)
+    code = code_among(attributes, array.dtype)
+    is_kept = code is not None and Packing.of(attributes, array.dtype) is None
+    return kept | {MISSING: code} if is_kept else kept
+
+
 def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
     """Copy an array, some rows at a time."""
     dims = tuple(str(dim or f"dim_{i}") for i, dim in enumerate(dimension_names(array) or ()))
     dims = dims or tuple(f"{name}_{i}" for i in range(array.ndim))
     is_text = array.dtype.kind in "SUTO"
+    attributes = declared(array)
+    packing, code = Packing.of(attributes, array.dtype), code_among(attributes, array.dtype)
+    fill = array.fill_value if code is None else code
     n = array.shape[0] if array.ndim else 1
     made = create_array(
         group,
         name,
         shape=array.shape,
-        dtype=str if is_text else array.dtype,
+        dtype=str if is_text else array.dtype if packing is None else packing.dtype,
         chunks=(min(n, SLAB), *array.shape[1:])[: array.ndim],
         dims=dims,
-        fill_value=None if is_text else array.fill_value,
+        fill_value=None if is_text or packing is not None else fill,
     )
-    made.attrs.update({k: v for k, v in array.attrs.items() if k != "_ARRAY_DIMENSIONS"})
+    made.attrs.update(_attributes_of(array))
     for rows in slices(n, SLAB) if array.ndim else [...]:
         values = read_array(array, "fill", rows)
-        made[rows] = text(values) if is_text else values
+        values = values if packing is None else packing.decoded(values)
+        made[rows] = names_among(values, attributes) if is_text else values

@@ -58,7 +58,7 @@ from dhsic.results import LEVEL, of_tests
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import Request, given_as
+from dhsic.selectors.request import Request, check_opening, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean, some
@@ -184,6 +184,7 @@ def test_features(
     missing_code: Any = "auto",
     by_position: bool = False,
     loco: bool = False,
+    **opening: Any,
 ) -> FeatureTests:
     """Test features one by one for independence of Y: all of them in one pass, or some together.
 
@@ -227,6 +228,8 @@ def test_features(
         As of `dhsic.open_source`.
     by_position : bool
         Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+    **opening
+        Other options of `dhsic.open_source`, as of `dhsic.select`.
     loco : bool
         Of all features: each chromosome is tested against what ridge regression on all others
         leaves of the labels, so that relatedness and populations are taken out.
@@ -255,7 +258,8 @@ def test_features(
     array([1])
     """
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
-    given = Labelled.of(X, Y, covariates, what="Y", by_position=by_position, **where)
+    check_opening("test_features", opening)
+    given = Labelled.of(X, Y, covariates, what="Y", by_position=by_position, **where, **opening)
     source, labels, C = given.source, as_array(given.y, "y"), given.covariates
     m = source.n_samples
     taken = None if rows is None else _positions(as_array(rows, "rows"), m, "rows", "samples")

@@ -22,6 +22,7 @@ from dhsic.pairs.test import PairTest
 from dhsic.results import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors.request import check_opening
 from dhsic.validation import BYTES, seed_of
 
 __all__ = ["PairTest", "find_pairs", "pairs_of", "shares"]
@@ -51,6 +52,7 @@ def find_pairs(
     pass_only: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
+    **opening: Any,
 ) -> xr.Dataset:
     """Find the pairs of features whose product tells most of the labels.
 
@@ -99,8 +101,8 @@ def find_pairs(
         refused before the scan begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         As of `dhsic.select`.
-    sample_dim, variable, missing_code, pass_only, filters, by_position
-        As of `dhsic.select`.
+    sample_dim, variable, missing_code, pass_only, filters, by_position, **opening
+        As of `dhsic.select`; `opening` are other options of `dhsic.open_source`.
 
     Returns
     -------
@@ -151,6 +153,7 @@ def find_pairs(
     ).check()
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
-    given = opened(data, target, covariates, runtime, **where)
+    check_opening("find_pairs", opening)
+    given = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:
         return test.of(given, there, chosen_features(selection, given.source))

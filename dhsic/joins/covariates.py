@@ -65,6 +65,6 @@ def design(name: str, values: Array) -> Array:
     if len(groups) > MOST_CLASSES:
         raise InputError(
             f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
-            "more like names than groups; choose others (of a table: --covariates FILE:a,b)."
+            "more like names than groups; choose others (CLI: --covariates FILE:a,b)."
         )
     return np.asarray(values[:, None] == groups[1:], dtype=np.float64)

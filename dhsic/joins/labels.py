@@ -7,12 +7,12 @@ the store or dataset, labels along the samples and groups along the features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -25,17 +25,27 @@ from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
+from dhsic.joins.targets import names_said, refuse_held, refuse_records, split_frame, stacked
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
 from dhsic.sources.frames import AbstractFrame
-from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
+from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
+from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
-from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
+from dhsic.sources.opening import (
+    is_table,
+    on_disk,
+    open_source,
+    open_store,
+    opener_of,
+    refuse_groups,
+)
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
+from dhsic.sources.packing import declared, read_variable, unpacked
 from dhsic.sources.plink import samples_table
-from dhsic.sources.zarr import arrays_of, read_array
+from dhsic.sources.zarr import arrays_of
 from dhsic.validation import refuse_lossy
 
 if TYPE_CHECKING:
@@ -67,14 +77,16 @@ class Labelled:
         filters: Filters | Filtered | None = None,
         counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
+        not_features: Collection[str] = (),
         **opening: Any,
     ) -> Labelled:
         """Open data, and match labels and covariates to its samples where both have names.
 
         Parameters
         ----------
-        target : str, array or None
-            Labels, called `what` in messages, or the variable of `data` that holds them.
+        target : str, list of str, array or None
+            Labels, called `what` in messages, or the variables of `data` that hold them; columns of
+            a frame or a table that are named are no features.
         by_position : bool
             Rows are in the order of the samples, whatever they are called.
         filters : Filters or Filtered, optional
@@ -83,27 +95,31 @@ class Labelled:
             Counts what `Filters` ask of values.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
+        not_features : collection of str
+            Other columns of a frame or a table that are no features.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        said = (*([target] if isinstance(target, str) else ()), *_names_in(covariates, data))
-        if said and is_table(data):  # its labels come with it
-            data = opened_by(data, n_samples=None, not_features=said, **opening)
+        given = data
+        if isinstance(data, pd.DataFrame):
+            data, target, covariates = split_frame(data, target, covariates, not_features)
+        else:
+            opening |= _columns_apart(data, target, covariates, not_features)
+        if "not_features" in opening and is_table(data):  # its labels come with it
+            data = opened_by(data, n_samples=None, **opening)
             opened_by = partial(_same, data)
-        covariates = _as_covariates(covariates, data)
-        labels = None if target is None else as_labels(target, data)
+        fill = opening.get("missing_chunks", "error")
+        covariates = _as_covariates(covariates, data, fill)
+        labels = None if target is None else as_labels(target, data, fill)
         may_be_some = filters is not None and names_of(target) is not None
         is_matched = not by_position and (may_be_some or bool(id_columns(target)))
         n_labels = None if labels is None or is_matched else len(labels)
         source = hinted(opened_by(data, n_samples=n_labels, **opening))
+        refuse_held(given, source, target, what)
         names = source.sample_names()
         if not by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
-        filtered = Filtered.of(source) if filters is None else filters
-        if not isinstance(filtered, Filtered):
-            assert counting is not None, "there are filters"
-            fill = opening.get("missing_chunks", "error")
-            filtered = filtered.of(data, source, counting, fill)
+        filtered = _filtered(filters, data, source, counting, fill)
         source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
         def joined(given: Any, called: str, values: Array | None = None) -> Array | None:
@@ -124,6 +140,31 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
+
+
+def _filtered(
+    filters: Filters | Filtered | None,
+    data: Any,
+    source: AbstractSource,
+    counting: Counting | None,
+    missing_chunks: MissingChunks,
+) -> Filtered:
+    """What filters leave of a source that was opened from data."""
+    if isinstance(filters, Filtered):
+        return filters
+    if filters is None:
+        return Filtered.of(source)
+    assert counting is not None, "there are filters"
+    return filters.of(data, source, counting, missing_chunks)
+
+
+def _columns_apart(
+    data: Any, target: Any, covariates: Any, not_features: Collection[str]
+) -> dict[str, Any]:
+    """The option `not_features` of what is no frame: of a table named labels and covariates too."""
+    named = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
+    said = tuple(dict.fromkeys((*named, *not_features)))
+    return {"not_features": said} if said else {}
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
@@ -162,18 +203,27 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
         )
 
 
-def as_labels(y: Any, data: Any) -> Array:
-    """Labels as an array: what was given, or the variable of `data` that it names.
+def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
+    """Labels as an array: what was given, or the variables of `data` that it names.
 
     Columns of ids are left out of frames. Categories are text, though they be numbers.
     """
-    labels = read_target(data, y) if isinstance(y, str) else values_of(_of_categories(y), "y")
-    refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
+    names = names_said(y) if isinstance(y, str) or _has_variables(data) else ()
+    if names:
+        columns = [(name, read_target(data, name, missing_chunks)) for name in names]
+        for name, values in columns:
+            refuse_ids(name, values)
+        labels = stacked(columns)
+    else:
+        labels = values_of(_of_categories(y), "y")
+        refuse_records(labels, "y")
+        refuse_ids(getattr(y, "name", None), labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
             "y.ravel(), or y.T."
         )
+    labels = labels.astype(object) if labels.dtype.kind == "T" else labels
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         labels = labels.astype(str)  # text names classes, though they be called "0" and "1"
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
@@ -210,10 +260,10 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
     return tuple(names) if is_named else ()
 
 
-def _as_covariates(given: Any, data: Any) -> Any:
+def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
     """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
     named = _names_in(given, data)
-    columns = [design_of(name, read_target(data, name)) for name in named]
+    columns = [design_of(name, read_target(data, name, missing_chunks)) for name in named]
     return np.column_stack(columns) if columns else given
 
 
@@ -292,8 +342,17 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
         raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
-    if name in found:
-        return _values(found[name], missing_chunks)
+    if name not in found:
+        _refuse_absent(opened, name, found, otherwise)
+    return _values(found[name], missing_chunks)
+
+
+def _refuse_absent(
+    opened: zarr.Group | xr.Dataset, name: str, found: Mapping[str, Any], otherwise: str
+) -> NoReturn:
+    """Refuse the name of a variable that is not among those `found`, with those that would do."""
+    if isinstance(opened, zarr.Group) and not found:
+        refuse_groups(opened)
     source = None
     with suppress(DhsicError):
         source = open_source(opened)
@@ -374,7 +433,7 @@ def _opened(data: Any) -> Any:
     if not isinstance(data, (str, PathLike)):
         return data
     path = on_disk(data)
-    if path.lower().endswith(H5AD):
+    if is_h5ad(path):
         return H5Store(path)
     return open_store(path) if opener_of(path) is None else data
 
@@ -386,7 +445,9 @@ def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
 
 
 def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -> Array:
-    return read_array(of, missing_chunks) if isinstance(of, zarr.Array) else of.to_numpy()
+    if isinstance(of, zarr.Array):
+        return read_variable(of, missing_chunks)
+    return unpacked(of.to_numpy(), declared(of))
 
 
 def _column(

@@ -284,8 +284,15 @@ def in_pandas(given: Any) -> Any:
     if hasattr(given, "collect"):
         raise InputError("A LazyFrame of polars is a query, not data. Pass its .collect().")
     if hasattr(given, "columns"):
-        return pd.DataFrame({name: given[name].to_numpy() for name in given.columns})
-    return pd.Series(given.to_numpy(), name=given.name or None)
+        return pd.DataFrame({name: _of_polars(given[name]) for name in given.columns})
+    return pd.Series(_of_polars(given), name=given.name or None)
+
+
+def _of_polars(series: Any) -> Array:
+    """Values of a series of polars; decimal numbers and columns of nothing as floats."""
+    kind = str(series.dtype)
+    is_float = kind.startswith("Decimal") or kind == "Null"
+    return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
 
 
 def names_of(given: Any) -> Array | None:

@@ -19,9 +19,12 @@ from dhsic.errors import InputError
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import may_be_classes
 from dhsic.sources import AbstractSource
+from dhsic.sources.arrow import arrow_table
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, plain, some
+from dhsic.sources.opening import on_disk, opener_of
 from dhsic.sources.options import SAMPLE_DIMS
+from dhsic.sources.parquet import open_parquet
 from dhsic.validation import as_array, is_numeral
 
 #: Columns of a .fam file, which has no header; as PLINK calls them.
@@ -54,11 +57,14 @@ POINT_ZERO = re.compile(r"\.0*$")
 
 
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
-    """Read a table of text, see `dhsic.sources.delimited.Delimited`.
+    """Read a table of text, see `dhsic.sources.delimited.Delimited`, or one of Arrow.
 
     Where there is no header, columns get the names that PLINK has for them: FID, IID, then `values`
     with a number.
     """
+    if opener_of(path) is open_parquet:
+        held = arrow_table(on_disk(path)).columns().items()
+        return Table(path, {name.removeprefix("#"): of for name, of in held}, "", remedies)
     text = Delimited(path)
     rows = []
     for number, fields in text.rows():

@@ -16,7 +16,7 @@ from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import Request
+from dhsic.selectors.request import NOT_THERE, OPENING, Request, check_opening
 from dhsic.selectors.several import of_classes, result_of, result_of_many, targets_of
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting
@@ -62,6 +62,7 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
     """Selector of a method, of which parameters are given by name."""
     known = parameters_of(method)
     unknown = sorted(set(given) - set(known))
+    check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
     if unknown:
         matrix = given.get("layer")
         meant = f" A matrix of AnnData is said by variable={matrix!r}." if matrix else ""
@@ -107,13 +108,15 @@ def select(
     ----------
     data : path, URL, Dataset, DataArray or array
         As for `BAHSIC.fit`; an open `AbstractSource` passes too.
-    target : str, array or None
-        Labels, or the name of the variable of `data` that holds them; None with
-        ``label_kernel="self"``. With `per_target` also labels by name, or a list of variables.
+    target : str, list of str, array or None
+        Labels, or the name of the variable of `data` that holds them (of a DataFrame or a table a
+        column, which is then no feature), or several; None with ``label_kernel="self"``. With
+        `per_target` also labels by name.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
-        Passed to it.
+        Passed to it; those that are other options of `dhsic.open_source` (`missing_chunks`,
+        `ploidy_policy`, `storage_options`, `not_features`) open `data`.
     covariates : array, str or list of str, optional
         As for `BAHSIC.fit`.
     feature_groups : array or str, optional
@@ -143,6 +146,7 @@ def select(
     >>> found["rank"].sel(targets="second").argmin("features").item()
     7
     """
+    opening = {name: parameters.pop(name) for name in OPENING if name in parameters}
     model = selector_of(method, n_features_to_select, parameters)
     asked: dict[str, Any] = {
         "covariates": covariates,
@@ -153,6 +157,7 @@ def select(
         "pass_only": pass_only,
         "filters": filters,
         "by_position": by_position,
+        **opening,
     }
     if per_class:
         if per_target:
@@ -213,6 +218,7 @@ def select_many(
         settings = {", ".join(f"{k}={v}" for k, v in one.items()): one for one in settings}
     if not settings:
         raise InputError("settings are empty; pass the parameters of each run.")
+    opening = {name: parameters.pop(name) for name in OPENING if name in parameters}
     models = {}
     for name, one in settings.items():
         n = one.get("n_features_to_select", n_features_to_select)
@@ -231,4 +237,5 @@ def select_many(
         pass_only=pass_only,
         filters=filters,
         by_position=by_position,
+        **opening,
     )

@@ -31,7 +31,7 @@ from dhsic.outcome import Order
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.journal import check_progress, told
-from dhsic.selectors.request import Request
+from dhsic.selectors.request import Request, check_opening
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
@@ -163,6 +163,7 @@ class Selector(Transformer):
         pass_only: bool = False,
         filters: Filters | None = None,
         by_position: bool = False,
+        **opening: Any,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
 
@@ -171,9 +172,10 @@ class Selector(Transformer):
         X : (m, d) array or store
             NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
             `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
-        y : (m,) or (m, t) array, or str
+        y : (m,) or (m, t) array, str or list of str
             Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
-            the variable of X that holds them (of AnnData, the column of `obs`). Where y and X both
+            the variable of X that holds them (of AnnData, the column of `obs`; of a DataFrame or a
+            table a column, which is then no feature), or several. Where y and X both
             name their samples, the names must be in one order; rows of a frame with columns of ids
             (FID, IID, sample, ...) are matched by these, which are no labels. With
             ``label_kernel="self"`` it is not looked at and may be None: the data are their own
@@ -199,6 +201,9 @@ class Selector(Transformer):
             names those that are left.
         by_position : bool
             Rows of `y` and `covariates` are in the order of X, whatever they are called.
+        **opening
+            Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
+            `storage_options`, `not_features`.
 
         Returns
         -------
@@ -209,6 +214,7 @@ class Selector(Transformer):
         InputError, DataError, CheckpointError, MemoryBudgetError
             See `dhsic.errors`; each says what to do.
         """
+        check_opening("fit", opening)
         if y is None and self.label_kernel != SELF:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
@@ -219,6 +225,7 @@ class Selector(Transformer):
             "variable": variable,
             "missing_code": missing_code,
             "pass_only": pass_only,
+            **{name: value for name, value in opening.items() if name != "not_features"},
         }
         self._stored: dict[str, Any] = {}
         request = Request.of(
@@ -230,8 +237,11 @@ class Selector(Transformer):
             by_position=by_position,
             opened_by=self._open,
             filters=filters,
+            not_features=opening.get("not_features", ()),
             **self._opening,
         )
+        if apart := request.opening["not_features"]:  # columns of a table
+            self._opening["not_features"] = apart
         self._filtered = request.filtered
         n, d = self.n_features_to_select, self.n_features_in_
         if request.feature_groups is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -47,6 +47,14 @@ from dhsic.sources.opening import open_source
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
+#: Options of `open_source` that functions pass on besides those that their signatures name.
+OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
+#: What other packages have a parameter for, and this one not; and what is possible.
+NOT_THERE: Mapping[str, str] = {
+    "sample_weight": "sample_weight: samples have no weights, each counts once. Leave it out. "
+    "Where two classes differ in size, label_kernel='balanced' of the selector gives both the same "
+    "weight; filters=dhsic.Filters(keep=names) leaves samples out.",
+}
 
 #: Hears a run and its memory promise before the work begins.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
@@ -94,12 +102,14 @@ class Request:
         filters: Filters | Filtered | None = None,
         counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
+        not_features: Collection[str] = (),
         **opening: Any,
     ) -> Request:
         """Request of what users hand over, as of `Selector.fit`; no `target` is no labels.
 
         `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`. What
         filters ask of values is counted by `counting`, on the runtime of the selector by default.
+        `not_features` are columns of a frame or table besides the labels and covariates.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -111,6 +121,7 @@ class Request:
             filters=filters,
             counting=counting or counting_on(partial(running, selector.runtime)),
             opened_by=opened_by,
+            not_features=not_features,
             **opening,
         )
         left = given.filtered.samples
@@ -263,6 +274,23 @@ def results_of(
             }
             results.append(found.assign_attrs({**told, **request.attributes}))
         return results
+
+
+def check_opening(function: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a function that are no options of `OPENING`.
+
+    Raises
+    ------
+    InputError
+        It is one of `NOT_THERE`, with what is possible.
+    TypeError
+        It is another one, as Python says it.
+    """
+    for name in given:
+        if name in NOT_THERE:
+            raise InputError(NOT_THERE[name])
+        if name not in OPENING:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:

@@ -21,12 +21,14 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
+from dhsic.joins.targets import names_said
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
 from dhsic.outcome import PAIR
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.request import Announce, Request, results_of
 from dhsic.selectors.run import named
 from dhsic.sources import AbstractSource
+from dhsic.sources.opening import is_table
 from dhsic.tables import OF_RUNS
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ def result_of_many(
     `options` are as of `Request.of`.
     """
     requests: dict[str, Request] = {}
+    if is_table(data) or hasattr(data, "columns"):  # a target of one run is no feature of others
+        said = dict.fromkeys(name for target in targets.values() for name in names_said(target))
+        options["not_features"] = (*options.get("not_features", ()), *said)
     for number, (name, selector) in enumerate(selectors.items()):
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
         if first is not None:  # the data are open, with the features that are left
@@ -159,6 +164,8 @@ def _of_frame(target: Any) -> dict[str, Any]:
 def _of_columns(target: Any, data: Any) -> dict[str, Any]:
     """Columns of an array, by number."""
     if isinstance(target, str):
+        if hasattr(data, "columns") or is_table(data):
+            return {target: target}
         labels = as_labels(target, data)
         if labels.ndim == 1:
             return {target: target}

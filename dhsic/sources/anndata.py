@@ -19,10 +19,11 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.frames import AbstractFrame, Frame, frame_source, part_of, whole_array
 from dhsic.sources.options import MissingChunks, OpenOptions
+from dhsic.sources.packing import chunked_of
 from dhsic.sources.sparse import CSC, SparseSource, loaded, turned
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of
+from dhsic.sources.zarr import Node, ZarrSource, child, group_at, place_of
 
 #: Folder of coordinates, a row for each sample.
 OBSM = "obsm/"
@@ -139,6 +140,8 @@ AXES: Mapping[str, Axes] = {
     "varm": ("var", None),
 }
 FOLDERS = ("layers", "obsm", "varm")
+#: Dataframes of the samples and the features, whose columns are labels and names, no matrix.
+FRAMES = ("obs", "var")
 SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
@@ -186,7 +189,7 @@ class AnnDataStore(AbstractAnnData):
         """
         name = variable or "X"
         node = child(self.group, name)
-        if node is not None and _holds(node):
+        if node is not None and _holds(node) and name not in FRAMES:
             return node
         raise InputError(f"{self.group.store_path} is AnnData {self._problem(name, node)}")
 
@@ -296,13 +299,12 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         return None if frame is None else frame.names
 
     names = Names(names_along(axis), names_along(1 - axis))
-    code = options.code_of(node.attrs)
     if isinstance(node, zarr.Array):
-        chunked = ChunkedArray(node, axis, options.missing_chunks)
+        chunked, code = chunked_of(node, axis, options)
         source = ZarrSource(chunked, names, missing_code=code)
         source.hint = store.hint(options.variable)
         return source
-    stored = [part_of(node, part) for part in PARTS]
+    code, stored = options.code_of(), [part_of(node, part) for part in PARTS]
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
     chunks = (prod(part.shards or part.chunks) * part.dtype.itemsize for part in stored)
     if stays_stored(zip((part.nbytes for part in stored), chunks, strict=True)):

@@ -33,8 +33,8 @@ from dhsic.sources.options import (
     PloidyPolicy,
     naming_array,
     refuse_variable,
-    text,
 )
+from dhsic.sources.packing import Packing, code_among, declared, names_in, of_zarr_2
 from dhsic.sources.variants import Variants
 from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
@@ -197,7 +197,7 @@ def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
     matrix = X if is_dask else np.asarray(X)
     if matrix.ndim == 2 and options.feature_axis(matrix.shape, None, "X", convention=1) == 0:
         matrix = matrix.T
-    return _source(matrix, options.code_of({}))
+    return _source(matrix, options.code_of())
 
 
 def _source(matrix: Any, code: int | None, names: Names | None = None) -> AbstractArraySource:
@@ -281,7 +281,7 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
     nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
     matrix = X.to_numpy(dtype=float, na_value=np.nan) if nullable else X.to_numpy()
-    return ArraySource(matrix, missing_code=options.code_of({}), names=names)
+    return ArraySource(matrix, missing_code=options.code_of(), names=names)
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:
@@ -320,16 +320,28 @@ def _open_matrix(
         )
     axis = options.feature_axis(array.shape, dims, what)
     features, samples = array.dims[axis], array.dims[1 - axis]
-    code = options.code_of(array.encoding | array.attrs)
-    if array.name in DOSAGES and options.missing_code == "auto":
-        code = MISSING if array.dtype.kind == "i" else None
+    attributes, is_auto = declared(array), options.missing_code == "auto"
+    packing = Packing.of(attributes, array.dtype, takes_codes=is_auto)
+    code = options.code_of(code_among(attributes, array.dtype) if packing is None else None)
+    if array.name in DOSAGES and is_auto:
+        code = MISSING if packing is None and array.dtype.kind == "i" else None
     named = names or _names_of(array, features, samples, beside)
-    source = _source(_lazy_or_loaded(array.transpose(samples, features)), code, named)
+    data = _lazy_or_loaded(array.transpose(samples, features))
+    source = _source(data if packing is None else _decoded(data, packing), code, named)
     if array.name in DOSAGES:
         genotypes = beside.get("call_genotype")
         source.dosages = True
         source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
     return source
+
+
+def _decoded(data: Any, packing: Packing) -> Any:
+    """Decoded numbers of a dask or NumPy array."""
+    if isinstance(data, np.ndarray):
+        return packing.decoded(data)
+    return data.map_blocks(
+        packing.decoded, dtype=packing.dtype, meta=np.empty((0, 0), packing.dtype)
+    )
 
 
 def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> AbstractSource:
@@ -393,7 +405,7 @@ def _labels(
     """Names that a dimension has as a coordinate, else in a variable called after it."""
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
     name = naming_array(arrays, X.sizes[dim], str(dim), of_features=of_features)
-    return None if name is None else text(np.asarray(arrays[name].values))
+    return None if name is None else names_in(arrays[name])
 
 
 def _refuse_masked_zeros(array: xr.DataArray) -> None:
@@ -401,7 +413,7 @@ def _refuse_masked_zeros(array: xr.DataArray) -> None:
     stored = array.encoding.get("dtype")
     fill = array.encoding.get("_FillValue")
     masked = stored is not None and np.dtype(stored).kind in "iu" and array.dtype.kind == "f"
-    if masked and fill is not None and fill == 0:
+    if masked and fill is not None and fill == 0 and of_zarr_2(array):
         raise InputError(
             f"{_title(array)} was stored as {stored} with fill value 0, and xarray made every 0 a "
             "NaN. Open it again with mask_and_scale=False, or pass its path."

@@ -222,4 +222,4 @@ def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
     matrix = np.column_stack(columns)
     options.feature_axis(matrix.shape, ("obs", None), str(frame.place))
     names = Names(np.array(frame.columns, dtype=object), frame.names)
-    return ArraySource(matrix, missing_code=options.code_of({}), names=names)
+    return ArraySource(matrix, missing_code=options.code_of(), names=names)

@@ -36,9 +36,11 @@ from dhsic.sources import (
 from dhsic.sources.anndata import (
     AXES,
     ENTRIES,
+    FRAMES,
     GLANCED,
     MOST_READ,
     PARTS,
+    SPARSE,
     AbstractAnnData,
     Glance,
     axes_of,
@@ -187,7 +189,7 @@ def opened_h5(path: str) -> Iterator[Any]:
             yield file
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(
-            f"{path} does not read as HDF5 of anndata ({str(error).splitlines()[0]}). It is "
+            f"{path} does not read as HDF5 ({str(error).splitlines()[0]}). It is "
             "damaged, was cut, or is being written: restore it, or copy it again."
         ) from error
 
@@ -196,8 +198,8 @@ def _is_group(node: Any) -> bool:
     return not hasattr(node, "dtype")
 
 
-def _numbers(dataset: Any, at: Any = ...) -> Array:
-    """Values of a dataset; text as str."""
+def values_at(dataset: Any, at: Any = ...) -> Array:
+    """Values of a dataset of HDF5; text as str."""
     values = dataset.asstr()[at] if dataset.dtype.kind == "O" else dataset[at]
     return np.asarray(values)
 
@@ -259,10 +261,10 @@ class H5Frame(AbstractFrame):
                 "restore it."
             )
         if not _is_group(element):
-            values = _numbers(element)
+            values = values_at(element)
             categories = element.attrs.get("categories")  # as of 0.7
             return values if categories is None else named_by(
-                values, _numbers(file[categories]), where
+                values, values_at(file[categories]), where
             )  # fmt: skip
         encoding = _attribute(element, ("encoding-type",))
         if encoding not in GROUPS:
@@ -271,15 +273,15 @@ class H5Frame(AbstractFrame):
                 "Write it as text or numbers, for instance with .astype(str)."
             )
         if encoding == "categorical":
-            return named_by(_numbers(element["codes"]), _numbers(element["categories"]), where)
-        values, mask = _numbers(element["values"]), _numbers(element["mask"]).astype(bool)
+            return named_by(values_at(element["codes"]), values_at(element["categories"]), where)
+        values, mask = values_at(element["values"]), values_at(element["mask"]).astype(bool)
         return filled(values, mask, encoding)
 
     def _of_records(self, file: Any, records: Any, name: str) -> Array:
         values = np.asarray(records[name])
         categories = file.get(f"uns/{name}_categories")
         if categories is not None and values.dtype.kind in "iu":
-            return named_by(values, _numbers(categories), f"{self.place}/{name}")
+            return named_by(values, values_at(categories), f"{self.place}/{name}")
         return text(values) if values.dtype.kind == "S" else values
 
 
@@ -314,11 +316,12 @@ class H5Store(AbstractAnnData):
 
 
 def _node(file: Any, name: str) -> Any:
-    """A matrix, dense or sparse; None where there is none of that name."""
-    node = file.get(name, file.get(EARLY.get(name, name)))
+    """A matrix, dense, sparse or a dataframe in obsm; None where there is none of that name."""
+    node = None if name in FRAMES else file.get(name, file.get(EARLY.get(name, name)))
     if node is None or (not _is_group(node) and len(node.shape) == 2 and node.dtype.names is None):
         return node
-    return node if _is_group(node) and _attribute(node, FORMATS) is not None else None
+    is_matrix = _is_group(node) and _attribute(node, FORMATS) in (*SPARSE, CSC, CSR, "dataframe")
+    return node if is_matrix else None
 
 
 def _is_frame(node: Any) -> bool:
@@ -363,10 +366,11 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
             return frame_source(store.frame(name), options)
         shape = tuple(map(int, _attribute(node, SHAPES) if _is_group(node) else node.shape))
         axis = options.feature_axis(shape, dims if any(dims) else None, f"{path}/{name}")
-        code = options.code_of({})
+        code = options.code_of()
         source: AbstractSource
         if _is_group(node):
-            source = _open_sparse(path, node, shape, axis, code)
+            kind = str(_attribute(node, FORMATS)).removesuffix("_matrix")
+            source = open_stored_sparse(path, node, kind, shape, axis, code)
         else:
             source = H5Source(path, node, axis, code)
     frames = [store.frame_along(name, of) for of in dims]
@@ -395,14 +399,16 @@ class H5Parts(AbstractParts):
 
     def read(self, name: str, at: slice = slice(None)) -> Array:
         with opened_h5(self.path) as file:
-            return _numbers(file[self.name][name], at)
+            return values_at(file[self.name][name], at)
 
 
-def _open_sparse(
-    path: str, node: Any, shape: tuple[int, ...], axis: int, code: int | None
+def open_stored_sparse(
+    path: str, node: Any, kind: str, shape: tuple[int, ...], axis: int, code: int | None
 ) -> AbstractSource:
-    """Open a sparse matrix of a file: in memory where it is small, else read by blocks."""
-    kind = str(_attribute(node, FORMATS)).removesuffix("_matrix")
+    """Open a sparse matrix of a file: in memory where it is small, else read by blocks.
+
+    It is the group `node`, by rows or by columns (`kind`), and its features lie along `axis`.
+    """
     stored = [node[name] for name in PARTS]
     chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]
     sizes = zip((part.nbytes for part in stored), chunks, strict=True)
@@ -416,7 +422,7 @@ def _open_sparse(
 
 def _sparse(node: Any, kind: str, shape: tuple[int, ...], path: str) -> Any:
     """A sparse matrix of a file, by columns, in memory."""
-    parts = tuple((node[name].nbytes, partial(_numbers, node[name])) for name in PARTS)
+    parts = tuple((node[name].nbytes, partial(values_at, node[name])) for name in PARTS)
     return loaded(parts, shape, kind, path)
 
 
@@ -447,7 +453,7 @@ class H5Source(AbstractStored):
         span, features = row_span(rows, self.n_samples), slice(block.start, block.stop)
         with opened_h5(self.path) as file:
             at = (features, span) if self.feature_axis == 0 else (span, features)
-            values = _numbers(file[self.name], at)
+            values = values_at(file[self.name], at)
         values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
         values = np.ascontiguousarray(values)
         check_finite(values, block, rows, None, self.missing_code)

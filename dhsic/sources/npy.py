@@ -30,6 +30,8 @@ from dhsic.sources.arrays import ArraySource
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.tables import check_room, refuse_parts
 
+#: How a file of NumPy begins.
+NUMPY = b"\x93NUMPY"
 #: Arrays of a sparse matrix that SciPy wrote.
 SPARSE = frozenset({"data", "indices", "indptr", "shape", "format"})
 
@@ -60,7 +62,7 @@ class NpySource(AbstractStored):
         self._is_run = is_fortran == (self._axis == 1)  # values of a feature follow each other
         self.n_features, self.n_samples = shape[self._axis], shape[1 - self._axis]
         self._stored, self.dtype = dtype, dtype.newbyteorder("=")
-        self.missing_code, self.names = options.code_of({}), Names()
+        self.missing_code, self.names = options.code_of(), Names()
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         span = row_span(rows, self.n_samples)
@@ -140,4 +142,4 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
         raise
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} is no .npz file ({error}). Write it again.") from error
-    return ArraySource(matrix, missing_code=options.code_of({}), names=Names(sample_coords=coords))
+    return ArraySource(matrix, missing_code=options.code_of(), names=Names(sample_coords=coords))

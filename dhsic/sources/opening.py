@@ -22,23 +22,28 @@ from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
+from dhsic.sources.arrow import begins, is_arrow
 from dhsic.sources.columns import NAME, Column
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
-from dhsic.sources.npy import open_npy, open_npz
+from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
+from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
+from dhsic.sources.ids import some
+from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
     OpenOptions,
     PloidyPolicy,
     dimension_names,
     naming_array,
-    text,
 )
+from dhsic.sources.packing import chunked_of, read_names
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
 from dhsic.sources.sparse import is_sparse, open_sparse
 from dhsic.sources.stores import (
+    METADATA,
     UNKNOWN_DTYPE,
     ArchiveStore,
     BucketStore,
@@ -51,14 +56,13 @@ from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
 from dhsic.sources.zarr import (
-    ChunkedArray,
     ZarrSource,
     array_at,
     arrays_of,
+    child,
     group_at,
     member,
     place_of,
-    read_array,
 )
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
@@ -70,7 +74,8 @@ NAMING = (POSITION, "sample_id")
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
-    ".parquet": open_parquet,
+    **dict.fromkeys((".parquet", ".pq", ".parq", ".feather", ".arrow"), open_parquet),
+    **dict.fromkeys(HDF5_SUFFIXES, open_hdf5),
     ".npy": open_npy,
     ".npz": open_npz,
     H5AD: open_h5ad,
@@ -93,18 +98,53 @@ FOREIGN = (
         "plink2 --bgen {path} ref-first --make-pgen --out x, then pass x.pgen",
     ),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
-    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
+    ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
     ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
-    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
+    (
+        (".mtx", ".mtx.gz"),
+        "Matrix Market",
+        "pass the folder of Cell Ranger that holds it, or X = scipy.io.mmread({path!r}).T.tocsr()",
+    ),
 )
+
+#: Groups within groups that are looked through for matrices, at most.
+GROUP_DEPTH = 4
+#: Ends of names of files that are not read, whatever they hold.
+UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
+    """Find what opens a path or URL by its suffix, or by how the file begins.
+
+    None for Zarr, and for what is in memory.
+    """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
     found = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    return open_plink if found is None and name and is_prefix(name) else found
+    if found is not None or not name:
+        return found
+    return open_plink if is_prefix(name) else _opener_by_content(name)
+
+
+def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Find what opens a file or a folder whose name says nothing."""
+    if "://" in name and not name.startswith("file://"):
+        return None
+    path = Path(on_disk(name))
+    if path.is_dir():
+        if any((path / mark).exists() for mark in METADATA):
+            return None
+        if is_folder_of_counts(path):
+            return open_counts_folder
+    elif not path.is_file():
+        return None
+    elif not name.lower().endswith(UNREAD):
+        by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
+        head = begins(path)
+        found = next((opener for mark, opener in by_mark.items() if head.startswith(mark)), None)
+        if found is not None:
+            return found
+    return open_parquet if is_arrow(str(path)) else None
 
 
 def is_table(X: Any) -> bool:
@@ -202,6 +242,7 @@ def open_source(
         )
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
+    _refuse_scaled(source, missing_code)
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
     if several:
@@ -262,6 +303,19 @@ def _codes_of(missing_code: Any) -> tuple[int, ...]:
     return codes
 
 
+def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
+    """Refuse codes said of numbers that are stored otherwise than they are read."""
+    packing = None if source.chunked is None else source.chunked.packing
+    if packing is None or not packing.is_scaled or missing_code in (None, "auto"):
+        return
+    raise InputError(
+        f"missing_code={missing_code!r} names numbers of X, and X is stored as others, which "
+        f"scale_factor={packing.scale} and add_offset={packing.offset} change. Leave missing_code "
+        "out: the attributes _FillValue and missing_value of the array say which stored numbers "
+        "are missing."
+    )
+
+
 def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return _open_array(X, options)
@@ -282,12 +336,37 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
     store = AnnDataStore.of(group)
     if store is not None:
         return open_anndata(store, options)
+    name = options.variable or ""
+    inner = child(group, name) if "/" in name else None
+    if isinstance(inner, zarr.Array):
+        return _open_array(inner, options)
     arrays = arrays_of(group)
     shapes = {name: a.shape for name, a in arrays.items() if a.dtype.kind in "biufc"}
+    if not any(len(shape) > 1 for shape in shapes.values()):
+        refuse_groups(group)
     variable = options.choose(shapes, str(group.store_path))
     if holds_calls(arrays[variable]):
         return open_calls(group, variable, options)
     return _open_matrix(arrays[variable], group, arrays, options)
+
+
+def refuse_groups(group: zarr.Group) -> None:
+    """Refuse a group that holds matrices in groups of its own alone, with the paths of these."""
+    with metadata_of(group.store_path):
+        members = dict(group.members(max_depth=GROUP_DEPTH))
+    found = {
+        name: node.shape
+        for name, node in sorted(members.items())
+        if isinstance(node, zarr.Array) and node.ndim > 1 and node.dtype.kind in "biufc"
+    }
+    if found:
+        first, where = next(iter(found)), str(group.store_path).removeprefix("file://")
+        raise InputError(
+            f"{where} holds no matrix itself; its groups hold "
+            f"{some((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path of "
+            f"the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
+            f"variable={first!r}."
+        )
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
@@ -320,8 +399,7 @@ def _open_matrix(
         )
     axis = options.feature_axis(array.shape, dimension_names(array), what)
     names = Names() if group is None else _names_in(group, array, axis, beside)
-    chunked = ChunkedArray(array, axis, options.missing_chunks)
-    code = options.code_of(array.attrs, array.dtype, array.fill_value)
+    chunked, code = chunked_of(array, axis, options)
     return ZarrSource(chunked, names, missing_code=code)
 
 
@@ -355,7 +433,7 @@ def _names_in(
 
 
 def _stored_names(place: StorePath, rows: Any = ...) -> Array:
-    return text(read_array(array_at(place), "fill", rows))
+    return read_names(array_at(place), rows)
 
 
 def parent(array: zarr.Array[Any]) -> zarr.Group | None:

@@ -135,22 +135,13 @@ class OpenOptions:
             )
 
     def code_of(
-        self, attributes: Mapping[str, Any], dtype: Any = None, fill_value: Any = None
+        self, declared: int | None = None, dtype: Any = None, fill_value: Any = None
     ) -> int | None:
-        """Return the integer that means missing: the caller's, the declared, or int8's fill -1.
-
-        A declared ``_FillValue`` of 0 is no declaration: xarray puts it there for every integer
-        array of format 2, and 0 is a dosage.
-        """
+        """Return the integer that means missing: the caller's, the declared, or int8's fill -1."""
         if not isinstance(self.missing_code, str):
             return self.missing_code
-        declared = attributes.get("missing_value", attributes.get("_FillValue") or None)
-        if isinstance(declared, int | np.integer) or (
-            isinstance(declared, float | np.floating) and float(declared).is_integer()
-        ):
-            return int(declared)
         filled = dtype == np.int8 and fill_value is not None and int(fill_value) == -1
-        return -1 if filled else None
+        return -1 if declared is None and filled else declared
 
     def choose(self, shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
         """Choose among numeric variables, given with their shapes."""

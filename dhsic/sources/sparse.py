@@ -110,7 +110,7 @@ def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
     refuse_variable(options.variable, X)
     check_matrix(X.shape, "X")
     axis = options.feature_axis(X.shape, None, "X", convention=1)
-    return SparseSource(by_columns(X if axis == 1 else X.T), missing_code=options.code_of({}))
+    return SparseSource(by_columns(X if axis == 1 else X.T), missing_code=options.code_of())
 
 
 def by_columns(X: Any, what: str = "X") -> Any:

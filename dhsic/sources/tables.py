@@ -290,6 +290,6 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     options.feature_axis(values.shape, None, path, convention=1)  # as many samples as labels?
     names = table.named(beside, values[:, 0])
     X = values.T if table.turned else values
-    source = ArraySource(X, missing_code=options.code_of({}), names=names)
+    source = ArraySource(X, missing_code=options.code_of(), names=names)
     source.not_features = table.apart
     return source

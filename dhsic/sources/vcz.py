@@ -22,6 +22,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
 from dhsic.sources import Block, check_finite, refuse_any
 from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names
+from dhsic.sources.packing import Packing, code_among, declared
 from dhsic.sources.variants import ALLELES, Variants
 from dhsic.sources.zarr import (
     ChunkedArray,
@@ -129,7 +130,8 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
         raise InputError(f"{group.store_path} holds no {variable}. It holds {held or 'no arrays'}.")
     is_genotypes = is_genotype(array)
     axis = _variants_axis(array, label, is_genotype=is_genotypes)
-    chunked = ChunkedArray(array, axis, options.missing_chunks)
+    packing = None if is_genotypes else _packing_of(array)
+    chunked = ChunkedArray(array, axis, options.missing_chunks, packing)
     names = Variants.names_of(group, chunked.n_features)
     ids, alleles = member(group, "sample_id"), member(group, ALLELES)
     if ids is not None and ids.shape != (chunked.n_samples,):
@@ -155,6 +157,13 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
     options.check_dim(1, "samples", label)
     options.check_length(source.n_samples, label)
     return source
+
+
+def _packing_of(array: zarr.Array[Any]) -> Packing | None:
+    """How numbers of calls are decoded; integers with a code below 0 are read as they are."""
+    attributes = declared(array)
+    code = code_among(attributes, array.dtype)
+    return Packing.of(attributes, array.dtype, keeps_code=code is None or code < 0)
 
 
 def holds_calls(array: zarr.Array[Any]) -> bool:

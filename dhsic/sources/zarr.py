@@ -45,6 +45,7 @@ from dhsic.sources.options import MissingChunks
 from dhsic.sources.stores import StoreFailedError, damaged, guarded, metadata_of, portable
 
 if TYPE_CHECKING:
+    from dhsic.sources.packing import Packing
     from dhsic.sources.vcz import Calls
 
 Node = zarr.Array[Any] | zarr.Group
@@ -61,11 +62,16 @@ class ChunkedArray:
     process, and a scoped change would race between threads.
 
     A chunk that is not stored is damage, or fill values (`missing_chunks`) of a writer with
-    ``write_empty_chunks=False``.
+    ``write_empty_chunks=False``. Values are decoded by a `packing`, where the array declares one;
+    `dtype` is that of the decoded ones, `stored_dtype` the array's.
     """
 
     def __init__(
-        self, array: zarr.Array[Any], feature_axis: int, missing_chunks: MissingChunks = "error"
+        self,
+        array: zarr.Array[Any],
+        feature_axis: int,
+        missing_chunks: MissingChunks = "error",
+        packing: Packing | None = None,
     ) -> None:
         self.store = portable(array.store)
         self.path = array.path
@@ -77,9 +83,10 @@ class ChunkedArray:
         self.n_features, self.n_samples = (
             int(array.shape[k]) for k in (feature_axis, 1 - feature_axis)
         )
-        self.dtype = array.dtype
+        self.packing, self.stored_dtype = packing, array.dtype
+        self.dtype = array.dtype if packing is None else packing.dtype
         self.grid = array.shards or array.chunks
-        self.chunk_bytes = prod(self.grid) * self.dtype.itemsize
+        self.chunk_bytes = prod(self.grid) * self.stored_dtype.itemsize
         check_fits(array, self.label, feature_axis)
         # A store in memory is pickled with what it holds.
         self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0
@@ -97,11 +104,12 @@ class ChunkedArray:
         """The array, opened; its chunks come through a store that watches."""
         raw = self.opened()
         found = raw.shape, raw.dtype, raw.shards or raw.chunks
-        if found != (self.shape, self.dtype, self.grid):
+        if found != (self.shape, self.stored_dtype, self.grid):
             raise DataError(
                 f"{self.label} is {raw.shape} {raw.dtype} in chunks of {found[2]} now and was "
-                f"{self.shape} {self.dtype} in chunks of {self.grid} when it was opened: it was "
-                "written again meanwhile, or its consolidated metadata are others. Open it anew."
+                f"{self.shape} {self.stored_dtype} in chunks of {self.grid} when it was "
+                "opened: it was written again meanwhile, or its consolidated metadata are others. "
+                "Open it anew."
             )
         return guarded(raw, self.label, self.missing_chunks)
 
@@ -120,7 +128,8 @@ class ChunkedArray:
             self._find_damage(region)
             values = _decoded(self.handle, region)  # all chunks decode now: it has passed
         values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
-        return np.ascontiguousarray(values)
+        values = np.ascontiguousarray(values)
+        return values if self.packing is None else self.packing.decoded(values, in_place=True)
 
     def stored_samples(self, rows: Index) -> int:
         """Samples of the chunks that hold `rows`."""
@@ -316,7 +325,12 @@ def write_array(
     """
     dtype = str if values.dtype == object else values.dtype
     chunks = (*(min(chunk, n) for n in values.shape[:1]), *values.shape[1:])
-    array = create_array(group, name, shape=values.shape, dtype=dtype, chunks=chunks, dims=dims)
+    fill = None
+    if group.metadata.zarr_format == 2 and values.dtype.kind == "i" and (values == -1).any():
+        fill = np.iinfo(values.dtype).min  # -1 would be read as missing
+    array = create_array(
+        group, name, shape=values.shape, dtype=dtype, chunks=chunks, dims=dims, fill_value=fill
+    )
     array[...] = values
 
 

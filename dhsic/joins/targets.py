@@ -1,0 +1,145 @@
+"""Targets and covariates that are columns of the data, by their names: they are no features.
+
+A text, or several that differ, names columns of a frame or a table, or variables of a store. Labels
+that are handed over beside a frame or a table must not be one of its columns: the feature would
+tell the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.sources import AbstractSource
+from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.opening import is_table
+
+
+def names_said(given: Any) -> tuple[str, ...]:
+    """Names that labels or covariates are said by: a text, or several that differ; else nothing.
+
+    >>> names_said("status"), names_said(["status", "bmi"]), names_said(["case", "case"])
+    (('status',), ('status', 'bmi'), ())
+    """
+    if isinstance(given, str):
+        return (given,)
+    are_names = isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
+    return tuple(given) if are_names and len(set(given)) == len(given) else ()
+
+
+def split_frame(
+    X: pd.DataFrame, target: Any, covariates: Any, not_features: Collection[str] = ()
+) -> tuple[pd.DataFrame, Any, Any]:
+    """Take columns that are named as labels or covariates, or as no features, out of a frame.
+
+    Returns
+    -------
+    The features, labels and covariates; a Series where one text names them, else a frame.
+
+    Raises
+    ------
+    InputError
+        There is no column of that name, or more than one.
+    """
+    wanted = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
+    for name in wanted:
+        n = int((X.columns == name).sum())
+        if n != 1:
+            known = some(map(repr, X.columns), 20)
+            there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
+            what = "Rename all but one" if n else "Pass one of them, or the values themselves"
+            meant = did_you_mean(name, map(str, X.columns))
+            raise InputError(f"The DataFrame {there}; its columns are {known}.{meant} {what}.")
+
+    def taken(given: Any) -> Any:
+        names = names_said(given)
+        if not names:
+            return given
+        return X[given] if isinstance(given, str) else X[list(names)]
+
+    left = X.drop(columns=[*wanted]) if wanted else X
+    return left, taken(target), taken(covariates)
+
+
+def stacked(named: Sequence[tuple[str, Array]]) -> Array:
+    """One column as it is, several side by side, where classes called "0" and "1" stay classes."""
+    columns = [
+        np.char.add(f"{name}=", values) if values.dtype.kind == "U" and len(named) > 1 else values
+        for name, values in named
+    ]
+    if len(columns) == 1:
+        return columns[0]
+    if all(values.dtype.kind in "iufb" for values in columns):
+        return np.column_stack([values.astype(np.float64) for values in columns])
+    return np.column_stack([values.astype(object) for values in columns])
+
+
+def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> None:
+    """Refuse labels that are a column of a frame or table too, by name or, without one, by value.
+
+    Only values of a frame are compared, those of the first sample, then of columns that have the
+    same there.
+    """
+    names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
+    known = source.feature_names() if is_frame or is_table(data) else None
+    if known is None or target is None:
+        return
+    columns = "X.drop(columns={!r})" if is_frame else "dhsic.open_source(X, not_features=[{!r}])"
+    held = set(names).intersection(known.tolist())
+    if held:
+        name = min(held)
+        raise InputError(
+            f"{name!r} is a column of X too, where it would be a feature that tells the labels. "
+            f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
+            f"{what} another name."
+        )
+    same = None if names or not is_frame else _column_equal(data, target)
+    if same is not None:
+        raise InputError(
+            f"Column {same!r} of X has the values of {what}, so it would be a feature that tells "
+            f"the labels. Leave it out: {columns.format(same)}. If it is another measurement than "
+            f"{what}, give {what} a name: pandas.Series({what}, index=X.index, name='labels')."
+        )
+
+
+def _names_of(target: Any) -> list[str]:
+    """Names that labels have: of a series, or of the columns of a frame."""
+    if isinstance(target, pd.DataFrame):
+        return [name for name in target.columns if isinstance(name, str)]
+    name = getattr(target, "name", None)
+    return [name] if isinstance(name, str) else []
+
+
+def _column_equal(X: pd.DataFrame, target: Any) -> Any:
+    """Name of a column with the values of labels (m,), None where there is none."""
+    y = np.asarray(target)
+    if y.shape != (len(X),) or y.dtype.kind not in "biuf" or not y.size:
+        return None
+    first = X.iloc[0].to_numpy() == y[0]
+    same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
+    return next((X.columns[at] for at in same), None)
+
+
+def refuse_records(y: Array, what: str) -> None:
+    """Refuse labels that are records, such as times of survival beside whether they were seen."""
+    names = y.dtype.names
+    if names is None:
+        return
+    seen = next((name for name in names if y.dtype[name].kind == "b"), None)
+    if seen is None:
+        raise InputError(
+            f"{what} holds records of {some(map(repr, names))}. Pass one field: "
+            f"{what}[{names[0]!r}]."
+        )
+    raise InputError(
+        f"{what} holds records of {some(map(repr, names))}, as of survival: times, and whether "
+        "their end was seen. dhsic has no target for times that are cut off. Pass a number for "
+        "each sample: martingale residuals of a Cox model without the features (lifelines has "
+        f"them), which rank as real labels; or {what}[{seen!r}] alone, if all samples were "
+        "followed for as long."
+    )

@@ -1,0 +1,226 @@
+"""Stored numbers of arrays that xarray wrote: codes of missing values, scale factor and offset.
+
+These are the CF conventions: a stored number is missing where it is `_FillValue` or
+`missing_value`, and stands for ``stored * scale_factor + add_offset`` elsewhere. xarray keeps
+`_FillValue` as an attribute in Zarr 3 (floats in base64), and as the fill value of the array in
+Zarr 2. In Zarr 2 the fill value of an array without names of dimensions was not written by xarray
+and says nothing of missing values, nor does a fill value 0, which other writers put everywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from dhsic._typing import Array
+from dhsic.errors import DataError
+from dhsic.sources.options import MissingChunks, OpenOptions, text
+from dhsic.sources.zarr import ChunkedArray, read_array
+from dhsic.validation import refuse_wide
+
+#: Attributes that declare missing values, and those that change the others.
+FILL, MISSING, SCALE, OFFSET, UNSIGNED = (
+    *("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"),
+)
+DECLARING = (FILL, MISSING, SCALE, OFFSET, UNSIGNED)
+
+
+def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
+    """Attributes that say how stored numbers are decoded, as xarray would take them.
+
+    Raises
+    ------
+    DataError
+        A `_FillValue` is no number.
+    """
+    if not isinstance(of, zarr.Array):
+        return _declared_in_memory(of)
+    attributes: dict[str, Any]
+    attributes = {name: of.attrs[name] for name in DECLARING if name in of.attrs}
+    fill = of.fill_value
+    if of.metadata.zarr_format == 2:
+        if "_ARRAY_DIMENSIONS" in of.attrs and of.dtype.kind in "iuf" and fill:
+            attributes[FILL] = fill.item()
+    elif of.dtype.kind == "f" and isinstance(attributes.get(FILL), str):
+        attributes[FILL] = _from_base64(str(attributes[FILL]), str(of.store_path))
+    return attributes
+
+
+def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
+    """Attributes of a variable that xarray did not decode; what it decoded is in its encoding."""
+    known = dict(of.attrs)
+    if of.dtype.kind in "iu":
+        known = {name: of.encoding[name] for name in (FILL, MISSING) if name in of.encoding} | known
+    if of_zarr_2(of) and known.get(FILL) == 0:
+        del known[FILL]
+    return {name: known[name] for name in DECLARING if name in known}
+
+
+def of_zarr_2(of: xr.DataArray) -> bool:
+    """Whether xarray read a variable from Zarr 2, where a fill value 0 is no declaration."""
+    return "compressors" in of.encoding and "serializer" not in of.encoding
+
+
+def _from_base64(written: str, where: str) -> float:
+    try:
+        return float(struct.unpack("<d", base64.standard_b64decode(written))[0])
+    except (ValueError, struct.error) as error:
+        raise DataError(
+            f"The attribute _FillValue of {where} is {written!r}, which is no number in base64, as "
+            "xarray writes it. Write the array again, or remove the attribute."
+        ) from error
+
+
+def codes_of(attributes: Mapping[str, Any]) -> list[float]:
+    """Stored numbers that stand for a missing value."""
+    known = [one for name in (FILL, MISSING) for one in np.ravel(attributes.get(name, [])).tolist()]
+    return sorted({one for one in known if isinstance(one, int | float) and not np.isnan(one)})
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """How stored numbers become floats: NaN where they are `codes`, scaled elsewhere."""
+
+    codes: tuple[float, ...]
+    scale: float | None
+    offset: float | None
+    stored: np.dtype[Any]  # dtype that the stored numbers are looked at as
+    dtype: np.dtype[Any]  # of the decoded numbers, as xarray chooses it
+
+    @classmethod
+    def of(
+        cls,
+        attributes: Mapping[str, Any],
+        dtype: Any,
+        *,
+        takes_codes: bool = True,
+        keeps_code: bool = True,
+    ) -> Packing | None:
+        """Packing that attributes declare; None where stored numbers are the values.
+
+        They are where nothing is declared, and where integers have one code (`code_among`), unless
+        that is not to be kept. Without `takes_codes` only scale and offset count.
+        """
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "iuf":
+            return None
+        codes = codes_of(attributes) if takes_codes else []
+        stored = dtype
+        if dtype.kind in "iu" and UNSIGNED in attributes:
+            is_unsigned = str(attributes[UNSIGNED]).lower() == "true"
+            stored = np.dtype(f"{'u' if is_unsigned else 'i'}{dtype.itemsize}")
+            codes = [np.array(int(c)).astype(dtype).view(stored).item() for c in codes]
+        scale, offset = attributes.get(SCALE), attributes.get(OFFSET)
+        is_plain = scale is None and offset is None and stored == dtype
+        if is_plain and len(codes) <= (keeps_code and dtype.kind in "iu"):
+            return None
+        said = {name: attributes[name] for name in (SCALE, OFFSET) if name in attributes}
+        said |= {FILL: codes[0]} if codes else {}
+        empty = xr.Dataset({"x": ("i", np.empty(0, stored), said)})
+        decoded = xr.decode_cf(empty, decode_times=False, decode_coords=False)["x"].dtype
+        return cls(tuple(codes), scale, offset, stored, decoded)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether decoded numbers differ from the stored ones where nothing is missing."""
+        return self.scale is not None or self.offset is not None
+
+    def decoded(self, values: Array, *, in_place: bool = False) -> Array:
+        """Decoded numbers of stored ones, of any shape; `in_place` where dtypes are the same."""
+        values = values.view(self.stored)
+        missing = np.zeros(values.shape, dtype=bool)
+        for code in self.codes:
+            missing |= values == code
+        out = values.astype(self.dtype, copy=not (in_place and values.flags.writeable))
+        if self.scale is not None:
+            out *= self.scale
+        if self.offset is not None:
+            out += self.offset
+        if self.dtype.kind == "f":
+            out[missing] = np.nan
+        return out
+
+
+def chunked_of(
+    array: zarr.Array[Any], feature_axis: int, options: OpenOptions
+) -> tuple[ChunkedArray, int | None]:
+    """A matrix of a store as it is decoded, and the code of missing values where it is integers."""
+    attributes = declared(array)
+    packing = Packing.of(attributes, array.dtype, takes_codes=options.missing_code == "auto")
+    chunked = ChunkedArray(array, feature_axis, options.missing_chunks, packing)
+    code = code_among(attributes, array.dtype) if packing is None else None
+    return chunked, options.code_of(code, chunked.dtype, array.fill_value)
+
+
+def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
+    """Code of missing values of integers that are not decoded; None without, or of another type."""
+    codes, dtype = codes_of(attributes), np.dtype(dtype)
+    if len(codes) != 1 or dtype.kind not in "iu" or not float(codes[0]).is_integer():
+        return None
+    code, limits = int(codes[0]), np.iinfo(dtype)
+    return code if limits.min <= code <= limits.max else None
+
+
+def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
+    """Labels or covariates of stored values (m,) or (m, t): NaN or "" where missing.
+
+    Integers stay integers where none is missing.
+
+    Raises
+    ------
+    InputError
+        Integers beside missing ones lie beyond 2**53.
+    """
+    packing = Packing.of(attributes, values.dtype)
+    if packing is not None:
+        return packing.decoded(values)
+    if values.dtype.kind in "OSUT":
+        return _text_without(values, attributes)
+    code = code_among(attributes, values.dtype)
+    missing = values == code
+    if code is None or not missing.any():
+        return values
+    refuse_wide(values[~missing], "the labels")
+    return np.where(missing, np.nan, values.astype(np.float64))
+
+
+def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
+    """Text, "" where it is what stands for a missing one."""
+    said = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
+    return np.where(np.isin(text(values), [*said]), "", text(values)) if said else values
+
+
+def read_variable(
+    array: zarr.Array[Any], missing_chunks: MissingChunks = "error", region: Any = ...
+) -> Array:
+    """Values of an array of labels or covariates, decoded."""
+    return unpacked(read_array(array, missing_chunks, region), declared(array))
+
+
+def read_names(array: zarr.Array[Any], rows: Any = ...) -> Array:
+    """Names that an array holds, an object array of str; "" where one is missing."""
+    return names_among(read_array(array, "fill", rows), declared(array))
+
+
+def names_in(variable: xr.DataArray) -> Array:
+    """Names that a variable of xarray holds; ids that it made floats are whole again."""
+    values, stored = np.asarray(variable.values), variable.encoding.get("dtype")
+    if values.dtype.kind == "f" and stored is not None and np.dtype(stored).kind in "iu":
+        missing = np.isnan(values)
+        whole = np.where(missing, 0, values).astype(stored)
+        return np.where(missing, "", text(whole))
+    return names_among(values, declared(variable) if hasattr(variable, "attrs") else {})
+
+
+def names_among(values: Array, attributes: Mapping[str, Any]) -> Array:
+    """Names of stored values, "" where one is missing."""
+    code = code_among(attributes, values.dtype) if values.dtype.kind in "iu" else None
+    names = _text_without(text(values), attributes if code is None else {})
+    return names if code is None else np.where(values == code, "", names)
