@@ -71,7 +71,9 @@ class Correction:
             skew = 8.0 * float((terms**3).sum())
             ordinary = log_tail(Z, np.full(Z.size, skew))
             exact = log_mixture_tail(terms, Z + terms.sum())
-            rows.append(np.where((ordinary < ALL) & np.isfinite(exact), exact - ordinary, 0.0))
+            known = (ordinary < ALL) & np.isfinite(exact)
+            row = np.interp(PLACES, PLACES[known], (exact - ordinary)[known])  # beyond as the last
+            rows.append(np.where(ordinary < ALL, row, 0.0))
             skewness.append(skew)
         return Correction(np.array(skewness), np.array(rows))
 
@@ -114,5 +116,6 @@ def log_mixture_tail(terms: Float, x: Float) -> Float:
         exponent -= 0.5 * times * np.log(1.0 - 2.0 * term * s)
     top = heights.min(axis=0)
     values = (np.exp(exponent - top[:, None]) * slope).imag.sum(axis=1)
-    found = top + np.log(values * (REACH / POINTS) / np.pi)
+    with np.errstate(divide="ignore", invalid="ignore"):  # far out it may be below rounding
+        found = top + np.log(values * (REACH / POINTS) / np.pi)
     return np.where(x > 0, np.minimum(found, 0.0), 0.0)

@@ -75,7 +75,7 @@ class Scaling:
         Of the stored values, see `dhsic.sources.views`; 0 where none was taken.
     code, n_coded, nearest : float64, int64, float64
         Number that stands for missing values, by `dhsic.sources.sentinels`, how often it occurs,
-        and the value next to it; NaN, 0 and NaN where there is none.
+        and the value next to it; 0 where there is none.
     """
 
     scale: Float
@@ -476,7 +476,7 @@ def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
         fourth_moment=(counts[:3] * values**4).sum(axis=0) / m,
         n_levels=levels.astype(kind),
         checksum=np.zeros(len(mean), dtype=np.int64),
-        code=np.full(len(mean), np.nan),
+        code=np.zeros(len(mean)),
         n_coded=np.zeros(len(mean), dtype=np.int64),
-        nearest=np.full(len(mean), np.nan),
+        nearest=np.zeros(len(mean)),
     )

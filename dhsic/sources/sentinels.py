@@ -28,7 +28,7 @@ MOST_NAMED = 3
 
 
 class Sentinels(NamedTuple):
-    """Codes of features, (c,) each: NaN where there is none; how often; next value inwards."""
+    """Codes of features, how often they occur, and the next value inwards, (c,) each; else 0."""
 
     codes: Float
     n: Index
@@ -38,7 +38,7 @@ class Sentinels(NamedTuple):
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
     """Codes in stored values (c, m), of which `most` and `least` (c,) are the extremes."""
     c = len(raw)
-    found = Sentinels(np.full(c, np.nan), np.zeros(c, dtype=np.int64), np.full(c, np.nan))
+    found = Sentinels(np.zeros(c), np.zeros(c, dtype=np.int64), np.zeros(c))
     for extreme, other in ((least, most), (most, least)):
         for j in np.flatnonzero(np.isin(extreme, CODES) & (extreme != other)):
             is_code = raw[j] == extreme[j]
@@ -62,7 +62,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     """
     if source.keeps_codes:
         return
-    coded, d = ~np.isnan(found.codes), len(found.codes)
+    coded, d = found.codes != 0, len(found.codes)
     certain = {
         code: at
         for code in np.unique(found.codes[coded]).tolist()
