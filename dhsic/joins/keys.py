@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
-from dhsic.sources.ids import NAMELESS, PARENTS, is_id, plain
+from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
 #: Columns of PLINK's files that say who a sample is.
@@ -215,9 +215,3 @@ class Keys:
 def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
     """Columns that may name samples."""
     return [name for name in columns if name not in wanted and plain(name) not in PARENTS]
-
-
-def is_index(name: str, values: Array) -> bool:
-    """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
-    counts = (all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
-    return plain(name) in NAMELESS and any(counts)

@@ -47,12 +47,11 @@ from dhsic.joins.keys import (
     as_text,
     free,
     is_count,
-    is_index,
     is_whole,
     names_rows,
     quoted,
 )
-from dhsic.sources.ids import PARENTS, did_you_mean, is_id, plain, some
+from dhsic.sources.ids import PARENTS, did_you_mean, is_id, is_index, plain, some
 from dhsic.validation import as_array
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.

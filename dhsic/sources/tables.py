@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,16 +20,39 @@ from dhsic.memory import available_bytes, human
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, PARENTS, did_you_mean, is_id, plain, some
+from dhsic.sources.ids import (
+    PARENTS,
+    did_you_mean,
+    is_id,
+    is_index,
+    is_value,
+    names_rows_by_name,
+    plain,
+    some,
+)
+from dhsic.sources.number_fields import (
+    NumberFields,
+    RisingFeatures,
+    comma_advice,
+    is_comma_number,
+    is_unlikely,
+    refuse_rising,
+)
 from dhsic.sources.options import OpenOptions, says_names
-from dhsic.validation import is_numeral
+from dhsic.sources.table_formats import (
+    COUNTED_IN_RAW,
+    COUNTED_IN_TRAW,
+    TableFormat,
+    counts_alleles,
+    format_of,
+    phenotypes_of_plink,
+    samples_of_traw,
+    variants_of_traw,
+)
 
 #: Bytes of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
-#: What to do about fields that are no numbers.
-COMMAS = (
-    "Write decimal points, not commas: of a table between semicolons, sed 's/,/./g' FILE > NEW."
-)
+#: What to do about text among features.
 TEXT = (
     "Write NA for what is missing, or nothing. Say which columns are no features: target= names "
     "labels, not_features= others; or encode them (pandas.get_dummies)."
@@ -56,9 +79,13 @@ def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
         )
 
 
-def is_turned(options: OpenOptions, path: str) -> bool:
-    """Whether the columns of a table are samples, and its rows features."""
-    return replace(options, n_samples=None).feature_axis((0, 0), None, path, convention=1) == 0
+def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
+    """Whether the columns of a table are samples, and its rows features.
+
+    `convention` is the axis of the features where nobody says it.
+    """
+    only = replace(options, n_samples=None)
+    return only.feature_axis((0, 0), None, path, convention=convention) == 0
 
 
 @dataclass(frozen=True)
@@ -70,32 +97,63 @@ class TableColumns:
     ids: tuple[int, ...]
     apart: tuple[int, ...]
     numbers: tuple[int, ...]
+    assumed: tuple[int, ...] = ()  # those apart that nobody named: ids, sex and phenotype of PLINK
 
     @classmethod
     def of(
-        cls, names: Sequence[str] | int, apart: Sequence[str], *, is_text: bool, turned: bool
+        cls,
+        names: Sequence[str] | int,
+        apart: Sequence[str],
+        *,
+        is_text: bool,
+        turned: bool,
+        known: TableFormat | None = None,
     ) -> TableColumns:
         """Tell columns, names or so many, by these and by whether the first one `is_text`.
 
         The first one names the rows, if it is text or called like ids; ids of PLINK and others
-        with an underscore may follow, unless columns are samples (`turned`).
+        with an underscore may follow, unless columns are samples (`turned`). Further columns that
+        are called like ids are no features, nor are those of a `known` format about features.
         """
         are_named, n_ids = not isinstance(names, int), 0
-        known = tuple(
+        called = tuple(
             [f"column {i + 1}" for i in range(names)] if isinstance(names, int) else names
         )
-        is_called = are_named and (is_id(known[0]) or says_names(known[0], of_features=turned))
-        if known[0] not in apart and (is_text or is_called):
+        if known is not None:
+            ids = (called.index(known.names),)
+            held = [i for i, name in enumerate(called) if name in known.about]
+            return cls._split(called, ids, apart, held)
+        is_called = are_named and (is_id(called[0]) or says_names(called[0], of_features=turned))
+        if called[0] not in apart and (is_text or is_called):
             n_ids = 1
-            while are_named and not turned and n_ids < len(known) and _is_more(known[n_ids], apart):
+            while are_named and not turned and n_ids < len(called):
+                if not _is_more(called[n_ids], apart):
+                    break
                 n_ids += 1
-        others = range(n_ids, len(known))
+        held = []
+        if are_named and not turned:
+            of_plink = phenotypes_of_plink(called)
+            held = [
+                i
+                for i in range(n_ids, len(called))
+                if called[i] in of_plink or names_rows_by_name(called[i])
+            ]
+        found = cls._split(called, tuple(range(n_ids)), apart, held)
+        return found if are_named else replace(found, are_named=False)
+
+    @classmethod
+    def _split(
+        cls, names: tuple[str, ...], ids: tuple[int, ...], apart: Sequence[str], held: list[int]
+    ) -> TableColumns:
+        others = [i for i in range(len(names)) if i not in ids]
+        said = {i for i in others if names[i] in apart}
         return cls(
-            known,
-            are_named,
-            tuple(range(n_ids)),
-            tuple(i for i in others if known[i] in apart),
-            tuple(i for i in others if known[i] not in apart),
+            names,
+            True,
+            ids,
+            tuple(i for i in others if i in said or i in held),
+            tuple(i for i in others if i not in said and i not in held),
+            tuple(i for i in held if i not in said),
         )
 
     def named(self) -> Array | None:
@@ -119,7 +177,9 @@ class TableColumns:
             plain(self.names[i]): values for i, values in zip(self.ids, columns, strict=True)
         }
         iid, fid = by_name.get("iid"), by_name.get("fid")
-        names = columns[0] if iid is None else iid
+        able = [v for name, v in by_name.items() if not is_index(name, v) and name not in PARENTS]
+        unique = (values for values in able if not _repeated(values))
+        names = next(unique, columns[0]) if iid is None else iid
         repeated = _repeated(names)
         if repeated and iid is not None and fid is not None:
             pairs = zip(fid, iid, strict=True)
@@ -148,11 +208,6 @@ def _repeated(names: Array) -> list[str]:
     return [str(text) for text in texts[counts > 1]]
 
 
-def is_value(text: str) -> bool:
-    """Whether a field is a number, or says that one is missing."""
-    return is_numeral(text) or text.strip().lower() in NA
-
-
 def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
     """Refuse names of columns that a table does not have."""
     for name in wanted:
@@ -163,14 +218,17 @@ def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
             )
 
 
-def refuse_counted(path: str, called: str, column: Array) -> None:
-    """Refuse a first column of whole numbers that all differ: names, most likely."""
+def refuse_counted(path: str, called: str, column: Array, *, turned: bool = False) -> None:
+    """Refuse a first column of numbers that all differ, whole or in order: names, most likely."""
     values = column[~np.isnan(column)]
     is_whole = bool((values == np.floor(values)).all())
-    if is_whole and values.size > 2 and len(np.unique(values)) == len(column):
+    is_ordered = turned and values.size > 2 and bool((np.diff(values) > 0).all())
+    if (is_whole or is_ordered) and values.size > 2 and len(np.unique(values)) == len(column):
+        shown = column.astype(np.int64) if is_whole else column
+        kind = "whole numbers" if is_whole else "numbers in order"
         raise InputError(
-            f"The first column of {path} ({called}) holds whole numbers that all differ "
-            f"({some(column.astype(np.int64), 3)}), as names do. If it names the rows, call it so: "
+            f"The first column of {path} ({called}) holds {kind} that all differ "
+            f"({some(shown, 3)}), as names do. If it names the rows, call it so: "
             "id, sample_id. If it is a feature, put a column of names before it."
         )
 
@@ -184,14 +242,26 @@ class TextTable:
 
     def __init__(self, path: str, options: OpenOptions) -> None:
         self.text, self.path = Delimited(path), path
-        self.turned, self.apart = is_turned(options, path), tuple(options.not_features)
+        self.known = format_of(self.text)
+        self.turned = is_turned(options, path, 1 if self.known is None else 0)
+        if not self.turned:
+            self.known = None
+        self.apart, self.na = tuple(options.not_features), tuple(options.na)
         self.beside: dict[str, Array] = {}
         line, first = next(self.text.rows(), (0, []))
         if not first:
             raise InputError(f"{path} holds no rows; pass a table with a row a sample.")
         self._check_width(line, first)
-        known, is_text = self.text.names or self.text.width, not is_value(first[0])
-        self.columns = TableColumns.of(known, self.apart, is_text=is_text, turned=self.turned)
+        if self.text.may_have_header:
+            raise self.text.refused(
+                f"its first line ({some(self.text.top.rows[0], 4)}) may name the columns, for its "
+                "numbers are in order, or may hold values. If it names them, write id as its "
+                "first field; if not, write a line above it that does."
+            )
+        names, is_text = self.text.names or self.text.width, not is_value(first[0])
+        self.columns = TableColumns.of(
+            names, self.apart, is_text=is_text, turned=self.turned, known=self.known
+        )
         if not self.turned:
             check_known(path, self.apart, self.columns.names)
         if not self.columns.numbers:
@@ -201,22 +271,72 @@ class TextTable:
             )
         self._check_first(first)
 
+    @property
+    def not_features(self) -> tuple[str, ...]:
+        """Columns that are no features: as somebody said, and as their names say."""
+        held = () if self.turned else self.columns.assumed
+        return *self.apart, *(self.columns.names[i] for i in held)
+
+    @property
+    def hint(self) -> str:
+        """Columns that were taken for ids, in a sentence; "" for none."""
+        columns = self.columns
+        beyond = [i for i in columns.ids[1:] if columns.names[i].startswith("Unnamed: ")]
+        names = [columns.names[i] for i in (*beyond, *columns.assumed)]
+        names = [name for name in names if names_rows_by_name(name)]
+        if self.turned or not names:
+            return ""
+        return (
+            f"{some(map(repr, names))} of {self.path} names or counts rows, as it is called, and "
+            "is no feature. If it was measured, give it another name."
+        )
+
+    def described(self) -> str:
+        """How the table is read, for people."""
+        between = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", "": "blanks"}
+        top = self.text.top
+        header = f"header in line {top.n_skipped + 1}" if self.text.names else "no header"
+        about = f", a {self.known.name} table" if self.known else ""
+        row = "feature" if self.turned else "sample"
+        mark = between.get(self.text.separator, repr(self.text.separator))
+        shown = f" ({some(self.text.names, 4)})" if self.text.names else ""
+        return f"a {row} a row{about}, {mark} between columns, {header}{shown}"
+
     def rows(self) -> Iterator[tuple[list[str], Array]]:
         """Fields and numbers of each row; InputError where one has others."""
         numbers, ids = self.columns.numbers, self.columns.ids
         start, stop = numbers[0], numbers[-1] + 1
         is_run = stop - start == len(numbers)
-        for line, fields in self.text.rows():
+        n_apart = 0 if self.known is None else self.known.n_rows_apart
+        fields_of = NumberFields(len(numbers), self.na, self._refuse)
+        rising = RisingFeatures()
+        for n, (line, fields) in enumerate(self.text.rows()):
             self._check_width(line, fields)
             wanted = fields[start:stop] if is_run else [fields[i] for i in numbers]
-            if self.turned and ids and fields[0] in self.apart:
-                self.beside[fields[0]] = np.array(wanted, dtype=object)
+            if n < n_apart or (self.turned and ids and self._is_apart(fields[ids[0]])):
+                self.beside[fields[ids[0]]] = np.array(wanted, dtype=object)
                 continue
-            try:
-                values = np.array([*map(float, wanted)])
-            except ValueError:
-                values = np.array([*map(self._number, numbers, wanted, repeat(line))])
+            values = fields_of.row(wanted, line)
+            if self.turned:
+                self._check_rising_row(fields, values)
+            else:
+                rising.add_sample(values)
             yield fields, values
+        for i, first, last in rising.unlikely(len(numbers)):
+            if i or ids:  # a first column is refused as names
+                name = self.columns.names[numbers[i]]
+                refuse_rising(self.path, self.columns.called(numbers[i]), name, first, last)
+
+    def _is_apart(self, name: str) -> bool:
+        """Whether a row of that name is no feature."""
+        return name in self.apart or (self.known is None and names_rows_by_name(name))
+
+    def _check_rising_row(self, fields: list[str], values: Array) -> None:
+        if (np.diff(values) > 0).all() and (values == np.floor(values)).all():
+            span = float(values[-1] - values[0])
+            if self.columns.ids and is_unlikely(len(values), self.text.count(), span):
+                name = fields[self.columns.ids[0]]
+                refuse_rising(self.path, f"row {name!r}", name, values[0], values[-1])
 
     def named(self, beside: list[list[str]], first: Array) -> Names:
         """Names, and what is no feature, by the fields of each row that are not numbers.
@@ -225,26 +345,48 @@ class TextTable:
         """
         path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
         text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
-        along, across = columns.row_names(path, text[:n_ids], turned=self.turned), columns.named()
-        if along is None and columns.numbers[0] == 0:
-            refuse_counted(path, columns.called(0), first)
+        across = columns.named()
         held = dict(zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True))
+        if self.known is not None and self.known.is_traw and across is not None:
+            variants = variants_of_traw(path, held | {"SNP": text[0]})
+            return Names(variants.names(), samples_of_traw(across), variants.coords())
+        along = columns.row_names(path, text[:n_ids], turned=self.turned)
+        if along is None and columns.numbers[0] == 0:
+            refuse_counted(path, columns.called(0), first, turned=self.turned)
         if not self.turned:
             return Names(across, along, sample_coords=held)
         check_known(path, self.apart, [*self.beside, *held])
-        return Names(along, across, sample_coords=self.beside)
+        about = {} if self.known is None else self.known.coords
+        coords = {coord: held[name] for name, coord in about.items() if name in held}
+        return Names(along, across, coords, sample_coords=self.beside)
 
-    def _number(self, i: int, field: str, line: int) -> float:
-        """A field as a number, NaN where it says that it is missing."""
-        if is_numeral(field):
-            return float(field)
-        if field.strip().lower() in NA:
-            return np.nan
-        is_comma = is_numeral(field.replace(",", ".", 1))
-        raise InputError(
-            f"{self.path} has {field!r} in line {line}, {self.columns.called(i)}, and features are "
-            f"numbers. {COMMAS if is_comma else TEXT}"
+    def counted(self) -> str:
+        """The allele that dosages of PLINK count, for people; "" for other tables."""
+        columns = self.columns
+        if self.known is not None:
+            return COUNTED_IN_TRAW if self.known.is_traw else ""
+        is_raw = bool(phenotypes_of_plink(columns.names)) and columns.are_named
+        names = [columns.names[i] for i in columns.numbers]
+        return COUNTED_IN_RAW if is_raw and counts_alleles(names) else ""
+
+    def _refuse(self, i: int, field: str, line: int) -> NoReturn:
+        """Refuse a field of a feature that is no number."""
+        self._refuse_text(
+            f"{self.path} has {field!r} in line {line}, "
+            f"{self.columns.called(self.columns.numbers[i])}, and features are numbers.",
+            [field],
         )
+
+    def _refuse_text(self, sentence: str, fields: list[str]) -> NoReturn:
+        """Refuse fields that are no numbers, and say what to do about them."""
+        if all(map(is_comma_number, fields)):
+            numbers = self.columns.numbers
+            every = (row[i] for _, row in self.text.rows() for i in numbers if i < len(row))
+            remedy = comma_advice(self.path, self.text.separator, fields[0], every)
+        else:
+            na = some((repr(field) for field in fields), 1)
+            remedy = f"{TEXT} If {na} stands for a missing value, say so: na=[{fields[0]!r}]."
+        raise InputError(f"{sentence} {remedy}")
 
     def _check_width(self, line: int, fields: list[str]) -> None:
         if len(fields) != self.text.width:
@@ -255,15 +397,20 @@ class TextTable:
 
     def _check_first(self, first: list[str]) -> None:
         """Refuse columns of text that nobody said anything of, all that the first row shows."""
-        if self.turned and self.columns.ids and first[0] in self.apart:
+        ids = self.columns.ids
+        n_apart = 0 if self.known is None else self.known.n_rows_apart
+        if n_apart or (self.turned and ids and self._is_apart(first[ids[0]])):
             return
-        odd = [i for i in self.columns.numbers if not is_value(first[i])]
+        odd = [
+            i
+            for i in self.columns.numbers
+            if not is_value(first[i]) and first[i].strip() not in self.na
+        ]
         if odd:
             listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
-            are_commas = all(is_numeral(first[i].replace(",", ".", 1)) for i in odd)
-            raise InputError(
-                f"{self.path} holds text ({listed}), and features are numbers. "
-                f"{COMMAS if are_commas else TEXT}"
+            self._refuse_text(
+                f"{self.path} holds text ({listed}), and features are numbers.",
+                [first[i] for i in odd],
             )
 
 
@@ -287,9 +434,11 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         values[n] = numbers
         beside.append([fields[i] for i in (*columns.ids, *columns.apart)])
     values = values[: len(beside)]
-    options.feature_axis(values.shape, None, path, convention=1)  # as many samples as labels?
+    convention = 0 if table.turned else 1
+    options.feature_axis(values.shape, None, path, convention)  # as many samples as labels?
     names = table.named(beside, values[:, 0])
     X = values.T if table.turned else values
     source = ArraySource(X, missing_code=options.code_of({}), names=names)
-    source.not_features = table.apart
+    source.not_features, source.hint = table.not_features, table.hint
+    source.read_as, source.counted = table.described(), table.counted()
     return source
