@@ -20,7 +20,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
-from dhsic.sources.opening import is_table
+from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks
 from dhsic.storage import FileStore, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
@@ -117,7 +117,8 @@ class SelectJob:
     drop_missing : flag
         Leave out samples without a label or covariate.
     na : TEXT, repeated
-        Read this as missing besides NA, NaN, "." and nothing, for instance -9.
+        Read this as missing besides NA, NaN, "." and nothing, for instance -9 or "?": in labels
+        and covariates, and in features of a table of text.
     not_na : TEXT, repeated
         Read this as a value, though it is usual for missing: NA, or PLINK's -9.
 
@@ -288,6 +289,7 @@ class SelectJob:
             "variable": self.variable,
             "sample_dim": (int(dim) if is_number else dim) if dim is not None else self._turned,
             "not_features": (*self.not_feature, *(in_data if is_table(self.path) else ())),
+            "na": self.na if self.na and is_text(self.path) else (),
             "missing_code": self.missing_code,
             "missing_chunks": self.missing_chunks,
             "pass_only": self.pass_only,

@@ -8,6 +8,7 @@ lines, a mark of the order of bytes, and lines above the header that programs wr
 from __future__ import annotations
 
 import csv
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
@@ -206,8 +207,28 @@ class Delimited:
                 "Save it as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
             ) from error
         except DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the disk, not of the bytes
             raise self.refused(f"{error}. Copy it again, it is damaged.") from error
 
     def refused(self, why: str) -> InputError:
         """The error of a file that is no table, and why."""
         return InputError(f"{self.path} cannot be read as a table: {why}")
+
+
+def is_text_table(path: str) -> bool:
+    """Whether there is a file of text at a path, compressed or not, whose rows have columns."""
+    file = Path(path)
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as raw:
+            head = decompressed(raw, path).read(HEAD)
+        text = getincrementaldecoder("utf-8-sig")().decode(head)  # it may end within a letter
+    except (InputError, UnicodeDecodeError, *DAMAGE):
+        return False
+    if b"\0" in head or "\x1b" in text:
+        return False
+    lines = text.splitlines()
+    top = top_of(iter(lines[: max(1, len(lines) - (len(head) == HEAD))]))
+    return top is not None and len(top.rows[0]) > 1

@@ -246,9 +246,11 @@ def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether a row that was taken for values may name columns: it is in order, and others not."""
     numbers, rows = _numbers(fields, below)
-    if numbers is None or numbers.size < 3 or not _is_ordered(numbers):
+    if numbers is None or not len(rows) or not _is_ordered(numbers):
         return False
-    return len(rows) > 0 and not any(map(_is_ordered, rows))
+    if numbers.size > 2 and _is_spaced(numbers):
+        return not any(map(_is_spaced, rows))
+    return numbers.size >= EQUALLY_SPACED and 2 * sum(map(_is_ordered, rows)) < len(rows)
 
 
 def _numbers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from math import lgamma, log
@@ -12,7 +13,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.ids import BOOLEANS, NA
+from dhsic.sources.ids import BOOLEANS, NA, some
 from dhsic.validation import is_numeral
 
 #: Chance that some feature rises over all rows, below which it is no chance: of whole numbers that
@@ -55,14 +56,17 @@ def meaning_of_commas(texts: Iterable[str]) -> str:
 
 def comma_advice(path: str, separator: str, example: str, texts: Iterable[str]) -> str:
     """Return what to do about numbers with commas, such as `example`, by all values of a table."""
-    as_pandas = repr(separator).strip("'") if separator else r"\s+"
 
     def rewritten(by: str) -> str:
-        return (
-            f'python -c "import pandas as p; p.read_csv(\'{path}\', sep=\'{as_pandas}\', '
-            "dtype=str, keep_default_na=False).replace(r'(?<=\\d),(?=\\d)', "
-            f"'{by}', regex=True).to_csv('NEW.csv', index=False)\""
-        )
+        if separator == ",":
+            return (
+                f"python -c \"import pandas as p; p.read_csv('{path}', keep_default_na=False, "
+                f"**{{'dtype': str}}).replace(r'(?<=\\d),(?=\\d)', '{by}', regex=True)"
+                ".to_csv('NEW.csv', index=False)\""
+            )
+        change = "s/([0-9]),([0-9])/\\1.\\2/g" if by else "s/([0-9]),([0-9]{3})/\\1\\2/"
+        steps = f"'{change}'" if by else f"-e ':a' -e '{change}' -e 'ta'"
+        return f"sed -E {steps} {shlex.quote(path)} > NEW"
 
     meaning = meaning_of_commas(texts)
     if meaning == "decimal":
@@ -183,11 +187,16 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
     return log(n_features) - lgamma(n + 1) < log(most)
 
 
-def refuse_rising(path: str, called: str, name: str, first: float, last: float) -> NoReturn:
-    """Refuse a feature of whole numbers that rise from sample to sample."""
+def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) -> NoReturn:
+    """Refuse features of whole numbers that rise from sample to sample.
+
+    `rising` are their names for sentences and by themselves, their first and last values.
+    """
+    listed = some((f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4)
+    options = " ".join(f"not_features=['{name}']" for _, name, _, _ in rising[:4])
     raise InputError(
-        f"The values of {called} of {path} are whole numbers that rise from each sample to the "
-        f"next ({first:.0f} to {last:.0f}), as numbers of rows do. As a feature they tell the "
-        f"order of the samples. Leave the column out: not_features=['{name}']. If it was measured "
-        "and the table is sorted by it, sort the table by the names of the samples."
+        f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
+        "of rows do. As a feature they tell the order of the samples. If they name or count "
+        f"samples, leave them out: {options}. If they were measured and the samples are sorted by "
+        "them, sort the samples by their names."
     )

@@ -23,6 +23,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.columns import NAME, Column
+from dhsic.sources.compression import SUFFIXES as PACKED
+from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.npy import open_npy, open_npz
@@ -63,13 +65,17 @@ from dhsic.sources.zarr import (
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
+#: Suffixes of tables of text; others are known by their content.
+TABLES = (".csv", ".tsv", ".txt", ".tab", ".dat", ".raw", ".traw", ".gct")
+#: Text files beside genotypes of PLINK, which are no tables of features.
+BESIDE_PLINK = (".bim", ".fam", ".psam", ".pvar", ".ped", ".map")
 #: What opens files that are no Zarr, by suffix in lower case; others: `FOREIGN`.
 #: It gets a path, at which there may be nothing; what is at a URL was fetched (`fetching`). It
 #: honours the options `sample_dim`, `n_samples` and `missing_code`, and honours or refuses
 #: `variable`. What it refuses gets an InputError.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
-    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
+    **dict.fromkeys((text + packed for text in TABLES for packed in ("", *PACKED)), open_table),
     ".parquet": open_parquet,
     ".npy": open_npy,
     ".npz": open_npz,
@@ -100,11 +106,24 @@ FOREIGN = (
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
+    """Find what opens a path or URL by its suffix, or a file that is here by its content.
+
+    None for Zarr, and for what is in memory.
+    """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
     found = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    return open_plink if found is None and name and is_prefix(name) else found
+    if found is not None or not name:
+        return found
+    if is_prefix(name):
+        return open_plink
+    is_other = ends((*BESIDE_PLINK, ".zip", *(end for ends_, _, _ in FOREIGN for end in ends_)))
+    return open_table if not is_other and "://" not in name and is_text_table(name) else None
+
+
+def is_text(X: Any) -> bool:
+    """Whether it is the path of a table of text."""
+    return opener_of(X) is open_table
 
 
 def is_table(X: Any) -> bool:
@@ -124,6 +143,7 @@ def open_source(
     pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     not_features: Sequence[str] = (),
+    na: Sequence[str] = (),
 ) -> AbstractSource:
     """Open data as a source of samples x features.
 
@@ -135,7 +155,7 @@ def open_source(
         Zarr array or group (a folder, a ``.zip`` file, an object store), VCF Zarr and AnnData
         included; an object of anndata, or the path of its ``.h5ad``; the path of genotypes of
         PLINK, ``.bed`` or ``.pgen``, with or without the suffix; or a local file: a table (CSV,
-        TSV, Parquet), ``.npy`` or ``.npz``.
+        TSV, Parquet), ``.npy`` or ``.npz``. Text without a suffix that is known is a table.
     variable : str, optional
         Which variable of a Dataset or group. By default ``call_genotype``, else
         ``call_dosage``, else the only one with two dimensions; of AnnData ``X``, or another
@@ -164,6 +184,9 @@ def open_source(
     not_features : sequence of str
         Columns of a table (or its rows, where these are features) that are no features: labels,
         covariates. The source has them as `sample_coords`.
+    na : sequence of str
+        Text that stands for a missing value in a table of text, such as ``["?", "<LOD"]``, besides
+        nothing, ".", NA, NaN and null.
 
     Returns
     -------
@@ -186,6 +209,7 @@ def open_source(
     options = OpenOptions(
         *(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options),
         not_features=not_features,
+        na=na,
     )
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
@@ -199,6 +223,11 @@ def open_source(
         raise InputError(
             f"not_features={[*not_features]} names columns of a table (CSV, TSV, Parquet), and the "
             "data are none. Leave it out."
+        )
+    if na and opener is not open_table:
+        raise InputError(
+            f"na={[*na]} is text that stands for a missing value in a table of text (CSV, TSV), "
+            "and the data are none. Leave it out; missing_code= says which numbers are missing."
         )
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed

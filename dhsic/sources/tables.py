@@ -197,7 +197,7 @@ class TableColumns:
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
     """Whether a column beside ids holds some too, and is no gene called ID1."""
-    is_one = plain(name) in PARENTS | {"fid", "iid"} or (is_id(name) and "_" in name)
+    is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
 
@@ -322,21 +322,24 @@ class TextTable:
             else:
                 rising.add_sample(values)
             yield fields, values
-        for i, first, last in rising.unlikely(len(numbers)):
-            if i or ids:  # a first column is refused as names
-                name = self.columns.names[numbers[i]]
-                refuse_rising(self.path, self.columns.called(numbers[i]), name, first, last)
+        found = [
+            (self.columns.called(numbers[i]), self.columns.names[numbers[i]], first, last)
+            for i, first, last in rising.unlikely(len(numbers))
+            if i or ids  # a first column is refused as names
+        ]
+        if found:
+            refuse_rising(self.path, found)
 
     def _is_apart(self, name: str) -> bool:
         """Whether a row of that name is no feature."""
         return name in self.apart or (self.known is None and names_rows_by_name(name))
 
     def _check_rising_row(self, fields: list[str], values: Array) -> None:
-        if (np.diff(values) > 0).all() and (values == np.floor(values)).all():
-            span = float(values[-1] - values[0])
-            if self.columns.ids and is_unlikely(len(values), self.text.count(), span):
-                name = fields[self.columns.ids[0]]
-                refuse_rising(self.path, f"row {name!r}", name, values[0], values[-1])
+        """Refuse a row that counts samples; one that only rises may follow their order in time."""
+        n = len(values)
+        if self.columns.ids and (np.diff(values) == 1).all() and is_unlikely(n, n, n - 1):
+            name = fields[self.columns.ids[0]]
+            refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
 
     def named(self, beside: list[list[str]], first: Array) -> Names:
         """Names, and what is no feature, by the fields of each row that are not numbers.
