@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,14 @@ FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
 def as_text(values: Any) -> Array:
     """Ids as text without blanks around it; of several levels joined by "_", whole numbers as such.
 
+    Letters with accents are composed (NFC), for programs write them in one way or the other.
+
     >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(["a ", "b"]).tolist()
     (['1', '2'], ['a', 'b'])
     """
     written = (v.strip() if type(v) is str else _written(v) for v in values)
-    return np.array([*written], dtype=object)
+    composed = (text if text.isascii() else normalize("NFC", text) for text in written)
+    return np.array([*composed], dtype=object)
 
 
 def _written(value: Any) -> str:

@@ -89,7 +89,7 @@ def names_rows_by_name(column: str) -> bool:
 def is_index(name: str, values: Sequence[str]) -> bool:
     """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
     counts = (all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
-    return plain(name) in NAMELESS and any(counts)
+    return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
 
 
 def some(items: Iterable[object], most: int = 5) -> str:

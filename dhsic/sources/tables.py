@@ -177,7 +177,8 @@ class TableColumns:
             plain(self.names[i]): values for i, values in zip(self.ids, columns, strict=True)
         }
         iid, fid = by_name.get("iid"), by_name.get("fid")
-        able = [v for name, v in by_name.items() if not is_index(name, v) and name not in PARENTS]
+        called = zip((self.names[i] for i in self.ids), columns, strict=True)
+        able = [v for name, v in called if not is_index(name, v) and plain(name) not in PARENTS]
         unique = (values for values in able if not _repeated(values))
         names = next(unique, columns[0]) if iid is None else iid
         repeated = _repeated(names)
@@ -287,8 +288,8 @@ class TextTable:
         if self.turned or not names:
             return ""
         return (
-            f"{some(map(repr, names))} of {self.path} names or counts rows, as it is called, and "
-            "is no feature. If it was measured, give it another name."
+            f"Columns that name or count rows are no features: {some(map(repr, names))} of "
+            f"{self.path}. A measurement among them needs another name."
         )
 
     def described(self) -> str:
