@@ -11,15 +11,23 @@ import csv
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO, TextIOWrapper
+from io import BufferedReader, BytesIO, TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dhsic.buckets import fetched
 from dhsic.errors import InputError
 from dhsic.sources.compression import DAMAGE, decompressed
-from dhsic.sources.headers import GEO, GEO_END, TableTop, by_blanks, is_header, may_be_header, top_of
+from dhsic.sources.headers import (
+    GEO,
+    GEO_END,
+    TableTop,
+    by_blanks,
+    is_header,
+    may_be_header,
+    top_of,
+)
 from dhsic.sources.ids import is_id, plain
 
 #: Bytes of a file that are looked at for what is no text.
@@ -186,13 +194,13 @@ class Delimited:
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
         with self._bytes() as file:
-            if b"\0" in file.read(HEAD):
+            stream: Any = file if hasattr(file, "peek") else BufferedReader(file)  # type: ignore[arg-type]
+            if b"\0" in stream.peek(HEAD)[:HEAD]:
                 raise self.refused(
                     "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table "
                     "in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
                 )
-            file.seek(0)
-            yield TextIOWrapper(file, "utf-8-sig")
+            yield TextIOWrapper(stream, "utf-8-sig")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.sources.ids import is_id, is_value
+from dhsic.sources.number_fields import is_comma_number
 from dhsic.validation import is_numeral
 
 #: Separators, those first that are seldom part of a name.
@@ -94,13 +95,13 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
     if named is None and not texts:
         return None
     if separator is None:
-        separator = _separator(texts if named is None else [named[1], *texts])
-        if named is not None and texts and len(_fields([named[1]], separator)[0]) == 1:
-            separator = _separator(texts)
+        separator, is_sure = _separator(texts if named is None else [named[1], *texts])
+        if named is not None and texts and not is_sure:
+            separator, _ = _separator(texts)
     rows = _fields(texts, separator)
     if named is not None:
         above = _fields([named[1]], separator)[0]
-        if not rows or _names_columns(named[1], above, rows, separator):
+        if not rows or _names_columns(above, rows, separator):
             n_skipped, rows = named[0], [above, *rows]
     title = first[1].strip() if _is_title(rows) else ""
     return TableTop(n_skipped, separator, rows, format_name, sizes, title)
@@ -135,31 +136,31 @@ def by_blanks(line: str) -> list[str]:
     return next(csv.reader([" ".join(line.split())], delimiter=" "), [])
 
 
-def _separator(texts: Sequence[str]) -> str:
-    """Find the mark that splits lines into equally many fields; "" for blanks.
+def _separator(texts: Sequence[str]) -> tuple[str, bool]:
+    """Find the mark that splits lines into equally many fields ("" for blanks), and whether one does.
 
     >>> _separator(["id;Glucose, fasting;b", "s1;1,5;2"]), _separator(["a|b", "1|2"])
-    (';', '|')
+    ((';', True), ('|', True))
     """
     rows = {mark: _fields(texts, mark) for mark in MARKS if any(mark in text for text in texts)}
     fits = {mark: _agreement(of) for mark, of in rows.items() if _width(of[0]) > 1}
     equal = [mark for mark, share in fits.items() if share == 1]
     if "\t" in equal:
-        return "\t"
+        return "\t", True
     if ";" in equal and "," in equal:
         commas = sum(text.count(",") for text in texts[1:])
         if commas == sum(len(_DECIMAL_COMMA.findall(text)) for text in texts[1:]):
-            return ";"
+            return ";", True
     if equal:
-        return max(equal, key=lambda mark: len(rows[mark][0]))
+        return max(equal, key=lambda mark: len(rows[mark][0])), True
     blanks = _fields(texts, "")
     if len(texts) > 1 and len(blanks[0]) > 1 and _agreement(blanks) == 1:
-        return ""
+        return "", True
     below_title = [mark for mark, of in rows.items() if _is_title(of)]
     if below_title:
-        return below_title[0]
+        return below_title[0], False
     likely = [mark for mark in fits if mark != "|"]
-    return max(likely, key=lambda mark: fits[mark]) if likely else ""
+    return max(likely, key=lambda mark: fits[mark]) if likely else "", False
 
 
 def _width(fields: Sequence[str]) -> int:
@@ -181,21 +182,20 @@ def _is_title(rows: Sequence[Sequence[str]]) -> bool:
     return len(rows) > 2 and len(rows[0]) == 1 and len(below) == 1 and min(below) > 2
 
 
-def _names_columns(
-    line: str, fields: list[str], rows: Sequence[Sequence[str]], separator: str
-) -> bool:
+def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: str) -> bool:
     """Whether a line that begins with "#" names the columns of the rows below it."""
     width = len(rows[0])
-    if not separator and fields[0] == "#":
+    is_remark = not separator and fields[0] == "#"
+    if is_remark:
         del fields[0]
     if len(fields) not in (width, width - 1):
         return False
-    if any(map(is_id, fields)):
+    has_ids = any(map(is_id, fields))
+    if has_ids and not is_remark:
         return True
     if any(map(is_id, rows[0])) and is_header(rows[0]):
         return False
-    is_remark = not separator and line.startswith("# ")
-    return not is_remark and not _is_text_above_numbers(rows[0], rows[1:])
+    return has_ids or not is_remark and not _is_text_above_numbers(rows[0], rows[1:])
 
 
 def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
@@ -211,7 +211,8 @@ def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> boo
     if fields[0] == "" or fields[0].startswith("#"):
         return True
     is_named = any(is_id(field) for field in fields if field)
-    return is_named or not any(map(is_value, fields)) or _are_positions(fields, below)
+    has_values = any(is_value(field) or is_comma_number(field) for field in fields)
+    return is_named or not has_values or _are_positions(fields, below)
 
 
 def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -253,9 +254,7 @@ def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool
     return numbers.size >= EQUALLY_SPACED and 2 * sum(map(_is_ordered, rows)) < len(rows)
 
 
-def _numbers(
-    fields: Sequence[str], below: Sequence[Sequence[str]]
-) -> tuple[Array | None, Array]:
+def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
     """Numbers of a first row, (n,), and those below them, (rows, n); None where it has no names.
 
     Columns of text take no part. A name of the first column may be there or not.

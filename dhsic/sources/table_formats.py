@@ -119,13 +119,15 @@ def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
     contigs, index = np.unique(held["CHR"].astype(str), return_inverse=True)
     alleles = np.column_stack([held["ALT"], held["COUNTED"]]).astype(object)
     return Variants(
-        xr.Dataset({
-            CONTIG: ("variants", index),
-            CONTIGS: ("contigs", contigs.astype(object)),
-            POSITION: ("variants", positions),
-            ALLELES: (("variants", "alleles"), alleles),
-            IDS: ("variants", held["SNP"]),
-        })  # fmt: skip
+        xr.Dataset(
+            {
+                CONTIG: ("variants", index),
+                CONTIGS: ("contigs", contigs.astype(object)),
+                POSITION: ("variants", positions),
+                ALLELES: (("variants", "alleles"), alleles),
+                IDS: ("variants", held["SNP"]),
+            }
+        )  # fmt: skip
     )
 
 
