@@ -77,17 +77,19 @@ class Content:
     def named(cls, source: AbstractSource) -> Content:
         """What a source knows of itself that is no store."""
         coords = dict(source.feature_coords())
-        return cls._described(source.names, coords, source.sample_names(), source.dosages)
+        samples, is_calls = source.sample_names(), source.dosages
+        return cls._described(source.names, coords, samples, is_calls=is_calls)
 
     @classmethod
     def of_table(cls, names: Names) -> Content:
         """Content of a table of text, by its names: their coordinates are in memory."""
-        assert not callable(names.coords) and not callable(names.samples)
+        assert not callable(names.coords)
+        assert not callable(names.samples)
         return cls._described(names, dict(names.coords), names.samples, is_calls=False)
 
     @classmethod
     def _described(
-        cls, names: Names, coords: dict[str, Array], samples: Array | None, is_calls: bool
+        cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
     ) -> Content:
         """Content by names and coordinates; those of variants are as VCF Zarr has them."""
         is_calls = is_calls or CONTIG in coords

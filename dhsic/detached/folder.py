@@ -52,15 +52,8 @@ LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let g
 #: Fields of a request that are kept as they are, and how its data are opened.
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
 OPENING = (
-    *(
-        "variable",
-        "sample_dim",
-        "missing_code",
-        "missing_chunks",
-        "pass_only",
-        "not_features",
-        "na",
-    ),
+    *("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only"),
+    *("not_features", "na"),
 )
 #: Parameters that whoever does the run chooses: none of a request that is kept.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")

@@ -420,8 +420,8 @@ def check_order(
         told, _ = difference(named, set(ours) - set(named))
         raise InputError(
             f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). {told}{' ' * bool(told)}Take the samples that both have, or pass "
-            f"{position}."
+            f"names are not among them ({problem}). {told}{' ' * bool(told)}Take the samples that "
+            f"both have, or pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(

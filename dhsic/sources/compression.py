@@ -1,4 +1,4 @@
-"""Compressed files as streams of bytes: gzip, bzip2, xz and Zstandard, known by their first bytes."""
+"""Compressed files as streams of bytes: gzip, bzip2, xz, Zstandard, known by their first bytes."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def _zstandard(raw: IO[bytes], path: str) -> Any:
 _OPENERS: dict[bytes, Callable[[IO[bytes], str], Any]] = {
     b"\x1f\x8b": lambda raw, _: gzip.GzipFile(fileobj=raw),
     b"BZh": lambda raw, _: bz2.BZ2File(raw),
-    b"\xfd7zXZ\0": lambda raw, _: lzma.LZMAFile(raw),
+    b"\xfd7zXZ\0": lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115  # the caller closes it
     b"\x28\xb5\x2f\xfd": _zstandard,
 }

@@ -155,7 +155,8 @@ class Delimited:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Fields of all lines that count, the header too, with the number of the line."""
-        with self._opened() as lines:
+        with self._opened() as every:
+            lines = every
             for _ in range(self.top.n_skipped):
                 next(lines)
             if self.top.format_name == GEO:
@@ -194,7 +195,7 @@ class Delimited:
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
         with self._bytes() as file:
-            stream: Any = file if hasattr(file, "peek") else BufferedReader(file)  # type: ignore[arg-type]
+            stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
             if b"\0" in stream.peek(HEAD)[:HEAD]:
                 raise self.refused(
                     "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table "

@@ -71,40 +71,53 @@ class TableTop:
 
 def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
     """Read the top of a table, or of a list of ids; None where it holds no row."""
-    numbered = enumerate(lines)
-    comments: list[tuple[int, str]] = []
-    separator: str | None = None
-    format_name, sizes = "", tuple[int, ...]()
-    first = (0, "")
-    for number, line in numbered:
-        bare = line.strip()
-        if said := _SEPARATOR_LINE.fullmatch(bare):
-            separator = said[1]
-        elif _GCT_VERSION.fullmatch(bare) and not comments:
-            format_name, written = GCT, next(numbered, (0, ""))[1].split()
-            sizes = tuple(map(int, written)) if all(map(str.isdigit, written)) else ()
-        elif line.startswith("!"):
-            format_name = GEO
-        elif bare and not line.startswith("##"):
-            if is_list or not line.startswith("#"):
-                first = number, line
-                break
-            comments.append((number, line))
-    texts = [first[1], *_some_rows(numbered)] if first[1] else []
-    n_skipped, named = first[0], comments[-1] if comments else None
-    if named is None and not texts:
+    numbered, above = enumerate(lines), _Above()
+    first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
+    texts = [] if first is None else [first[1], *_some_rows(numbered)]
+    named = above.comments[-1] if above.comments else None
+    if named is None and first is None:
         return None
+    separator, is_sure = above.separator, True
     if separator is None:
         separator, is_sure = _separator(texts if named is None else [named[1], *texts])
-        if named is not None and texts and not is_sure:
-            separator, _ = _separator(texts)
-    rows = _fields(texts, separator)
+    if named is not None and texts and not is_sure:
+        separator, _ = _separator(texts)
+    rows, n_skipped = _fields(texts, separator), 0 if first is None else first[0]
     if named is not None:
-        above = _fields([named[1]], separator)[0]
-        if not rows or _names_columns(above, rows, separator):
-            n_skipped, rows = named[0], [above, *rows]
-    title = first[1].strip() if _is_title(rows) else ""
-    return TableTop(n_skipped, separator, rows, format_name, sizes, title)
+        names = _fields([named[1]], separator)[0]
+        if not rows or _names_columns(names, rows, separator):
+            n_skipped, rows = named[0], [names, *rows]
+    title = texts[0].strip() if _is_title(rows) else ""
+    return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title)
+
+
+class _Above:
+    """Lines above the first row, and what they say of the separator and the format."""
+
+    def __init__(self) -> None:
+        self.separator: str | None = None
+        self.format_name, self.sizes = "", tuple[int, ...]()
+        self.comments: list[tuple[int, str]] = []
+
+    def ends_at(
+        self, number: int, line: str, numbered: Iterator[tuple[int, str]], *, is_list: bool
+    ) -> bool:
+        """Whether a line is the first row; else note what it says. GCT has a second line."""
+        bare = line.strip()
+        if not bare or line.startswith("##"):
+            return False
+        if said := _SEPARATOR_LINE.fullmatch(bare):
+            self.separator = said[1]
+        elif _GCT_VERSION.fullmatch(bare) and not self.comments:
+            self.format_name, written = GCT, next(numbered, (0, ""))[1].split()
+            self.sizes = tuple(map(int, written)) if all(map(str.isdigit, written)) else ()
+        elif line.startswith("!"):
+            self.format_name = GEO
+        elif line.startswith("#") and not is_list:
+            self.comments.append((number, line))
+        else:
+            return True
+        return False
 
 
 def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
@@ -137,7 +150,9 @@ def by_blanks(line: str) -> list[str]:
 
 
 def _separator(texts: Sequence[str]) -> tuple[str, bool]:
-    """Find the mark that splits lines into equally many fields ("" for blanks), and whether one does.
+    """Find the mark that splits lines into equally many fields, and whether there is one.
+
+    Without a mark it is "", for blanks.
 
     >>> _separator(["id;Glucose, fasting;b", "s1;1,5;2"]), _separator(["a|b", "1|2"])
     ((';', True), ('|', True))
@@ -195,11 +210,13 @@ def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: 
         return True
     if any(map(is_id, rows[0])) and is_header(rows[0]):
         return False
-    return has_ids or not is_remark and not _is_text_above_numbers(rows[0], rows[1:])
+    return has_ids or (not is_remark and not _is_text_above_numbers(rows[0], rows[1:]))
 
 
 def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
-    """Whether a first row names columns: one is called like ids, none is a value, or `below` differ.
+    """Whether a first row names columns: by itself, or because the rows `below` differ from it.
+
+    One of its fields is called like ids, or none is a value.
 
     >>> [is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
     [True, False, True, False]

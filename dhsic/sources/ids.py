@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from dhsic.validation import is_numeral
@@ -86,9 +86,10 @@ def names_rows_by_name(column: str) -> bool:
     return name in KEYS or _NAMED.fullmatch(name) is not None or bool(_INDEX.fullmatch(column))
 
 
-def is_index(name: str, values: Sequence[str]) -> bool:
+def is_index(name: str, values: Iterable[str]) -> bool:
     """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
-    counts = (all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
+    texts = list(values)
+    counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
 
 

@@ -128,9 +128,9 @@ class NumberFields:
             return BOOLEANS[lower]
         if lower in NA or bare in self._na:
             return np.nan
-        if is_numeral(field):
-            return float(field)
-        self._refuse(i, field, line)
+        if not is_numeral(field):
+            self._refuse(i, field, line)
+        return float(field)
 
     def _check_booleans(
         self, values: Array, is_boolean: Array | None, fields: Sequence[str], line: int

@@ -185,7 +185,7 @@ def open_source(
         Columns of a table (or its rows, where these are features) that are no features: labels,
         covariates. The source has them as `sample_coords`.
     na : sequence of str
-        Text that stands for a missing value in a table of text, such as ``["?", "<LOD"]``, besides
+        Text that stands for a missing value in a table of text, such as ``["?", "n.d."]``, besides
         nothing, ".", NA, NaN and null.
 
     Returns

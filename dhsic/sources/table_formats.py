@@ -118,17 +118,14 @@ def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
         ) from error
     contigs, index = np.unique(held["CHR"].astype(str), return_inverse=True)
     alleles = np.column_stack([held["ALT"], held["COUNTED"]]).astype(object)
-    return Variants(
-        xr.Dataset(
-            {
-                CONTIG: ("variants", index),
-                CONTIGS: ("contigs", contigs.astype(object)),
-                POSITION: ("variants", positions),
-                ALLELES: (("variants", "alleles"), alleles),
-                IDS: ("variants", held["SNP"]),
-            }
-        )  # fmt: skip
-    )
+    dataset = xr.Dataset({
+        CONTIG: ("variants", index),
+        CONTIGS: ("contigs", contigs.astype(object)),
+        POSITION: ("variants", positions),
+        ALLELES: (("variants", "alleles"), alleles),
+        IDS: ("variants", held["SNP"]),
+    })  # fmt: skip
+    return Variants(dataset)
 
 
 def samples_of_traw(names: Array) -> Array:

@@ -149,11 +149,11 @@ class TableColumns:
         said = {i for i in others if names[i] in apart}
         return cls(
             names,
-            True,
-            ids,
-            tuple(i for i in others if i in said or i in held),
-            tuple(i for i in others if i not in said and i not in held),
-            tuple(i for i in held if i not in said),
+            are_named=True,
+            ids=ids,
+            apart=tuple(i for i in others if i in said or i in held),
+            numbers=tuple(i for i in others if i not in said and i not in held),
+            assumed=tuple(i for i in held if i not in said),
         )
 
     def named(self) -> Array | None:
