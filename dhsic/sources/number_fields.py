@@ -103,6 +103,8 @@ class NumberFields:
         self._refuse = refuse
         self._na = frozenset(text.strip() for text in na)
         self._codes = np.array([float(text) for text in self._na if is_numeral(text)])
+        self._words: dict[str, str] = {}
+        self._booleans: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
         self._has_booleans = np.zeros(width, dtype=bool)
 
@@ -112,25 +114,31 @@ class NumberFields:
         try:
             values = np.array([*map(float, fields)])
         except ValueError:
-            values = np.array([*map(self._number, range(len(fields)), fields, repeat(line))])
-            is_boolean = np.fromiter(
-                (field.strip().lower() in BOOLEANS for field in fields), bool, len(fields)
-            )
+            try:
+                values = np.array([*map(float, map(self._words.get, fields, fields))])
+            except ValueError:  # words that are new
+                values = np.array([*map(self._number, range(len(fields)), fields, repeat(line))])
+            if not self._booleans.isdisjoint(fields):
+                is_boolean = np.array([field in self._booleans for field in fields])
         if self._codes.size:
             values[np.isin(values, self._codes)] = np.nan
         self._check_booleans(values, is_boolean, fields, line)
         return values
 
     def _number(self, i: int, field: str, line: int) -> float:
+        """A field as a number; words are kept for the next rows."""
+        if is_numeral(field):
+            return float(field)
         bare = field.strip()
         lower = bare.lower()
-        if lower in BOOLEANS and bare not in self._na:
-            return BOOLEANS[lower]
         if lower in NA or bare in self._na:
+            self._words[field] = "nan"
             return np.nan
-        if not is_numeral(field):
+        if lower not in BOOLEANS:
             self._refuse(i, field, line)
-        return float(field)
+        self._booleans.add(field)
+        self._words[field] = str(BOOLEANS[lower])
+        return BOOLEANS[lower]
 
     def _check_booleans(
         self, values: Array, is_boolean: Array | None, fields: Sequence[str], line: int
