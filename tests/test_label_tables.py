@@ -210,6 +210,19 @@ def test_some_names_that_are_written_in_another_way_are_named():
         by_name({"id": theirs}, ["a1", "a2", "a3", "a4"])
 
 
+@pytest.mark.parametrize(
+    ("columns", "ours", "sentence"),
+    [
+        ({"IID": ["a", "b"]}, ["f_a", "g_b"], r"but for the FID before '_': 'a' there is 'f_a'"),
+        ({"id": ["f_a", "g_b"]}, ["a", "b"], r"but for the FID before '_': 'f_a' there is 'a'"),
+        ({"FID": ["f", "g"], "IID": ["A", "B"]}, ["f_a", "g_b"], r"case: 'f_A' there is 'f_a'"),
+    ],
+)
+def test_families_on_one_side_are_named(columns, ours, sentence):
+    with pytest.raises(InputError, match=sentence):
+        by_name(columns, ours)
+
+
 def test_names_of_people_are_not_called_names_of_families():
     with pytest.raises(InputError, match=r"Column 'IID' of t looks like names .* none of them is"):
         by_name({"FID": ["f", "g"], "IID": ["x", "y"]}, ["a", "b"])

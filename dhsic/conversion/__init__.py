@@ -36,7 +36,8 @@ from dhsic.memory import available_bytes, resident_bytes
 from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
-from dhsic.sources.tables import TextTable, open_table, refuse_parts
+from dhsic.sources.tables import refuse_parts
+from dhsic.sources.text_tables import TextTable, open_table
 from dhsic.sources.zarr import (
     check_free,
     create_array,

@@ -25,6 +25,8 @@ _WAYS: dict[str, Callable[[str], str]] = {
         flags=re.IGNORECASE,
     ),
 }
+#: A way of writing in which one side names the family too.
+_FAMILY = "the FID before '_'"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
@@ -45,6 +47,7 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         return [(name, by_changed[c]) for name in strangers if (c := change(name)) in by_changed]
 
     pairs = {way: matched(change) for way, change in _WAYS.items()}
+    pairs[_FAMILY] = _but_for_family(strangers, known)
     way = max(pairs, key=lambda way: len(pairs[way]))
     if not pairs[way]:
         pairs["the ways in which they are written"] = matched(_changed_in_all_ways)
@@ -54,6 +57,14 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     theirs, our = pairs[way][0]
     sentence = f"They are the same but for {way}: {theirs!r} there is {our!r} in the data."
     return sentence, len(pairs[way])
+
+
+def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
+    """Names that one side has with a family before them, FID_IID, and the other without."""
+    without = {name.partition("_")[2]: name for name in known if "_" in name}
+    pairs = [(name, without[name]) for name in strangers if name in without]
+    bare = ((name, name.partition("_")[2]) for name in strangers)
+    return pairs or [(name, own) for name, own in bare if own in known]
 
 
 def _changed_in_all_ways(name: str) -> str:

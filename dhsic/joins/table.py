@@ -228,6 +228,7 @@ class Table:
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
         alike = {name: difference(text[name], ours) for name in free(text, wanted)}
+        alike |= self._alike_by_family(text, ours)
         likely = max(alike, key=lambda name: alike[name][1], default="")
         told = ""
         if alike and alike[likely][1]:
@@ -247,6 +248,18 @@ class Table:
         raise InputError(
             f"{problem}.{told} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
         )
+
+    @staticmethod
+    def _alike_by_family(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
+        """How FID and IID, joined, differ from the names of the data, by the column of IID."""
+        by_name = {plain(name): name for name in text}
+        if not {FAMILY, SAMPLE} <= set(by_name):
+            return {}
+        iid = by_name[SAMPLE]
+        pairs = zip(text[by_name[FAMILY]], text[iid], strict=True)
+        joined = difference((f"{fid}_{sample}" for fid, sample in pairs), ours)
+        own = difference(text[iid], ours)
+        return {iid: max(joined, own, key=lambda one: one[1])}
 
     def _check_lacking(self, key: Key, ours: Array, *, is_asked: bool, is_sure: bool) -> None:
         """Refuse samples without a row, unless they may be left out and the key is sure."""

@@ -48,7 +48,7 @@ from dhsic.sources.stores import (
     file_bytes,
     metadata_of,
 )
-from dhsic.sources.tables import open_table
+from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
