@@ -315,7 +315,15 @@ def written(path, above, header, rows, end=()):
 
 
 UNSAID = ["plain", "featureCounts"]  # which axis is which
-FORMATS = [*UNSAID, "featureCounts whole", "GCT 1.2", "GCT of names", "GCT 1.3", "GEO"]
+FORMATS = [
+    *UNSAID,
+    "featureCounts whole",
+    "GCT 1.2",
+    "GCT of names",
+    "GCT 1.3",
+    "GEO",
+    "GEO data set",
+]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -357,6 +365,12 @@ def in_format(path, kind, C, samples, genes):
         described = [[g, "symbol", 7, *c] for g, *c in rows]
         above, header = ["#1.3", "4\t6\t2\t2"], ["id", "symbol", "length", *samples]
         written(path, above, header, [*of_samples, *described])
+    elif kind == "GEO data set":
+        above = ["^DATABASE = Geo", "!Database_name = GEO", "^DATASET = GDS1", "!dataset_type = x"]
+        above += ["#ID_REF = Platform reference identifier", "#s0 = Value", "!dataset_table_begin"]
+        described = [[g, "symbol", *c] for g, *c in rows]
+        header = ["ID_REF", "IDENTIFIER", *samples]
+        written(path, above, header, described, ["!dataset_table_end"])
     else:
         quoted = [[f'"{g}"', *c] for g, *c in rows]
         above = ['!Series_title\t"A, study"', "!Sample_title\t" + "\t".join(samples), ""]

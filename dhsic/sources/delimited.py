@@ -160,7 +160,7 @@ class Delimited:
             for _ in range(self.top.n_skipped):
                 next(lines)
             if self.top.format_name == GEO:
-                lines = takewhile(lambda line: line.strip().lower() != GEO_END, lines)
+                lines = takewhile(lambda line: not GEO_END.match(line), lines)
             if self.separator:
                 yield from self._separated(lines)
                 return

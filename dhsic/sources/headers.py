@@ -32,11 +32,14 @@ ORDERED, EQUALLY_SPACED = 7, 5
 #: Values from which on chance makes no row of whole numbers above fractions alone.
 FRACTIONS = 6
 #: Formats that begin with lines of their own.
-GCT, GEO = "GCT", "GEO series matrix"
-#: Ends of the table of a GEO series.
-GEO_BEGIN, GEO_END = "!series_matrix_table_begin", "!series_matrix_table_end"
+GCT, GEO = "GCT", "GEO"
+#: The line below the table of a file of GEO.
+GEO_END = re.compile(r"!\w+_table_end", re.IGNORECASE)
 
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_GEO_LINE = re.compile(
+    r"!(series|sample|platform|database|dataset|subset|annotation)_|\^\w+ ?=", re.IGNORECASE
+)
 _GCT_VERSION = re.compile(r"#1\.\d")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 
@@ -104,16 +107,16 @@ class _Above:
     ) -> bool:
         """Whether a line is the first row; else note what it says. GCT has a second line."""
         bare = line.strip()
-        if not bare or line.startswith("##"):
-            return False
+        if is_list or not bare or line.startswith("##"):
+            return bool(bare) and not line.startswith("##")
         if said := _SEPARATOR_LINE.fullmatch(bare):
             self.separator = said[1]
         elif _GCT_VERSION.fullmatch(bare) and not self.comments:
             self.format_name, written = GCT, next(numbered, (0, ""))[1].split()
             self.sizes = tuple(map(int, written)) if all(map(str.isdigit, written)) else ()
-        elif line.startswith("!"):
+        elif _GEO_LINE.match(line):
             self.format_name = GEO
-        elif line.startswith("#") and not is_list:
+        elif line.startswith("#"):
             self.comments.append((number, line))
         else:
             return True

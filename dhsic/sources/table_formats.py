@@ -75,7 +75,7 @@ def format_of(text: Delimited) -> TableFormat | None:
         n_rows_apart = top.sizes[3] if len(top.sizes) > 3 else 0
         return TableFormat(GCT, names[0], about, coords, n_rows_apart)
     if top.format_name == GEO:
-        return TableFormat(GEO, names[0], ())
+        return TableFormat(GEO, names[0], tuple(n for n in names[1:2] if n == "IDENTIFIER"))
     if tuple(names[: len(TRAW)]) == TRAW:
         return TableFormat(".traw of PLINK", "SNP", tuple(n for n in TRAW if n != "SNP"))
     if tuple(names[: len(FEATURE_COUNTS)]) == FEATURE_COUNTS:
