@@ -471,3 +471,15 @@ def test_pairs_are_those_of_what_is_left(store, tmp_path):
     assert without.attrs["n_main_effects"] == 5
     with pytest.raises(InputError, match="filters leave out here"):
         find(store, "sample_trait", filters=Filters(chromosomes="1"), selection=chosen, **asked)
+
+
+def test_lists_are_told_how_their_names_differ(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0]}, index=["Andr\xe9", "s-1", "s-2"])
+    frame.to_csv(tmp_path / "t.csv", index_label="id")
+    (tmp_path / "keep.txt").write_text("Andre\u0301\ns-2\n", encoding="utf-8")
+    filters = dhsic.Filters(keep=str(tmp_path / "keep.txt"))
+    filtered = filters.of(str(tmp_path / "t.csv"), dhsic.open_source(tmp_path / "t.csv"), None)
+    assert filtered.samples.tolist() == [0, 2]
+    (tmp_path / "keep.txt").write_text("S-1\nS-2\n")
+    with pytest.raises(InputError, match=r"none of the data .*upper and lower case: 'S-1' there"):
+        filters.of(str(tmp_path / "t.csv"), dhsic.open_source(tmp_path / "t.csv"), None)

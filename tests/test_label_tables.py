@@ -4,7 +4,9 @@ They come with a header and without, of PLINK and of R; the rule is tried case b
 ids, and on real files.
 """
 
+import bz2
 import gzip
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from dhsic.errors import InputError
 from dhsic.joins.table import Table
 from dhsic.joins.text import read_table
+from dhsic.sources.delimited import Delimited
 
 
 def columns_of(tmp_path, text, name="table.txt"):
@@ -99,10 +102,6 @@ TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
         (gzip.compress(TEXT.encode(), mtime=0)[:25], "Compressed file ended"),
         (b"PK\x03\x04\0\0", "it is UTF-16, or no text"),
         (TEXT.encode("latin-1"), "S. there is the byte 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
-        (b"# made by me\nIID q r s\na 1 1 1\n", "first line is a comment .'# made by me'"),
-        (b"# made by me\nIID\ty\na\t1\n", "first line is a comment"),
-        (b"# sample sheet\nIID y\na 1\n", "first line is a comment"),
-        (b"#made, today\nIID,y\na,1\n", "first line is a comment .*Remove it"),
         (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields, and 2 are expected. Mend"),
         (b'IID,y\na,1\n"b,2\nc,3\n', "a quote that is opened in line 3 is not closed"),
     ],
@@ -113,15 +112,120 @@ def test_what_is_no_table_of_ours_gets_a_sentence(content, sentence, tmp_path):
         read_table(str(tmp_path / "t.txt"))
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("# made by me\nIID q r s\na 1 1 1\n", ["IID", "q", "r", "s"]),
+        ("# made by me\nIID\ty\na\t1\n", ["IID", "y"]),
+        ("# sample sheet\nIID y\na 1\n", ["IID", "y"]),
+        ("#made, today\nIID,y\na,1\n", ["IID", "y"]),
+        ("#made, today\ncity,y\nOslo,1\nRome,2\n", ["city", "y"]),
+        ("# v1\n# by me\n#FID IID y\n1 1 2\n", ["FID", "IID", "y"]),
+        ("# a, b, c\n##x\n\nIID;y\na;1,5\nb;2,5\n", ["IID", "y"]),
+        ("sep=;\nIID;y\na;1\n", ["IID", "y"]),
+        ('"sep=|"\r\nIID|y\r\na|1\r\n', ["IID", "y"]),
+    ],
+)
+def test_lines_above_the_header_are_passed_over(text, names, tmp_path):
+    columns, assumed = columns_of(tmp_path, text)
+    assert (list(columns), assumed) == (names, "")
+    assert columns[names[0]][0] in ("a", "Oslo", "1")
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "names"),
+    [
+        ("id;Glucose, fasting;y\na;1;2\nb;2;3\n", ";", ["id", "Glucose, fasting", "y"]),
+        ("id;Glucose, fasting;y\na;1,5;2,5\nb;2,5;3,5\n", ";", ["id", "Glucose, fasting", "y"]),
+        ("id,dose\t(mg),y\na,1,2\n", ",", ["id", "dose\t(mg)", "y"]),
+        ("id|g1|y\na|1|2\n", "|", ["id", "g1", "y"]),
+        ("id,TP53|7157,y\na,1,2\n", ",", ["id", "TP53|7157", "y"]),
+        ('id,"a;b;c",y\na,1,2\n', ",", ["id", "a;b;c", "y"]),
+        ("id\tsize, mm\ty\na\t1\t2\n", "\t", ["id", "size, mm", "y"]),
+        ("id y,z\na 1\nb 2\n", "", ["id", "y,z"]),
+        ("id;y\na;1,5\nb;2,5\n", ";", ["id", "y"]),
+        ("a;1,5\nb;2,5\n", ";", ["IID", "PHENO1"]),
+    ],
+)
+def test_the_separator_is_the_mark_that_splits_all_lines_alike(text, separator, names, tmp_path):
+    (tmp_path / "t.txt").write_text(text)
+    assert Delimited(str(tmp_path / "t.txt")).separator == separator
+    assert list(read_table(str(tmp_path / "t.txt")).columns) == names
+
+
+def test_a_title_above_the_header_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("Table 1. Patients of 2019\nid,y,z\na,1,2\nb,2,3\n")
+    with pytest.raises(InputError, match=r"first line is a title .'Table 1. .* Begin that line"):
+        read_table(str(tmp_path / "t.csv"))
+
+
 def test_headers_with_a_sign_are_no_comments(tmp_path):
     for text in ("#IID\ty\nID1\tx\n", "# IID,y\na,1\n", "#FID IID y\n1 1 2\n"):
         assert "y" in columns_of(tmp_path, text)[0]
 
 
-def test_packed_tables_are_read(tmp_path):
-    for name in ("t.tsv.gz", "t.txt"):
-        (tmp_path / name).write_bytes(gzip.compress(TEXT.encode()))
+@pytest.mark.parametrize("way", ["gz", "bz2", "xz", "zst"])
+def test_compressed_tables_are_read(way, tmp_path):
+    compress = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard}
+    content = compress[way](TEXT.encode())
+    for name in (f"t.tsv.{way}", "t.txt"):
+        (tmp_path / name).write_bytes(content)
         assert read_table(str(tmp_path / name)).columns["IID"].tolist() == ["S\xe9", "b"]
+    (tmp_path / "cut.tsv").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"cut.tsv cannot be read as a table: .*it is damaged"):
+        read_table(str(tmp_path / "cut.tsv"))
+
+
+def zstandard(content):
+    return bytes(pytest.importorskip("pyarrow").compress(content, "zstd", asbytes=True))
+
+
+def test_accents_are_the_same_composed_or_not():
+    composed, apart = "Andr\xe9", "Andre\u0301"
+    assert by_name({"id": [apart, "b"]}, ["b", composed]).rows.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "sentence"),
+    [
+        (["007", "8"], ["7", "08"], "but for leading zeros: '007' there is '7' in the data"),
+        (["1001.0", "1002.0"], ["1001", "1002"], "'.0', which spreadsheets add .* '1001.0' there"),
+        (["Ann", "bob"], ["ann", "BOB"], "upper and lower case: 'Ann' there is 'ann'"),
+        (["a.1", "a.2"], ["a-1", "a-2"], "signs such as .*'a.1' there is 'a-1'"),
+        (["X7", "X8"], ["7", "8"], "an 'X' at the front, which R adds to numbers: 'X7' there"),
+        (["X7.a", "X8.b"], ["7-a", "8-b"], "as R writes names: 'X7.a' there is '7-a'"),
+        (["a\u200b", "b"], ["a", "b\xa0c"], "are not seen: 'a.*' there is 'a'"),
+        (["x/a.sorted.bam", "x/b.sorted.bam"], ["a", "b"], "the folder and the suffix of a file"),
+        (["S.01", "S.02"], ["s-1", "s-2"], "the ways in which they are written: 'S.01' there is"),
+    ],
+)
+def test_names_that_look_the_same_are_told_apart_in_words(theirs, ours, sentence):
+    with pytest.raises(InputError, match=sentence):
+        by_name({"age": ["5", "6"], "id": theirs}, ours)
+
+
+def test_some_names_that_are_written_in_another_way_are_named():
+    theirs = ["a1", "a2", "A3", "A4"]
+    with pytest.raises(InputError, match=r"lacks 2 of the 4 .* 2 of these are the same but"):
+        by_name({"id": theirs}, ["a1", "a2", "a3", "a4"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "ours", "sentence"),
+    [
+        ({"IID": ["a", "b"]}, ["f_a", "g_b"], r"but for the FID before '_': 'a' there is 'f_a'"),
+        ({"id": ["f_a", "g_b"]}, ["a", "b"], r"but for the FID before '_': 'f_a' there is 'a'"),
+        ({"FID": ["f", "g"], "IID": ["A", "B"]}, ["f_a", "g_b"], r"case: 'f_A' there is 'f_a'"),
+    ],
+)
+def test_families_on_one_side_are_named(columns, ours, sentence):
+    with pytest.raises(InputError, match=sentence):
+        by_name(columns, ours)
+
+
+def test_names_of_people_are_not_called_names_of_families():
+    with pytest.raises(InputError, match=r"Column 'IID' of t looks like names .* none of them is"):
+        by_name({"FID": ["f", "g"], "IID": ["x", "y"]}, ["a", "b"])
 
 
 def by_name(columns, names, wanted=(), **options):

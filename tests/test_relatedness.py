@@ -124,7 +124,7 @@ def test_components_are_covariates(tmp_path):
     )
 
     table = pd.read_csv(tmp_path / "pcs.tsv", sep="\t")
-    assert list(table) == ["sample_id", "PC1", "PC2", "PC3"]
+    assert list(table) == ["#IID", "PC1", "PC2", "PC3"]
     np.testing.assert_allclose(table.iloc[:, 1:], found)
     eigenvalues = pd.read_csv(tmp_path / "pcs.eigenvalues.tsv", sep="\t")
     pd.testing.assert_frame_equal(eigenvalues, pd.DataFrame(listed["components"]), rtol=1e-13)

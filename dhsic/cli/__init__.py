@@ -124,6 +124,8 @@ _add(
     "inspect.inspect",
     DATA,
     UNGROUPED,
+    but(*named("target"), help="Labels to describe: of a table, a column that is no feature."),
+    named("na"),
     JSON,
     example="dhsic inspect g.vcz",
     help="""Say what PATH holds, how it is laid out, what a selection needs.
@@ -138,7 +140,7 @@ _add(
     "stores.convert",
     DATA,
     click.Argument(["out"], type=PATH),
-    named("variable", "sample_dim", "transpose", "not_feature", "missing_chunks"),
+    named("variable", "sample_dim", "transpose", "not_feature", "missing_chunks", "na"),
     but(*named("memory"), help="Refuse to start if more may be needed; 1GB where that is enough."),
     _shown(
         "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
@@ -355,6 +357,7 @@ _add(
     "pca.pca",
     DATA,
     UNGROUPED,
+    named("na"),
     _count(
         "-n",
         "--components",

@@ -284,7 +284,7 @@ BEGUN = "dhsic.begun"
 #: Where it notes what a signal raised.
 SIGNALLED = "dhsic.signalled"
 #: Options that people give twice to have both, where the last one would be all there is.
-ONCE = ("--labels", "--covariates", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
+ONCE = ("--labels", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
         "--extract-if", "--chr")  # fmt: skip
 
 

@@ -140,6 +140,8 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
     promise, values = run.selector.fitted(run)[0], _values(source, rows)
     targets = dict(_targets(path, source, data) if store is None else _of_cells(path, store))
+    if job.target:
+        targets = {name: targets.get(name) or _of_target(job, name) for name in job.target}
     matrices = {} if store is None else dict(_matrices(store))
     hint = in_options(whole_of(source).hint, click.get_current_context())
     if as_json:
@@ -153,6 +155,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
             "layout": None if layout is None else asdict(layout),
             "better_chunks": better,
             "advice": ([hint] if hint else []) + advised,
+            "read_as": whole_of(source).read_as,
             "sample_names": _first(source.sample_names()),
             "feature_names": _first(source.feature_names()),
             "feature_coords": sorted(source.feature_coords()),
@@ -168,6 +171,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
         *([("values", _held(source, values))] if layout is None else layout.facts(source, values)),
         *([("alleles", f"counted is {source.counted}")] if source.counted else []),
+        *([("table", whole_of(source).read_as)] if whole_of(source).read_as else []),
         ("samples", _names(source.sample_names())),
         ("features", _names(source.feature_names())),
         *sites.facts(),
@@ -225,6 +229,11 @@ def _targets(
         arrays = {name: array for name, array in group.arrays() if array.ndim == 1}
     for name in along_samples(arrays, source):
         yield name, _summary(read_variable(arrays[name], "fill"))
+
+
+def _of_target(job: SelectJob, name: str) -> str:
+    """Summary of a target that is not listed; InputError where there is none of that name."""
+    return _summary(labels_at(job.path, name, job.missing_chunks, "a variable of the data"))
 
 
 def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:

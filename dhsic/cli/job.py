@@ -20,7 +20,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
-from dhsic.sources.opening import is_table
+from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks
 from dhsic.storage import FileStore, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ from dhsic.storage.checkpoint import Checkpoint
 COMMAND = "dhsic select"
 #: Options that are files of ids, and all that are paths.
 LISTS = ("keep", "remove", "extract", "exclude")
-PATHS = ("path", "labels", "covariates", "out", "truth", "checkpoint", *LISTS)
+PATHS = ("path", "labels", "out", "truth", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: What is said where no labels are named.
@@ -110,14 +110,16 @@ class SelectJob:
         Column with the sample names, of the tables that have it; FID_IID for both of them.
     by_position : flag
         Rows of the tables are in the order of the samples, whatever they are called.
-    covariates : FILE[:COLS]
-        Table of covariates whose linear effect is taken out of the labels; COLS as a,b.
+    covariates : FILE[:COLS], repeated
+        Table of covariates whose linear effect is taken out of the labels; COLS as a,b. Of several
+        tables (covariates, components) each is joined by the names of the samples.
     covariate : NAME, repeated
         A covariate: a column of --labels or a variable of the store. May be repeated.
     drop_missing : flag
         Leave out samples without a label or covariate.
     na : TEXT, repeated
-        Read this as missing besides NA, NaN, "." and nothing, for instance -9.
+        Read this as missing besides NA, NaN, "." and nothing, for instance -9 or "?": in labels
+        and covariates, and in features of a table of text.
     not_na : TEXT, repeated
         Read this as a value, though it is usual for missing: NA, or PLINK's -9.
 
@@ -177,7 +179,7 @@ class SelectJob:
     labels: str | None = None
     sample_column: str | None = None
     by_position: bool = False
-    covariates: str | None = None
+    covariates: tuple[str, ...] = ()
     covariate: tuple[str, ...] = ()
     drop_missing: bool = False
     na: tuple[str, ...] = ()
@@ -224,6 +226,7 @@ class SelectJob:
         given = {**options, "data": options["path"]}
         for name in PATHS:
             given[name] = absolute(given.get(name))
+        given["covariates"] = tuple(str(absolute(spec)) for spec in given.get("covariates", ()))
         said = {name: given.pop(name, None) for name in OF_METHODS}
         return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
 
@@ -245,7 +248,10 @@ class SelectJob:
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
         for of in fields(cls):
             if of.default == ():  # JSON has no tuples
-                options[of.name] = tuple(options.get(of.name, ()))
+                kept_value = options.get(of.name) or ()
+                options[of.name] = (
+                    (kept_value,) if isinstance(kept_value, str) else tuple(kept_value)
+                )
         said = {k: v for k, v in kept.items() if k in OF_METHODS and v is not None}
         return cls(**options | {"parameters": said, "checkpoint": path})  # it may have moved since
 
@@ -288,6 +294,7 @@ class SelectJob:
             "variable": self.variable,
             "sample_dim": (int(dim) if is_number else dim) if dim is not None else self._turned,
             "not_features": self._not_features,
+            "na": self.na if self.na and is_text(self.path) else (),
             "missing_code": self.missing_code,
             "missing_chunks": self.missing_chunks,
             "pass_only": self.pass_only,
@@ -402,7 +409,7 @@ class SelectJob:
             self.check_read(self.out)
         refuse(self.selected_only and self.out is None, NO_TABLE)
         refuse(
-            (by_name or self.by_position) and self.labels is None and self.covariates is None,
+            (by_name or self.by_position) and self.labels is None and not self.covariates,
             f"{said} is about the rows of a table, and there is none; pass --labels FILE.",
         )
         refuse(
@@ -442,7 +449,7 @@ class SelectJob:
         read = {
             "PATH": self.path,
             "--labels": self.labels,
-            "--covariates": split_columns(self.covariates or "")[0],
+            **{f"--covariates {spec}": split_columns(spec)[0] for spec in self.covariates},
             **{spelled(name): getattr(self, name) for name in LISTS},
             "--truth": self.truth,
             "--checkpoint": self.checkpoint,

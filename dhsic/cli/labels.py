@@ -133,9 +133,9 @@ def _columns(
     """
     wanted = (*job.target, *job.covariate)
     notes, source, orders = list[str](), data.source, list[RowOrder]()
-    path, chosen = split_columns(job.covariates or "")
-    beside = read_table(path, "COVAR", REMEDIES) if path else None
-    _check_said(job, [one for one in (table, beside) if one is not None])
+    specs = [split_columns(spec) for spec in job.covariates]
+    beside = [(read_table(path, "COVAR", REMEDIES), chosen) for path, chosen in specs]
+    _check_said(job, [*([] if table is None else [table]), *(one for one, _ in beside)])
 
     def stored(name: str) -> Array:
         values = _checked(_stored(job, name, source), name, source.n_samples)
@@ -159,14 +159,14 @@ def _columns(
         for name, values in found.items()
     }
     covariates = [(name, one) for name in job.covariate for one in columns[name]]
-    if beside is not None:
-        order = _order(job, data, beside, chosen)
-        notes.append(f"{Path(path).name}: {'; '.join(_told(beside, order))}")
+    owners = dict.fromkeys(job.covariate, "--covariate")
+    for one, chosen in beside:
+        order = _order(job, data, one, chosen)
+        notes.append(f"{Path(one.what).name}: {'; '.join(_told(one, order))}")
         orders.append(order)
-        covariates += [
-            (name, _typed(job, name, order.take(beside.column(name))))
-            for name in chosen or _but_names(beside, order)
-        ]
+        for name in chosen or _but_names(one, order):
+            _refuse_second(name, one.what, owners)
+            covariates.append((name, _typed(job, name, order.take(one.column(name)))))
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
     counts = {
@@ -175,6 +175,18 @@ def _columns(
     }
     labels = [(name, one) for name in job.target for one in columns[name]]
     return labels, covariates, notes, counts
+
+
+def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
+    """Refuse a covariate of a table that another one has too; else note whose it is."""
+    bare = name.removeprefix("#")
+    if bare in owners:
+        where = owners[bare] if owners[bare].startswith("--") else f"a column of {owners[bare]}"
+        raise InputError(
+            f"Covariate {bare!r} is a column of {path}, and {where} too. Name the columns of one "
+            f"table that are meant: --covariates {shlex.quote(path)}:a,b."
+        )
+    owners[bare] = path
 
 
 def _each_column(values: Array) -> list[Array]:
@@ -208,7 +220,8 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
                 stacklevel=2,
             )
     else:
-        is_here = job.labels is None or job.covariates is None or table.has_key(said or "")
+        n_tables = (job.labels is not None) + len(job.covariates)
+        is_here = n_tables < 2 or table.has_key(said or "")
         names = None if names is None else data.filtered.samples_of(names)
         order = table.by_name(
             names,

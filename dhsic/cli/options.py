@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -408,4 +409,4 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
         return name
     if option.is_flag and value in ("True", "False"):
         return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
-    return f"{name} {value.strip(chr(39) + chr(34) + '[]').replace(', ', ',')}"
+    return f"{name} {shlex.quote(value.strip(chr(39) + chr(34) + '[]').replace(', ', ','))}"

@@ -12,14 +12,17 @@ import click
 import numpy as np
 import pandas as pd
 
+from dhsic._typing import Array
 from dhsic.cli.console import echo_json, heed_signals, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.joins.labels import Labelled
+from dhsic.joins.text import read_table
 from dhsic.passes.once import counting_on
 from dhsic.relatedness import ComponentsAsked
-from dhsic.sources.opening import open_source
+from dhsic.sources.opening import on_disk, open_source
+from dhsic.sources.plink import samples_table
 from dhsic.storage.format import plain
 
 
@@ -51,7 +54,9 @@ def pca(
     names = source.sample_names()
     scores = pd.DataFrame(found.to_numpy(), columns=found["components"].to_numpy())
     if names is not None:
-        scores.insert(0, "sample_id", filtered.samples_of(names))
+        ids = _ids(job.path, names)
+        for i, (name, values) in enumerate(ids.items()):
+            scores.insert(i, name, filtered.samples_of(values))
     told = {name: found[name].to_numpy() for name in ("eigenvalue", "share", "error")}
     table = pd.DataFrame({"component": scores.columns[-len(found["components"]) :], **told})
     if job.out is not None and beside is not None:
@@ -69,3 +74,15 @@ def pca(
         tell("nothing is written; --out pcs.tsv keeps the components")
     else:
         tell(f"components in {shown(job.out)}, eigenvalues in {shown(absolute(beside) or '')}")
+
+
+def _ids(path: str, names: Array) -> dict[str, Array]:
+    """Columns that name the samples, as PLINK reads them: FID and IID of its own files, else IID.
+
+    `names` (m,) are the samples' names where the data are no files of PLINK.
+    """
+    table = samples_table(on_disk(path))
+    columns = {} if table is None else read_table(table).columns
+    if {"FID", "IID"} <= set(columns):
+        return {"#FID": columns["FID"], "IID": columns["IID"]}
+    return {"#IID": names}

@@ -26,7 +26,7 @@ from dhsic.sources.ids import some
 from dhsic.storage import check_place
 
 #: Options of `dhsic.open_source` that a conversion takes.
-OPENING = ("variable", "sample_dim", "missing_chunks", "not_features")
+OPENING = ("variable", "sample_dim", "missing_chunks", "not_features", "na")
 
 
 def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:

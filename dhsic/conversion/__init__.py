@@ -36,7 +36,8 @@ from dhsic.memory import available_bytes, resident_bytes
 from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
-from dhsic.sources.tables import TextTable, open_table, refuse_parts
+from dhsic.sources.tables import refuse_parts
+from dhsic.sources.text_tables import TextTable, open_table
 from dhsic.sources.zarr import (
     check_free,
     create_array,
@@ -78,6 +79,7 @@ def convert(
     sample_dim: str | int | None = None,
     missing_chunks: MissingChunks = "error",
     not_features: Sequence[str] = (),
+    na: Sequence[str] = (),
     memory: int | None = None,
     zarr_format: Literal[2, 3] = 3,
     overwrite: bool = False,
@@ -95,7 +97,7 @@ def convert(
         Whatever `open_source` reads; a table of text may be larger than memory.
     out : path
         Folder of the store, such as ``out.zarr``.
-    variable, sample_dim, missing_chunks, not_features
+    variable, sample_dim, missing_chunks, not_features, na
         As of `open_source`; columns that are no features become variables along the samples.
     memory : int, optional
         Bytes that this process may have; by default 1 GB, or more where chunks need it.
@@ -130,7 +132,10 @@ def convert(
     """
     path = _place(out, overwrite=overwrite)
     options = OpenOptions(
-        variable, sample_dim, missing_chunks=missing_chunks, not_features=not_features
+        *(variable, sample_dim),
+        missing_chunks=missing_chunks,
+        not_features=not_features,
+        na=na,
     )
     matrix, content = _opened(X, options)
     d, m = matrix.shape[:2]
@@ -201,6 +206,7 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
         sample_dim=options.sample_dim,
         missing_chunks=options.missing_chunks,
         not_features=options.not_features,
+        na=options.na,
     )
     calls = getattr(source, "calls", None)
     if calls is not None and calls.mask is not None and source.dtype.kind == "u":
@@ -215,9 +221,8 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     """A table of text, which need not fit into memory."""
     refuse_parts(path, options)
     table = TextTable(path, options)
-    matrix, content = TextMatrix(table), Content("X", ("features", "samples"))
-    content.add_names(table.named(matrix.beside, matrix.first))
-    return matrix, content
+    matrix = TextMatrix(table)
+    return matrix, Content.of_table(table.named(matrix.beside, matrix.first))
 
 
 # The folder --------------------------------------------------------------------------------

@@ -88,7 +88,22 @@ class Content:
     def named(cls, source: AbstractSource) -> Content:
         """What a source knows of itself that is no store."""
         coords = dict(source.feature_coords())
-        is_calls = source.dosages or CONTIG in coords
+        samples, is_calls = source.sample_names(), source.dosages
+        return cls._described(source.names, coords, samples, is_calls=is_calls)
+
+    @classmethod
+    def of_table(cls, names: Names) -> Content:
+        """Content of a table of text, by its names: their coordinates are in memory."""
+        assert not callable(names.coords)
+        assert not callable(names.samples)
+        return cls._described(names, dict(names.coords), names.samples, is_calls=False)
+
+    @classmethod
+    def _described(
+        cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
+    ) -> Content:
+        """Content by names and coordinates; those of variants are as VCF Zarr has them."""
+        is_calls = is_calls or CONTIG in coords
         dims = OF_CALLS if is_calls else PLAIN
         made = cls("call_dosage" if is_calls else "X", dims)
         if is_calls:
@@ -96,9 +111,9 @@ class Content:
         for name, values in coords.items():
             own = ("contigs",) if name == CONTIGS else (dims[0], "alleles")[: values.ndim]
             made.values[name] = own, values
-        if is_calls and (samples := source.sample_names()) is not None:
+        if is_calls and samples is not None:
             made.values["sample_id"] = dims[1:], samples
-        made.add_names(source.names)
+        made.add_names(names)
         return made
 
     def _free(self, name: str) -> str:

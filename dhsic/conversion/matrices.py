@@ -28,7 +28,7 @@ from dhsic.errors import DataError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES, human
 from dhsic.sources import AbstractSource, Block, check_finite, regular_edges
 from dhsic.sources.codecs import AT_ONCE
-from dhsic.sources.tables import TextTable
+from dhsic.sources.text_tables import TextTable
 
 #: Features that are read to tell one matrix from another.
 LOOKED_AT = 64

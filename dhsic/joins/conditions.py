@@ -111,7 +111,8 @@ class Condition:
         if all(map(_is_number, sides)):
             met = COMPARED[type(op)](*map(_typed, sides))
         elif all(map(_is_text, sides)) and isinstance(op, ast.Eq | ast.NotEq):
-            met = COMPARED[type(op)](*(s if isinstance(s, str) else as_text(s) for s in sides))
+            texts = (as_text([s])[0] if isinstance(s, str) else as_text(s) for s in sides)
+            met = COMPARED[type(op)](*texts)
         else:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
             held = "; ".join(f"{n} holds {some(_first(values[n]))}" for n in names)

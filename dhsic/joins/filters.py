@@ -22,6 +22,7 @@ from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.keys import FAMILY, as_text, written_once
 from dhsic.joins.labels import labels_at, values_of_features
+from dhsic.joins.likeness import difference
 from dhsic.joins.table import names_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
@@ -252,7 +253,7 @@ class _Ids:
     """Ids that a filter gives, and how often the data have each."""
 
     def __init__(self, given: Iterable[str]) -> None:
-        self.names = pd.Index(pd.unique(np.array([*given], dtype=object)), dtype=object)
+        self.names = pd.Index(pd.unique(as_text(given)), dtype=object)
         self.counts = np.zeros(self.names.size, dtype=np.int64)
 
     def among(self, *names: Array) -> Mask:
@@ -264,13 +265,18 @@ class _Ids:
         np.add.at(self.counts, at[at >= 0], 1)
         return at >= 0
 
-    def tell(self, name: str, noun: str) -> None:
-        """Warn of ids that the data lack, or have more than once; refuse when they lack all."""
+    def tell(self, name: str, noun: str, ours: Array | None = None) -> None:
+        """Warn of ids that the data lack, or have more than once; refuse when they lack all.
+
+        `ours` are the names of the data, of which a refusal says how they are written.
+        """
         lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
         if lacking.size == self.names.size:
+            told = "" if ours is None else difference(self.names, ours)[0]
+            told += " " * bool(told)
             raise InputError(
                 f"{name}= names {self.names.size:,} {noun} and none of the data "
-                f"({some(self.names) or 'it is empty'}). Check how they are called (dhsic "
+                f"({some(self.names) or 'it is empty'}). {told}Check how they are called (dhsic "
                 "inspect), or leave it out."
             )
         if lacking.size:
@@ -309,7 +315,7 @@ def _samples(given: Any, name: str, known: Array | None) -> Mask:
     keys = _keys(fspath(given)) if is_file else iter([_listed(given, name)])
     found = [(key := _Ids(ids), key.among(*of_each)) for ids in keys]
     ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
-    ids.tell(name, "samples")
+    ids.tell(name, "samples", names)
     return mask
 
 

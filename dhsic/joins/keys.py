@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
-from dhsic.sources.ids import NAMELESS, PARENTS, is_id, plain
+from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
 #: Columns of PLINK's files that say who a sample is.
@@ -25,11 +26,14 @@ FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
 def as_text(values: Any) -> Array:
     """Ids as text without blanks around it; of several levels joined by "_", whole numbers as such.
 
+    Letters with accents are composed (NFC), for programs write them in one way or the other.
+
     >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(["a ", "b"]).tolist()
     (['1', '2'], ['a', 'b'])
     """
     written = (v.strip() if type(v) is str else _written(v) for v in values)
-    return np.array([*written], dtype=object)
+    composed = (text if text.isascii() else normalize("NFC", text) for text in written)
+    return np.array([*composed], dtype=object)
 
 
 def _written(value: Any) -> str:
@@ -215,9 +219,3 @@ class Keys:
 def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
     """Columns that may name samples."""
     return [name for name in columns if name not in wanted and plain(name) not in PARENTS]
-
-
-def is_index(name: str, values: Array) -> bool:
-    """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
-    counts = (all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
-    return plain(name) in NAMELESS and any(counts)

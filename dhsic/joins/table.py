@@ -47,12 +47,12 @@ from dhsic.joins.keys import (
     as_text,
     free,
     is_count,
-    is_index,
     is_whole,
     names_rows,
     quoted,
 )
-from dhsic.sources.ids import PARENTS, did_you_mean, is_id, plain, some
+from dhsic.joins.likeness import difference
+from dhsic.sources.ids import PARENTS, did_you_mean, is_id, is_index, plain, some
 from dhsic.validation import as_array
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.
@@ -227,7 +227,15 @@ class Table:
     def _refuse_strangers(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
-        if ids := _ids(text, wanted):
+        alike = {name: difference(text[name], ours) for name in free(text, wanted)}
+        alike |= self._alike_by_family(text, ours)
+        likely = max(alike, key=lambda name: alike[name][1], default="")
+        told = ""
+        if alike and alike[likely][1]:
+            ids, told = [likely], f" {alike[likely][0]}"
+        else:  # FID names families where there is an IID
+            ids = sorted(_ids(text, wanted), key=lambda name: plain(name) == FAMILY)
+        if ids:
             problem = (
                 f"Column {quoted(ids[0])} of {self.what} looks like names ({some(text[ids[0]])}), "
                 f"and none of them is a sample of the data ({some(ours)})"
@@ -237,7 +245,21 @@ class Table:
                 f"No column of {self.what} names the samples of the data ({some(ours)}); it has "
                 f"{some(map(repr, text), 20)}"
             )
-        raise InputError(f"{problem}. Make names the same, {self.remedies[0]}, or {BY_POSITION}")
+        raise InputError(
+            f"{problem}.{told} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
+        )
+
+    @staticmethod
+    def _alike_by_family(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
+        """How FID and IID, joined, differ from the names of the data, by the column of IID."""
+        by_name = {plain(name): name for name in text}
+        if not {FAMILY, SAMPLE} <= set(by_name):
+            return {}
+        iid = by_name[SAMPLE]
+        pairs = zip(text[by_name[FAMILY]], text[iid], strict=True)
+        joined = difference((f"{fid}_{sample}" for fid, sample in pairs), ours)
+        own = difference(text[iid], ours)
+        return {iid: max(joined, own, key=lambda one: one[1])}
 
     def _check_lacking(self, key: Key, ours: Array, *, is_asked: bool, is_sure: bool) -> None:
         """Refuse samples without a row, unless they may be left out and the key is sure."""
@@ -252,6 +274,8 @@ class Table:
             return
         more = int((key.at < 0).sum())
         luck = " Those that it names are few, and may be there by luck." if is_asked else ""
+        told, n_alike = difference(key.values[key.at < 0], lacking)
+        luck += f" {told.replace('They', f'{n_alike} of these', 1)}" if told else ""
         raise InputError(
             f"Column {key.told} of {self.what} lacks {len(lacking)} of the {key.m} samples of "
             f"the data: {some(lacking)}. It names {more} that they do not have.{luck} "
@@ -413,10 +437,11 @@ def check_order(
     position = "by_position=True if the rows belong together by position"
     lacking = len(set(ours) - set(named))
     if lacking:
+        told, _ = difference(named, set(ours) - set(named))
         raise InputError(
             f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). Take the samples that both have, or pass "
-            f"{position}."
+            f"names are not among them ({problem}). {told}{' ' * bool(told)}Take the samples that "
+            f"both have, or pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(

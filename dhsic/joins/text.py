@@ -29,8 +29,9 @@ from dhsic.validation import as_array, is_numeral
 
 #: Columns of a .fam file, which has no header; as PLINK calls them.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
-#: Text that stands for one where missing objects were made text; in lower case it is a class.
-NONE = "None"
+#: Text that stands for one where missing objects were made text, and in categories of PLINK 2; in
+#: lower case it is a class.
+NONE = frozenset({"None", "NONE"})
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
 #: Its codes of missing ones, of controls or males, of cases or females.
@@ -146,10 +147,10 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
 def stands_for_none(text: str) -> bool:
     """Whether a text without blanks around it says that there is no value.
 
-    >>> [stands_for_none(text) for text in ("n/a", "NULL", "None", "none", "0")]
-    [True, True, True, False, False]
+    >>> [stands_for_none(text) for text in ("n/a", "NULL", "None", "NONE", "none", "0")]
+    [True, True, True, True, False, False]
     """
-    return text == NONE or text.lower() in NA
+    return text in NONE or text.lower() in NA
 
 
 def stripped(values: Array) -> Array:

@@ -335,22 +335,21 @@ def _missed(
     In the front the first features keep their order. A missed feature stands before every first
     feature whose removal from a model of all of them costs less of the labels.
 
-    Beside significant first features a front with missed ones must explain left-out labels about as
-    well: an effect worth a place shows there. Where no first feature is significant, noise may hide
-    it, so the front may explain them worse by `CLEARLY` standard errors.
+    A front with missed features must explain left-out labels about as well: an effect worth a place
+    shows there. If a missed feature is significant and no first feature is, noise may hide it, so
+    the front may explain them worse by `CLEARLY` standard errors.
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])
     marginal = test.given(test.state.Q)
     assert marginal is not None, "labels were tested"
     log_p, width = marginal
-    level, by_chance = np.log(LEVEL / n_tests), np.log(BY_CHANCE / n_tests)
+    level, by_chance = np.log(LEVEL / n_tests), np.log(min(BY_CHANCE / n_tests, LEVEL))
     associated = at[log_p[at] < by_chance]
     basis = test.state.Q
     if associated.size:
         basis = extended_basis(basis, candidates.X[associated])
-    strongest = float(log_p[at].min())
-    tolerance = SLIGHTLY if strongest < level else CLEARLY
+    strongest = first_strongest = float(log_p[at].min())
 
     def goes_on(log_p: float) -> bool:
         nonlocal strongest
@@ -360,6 +359,8 @@ def _missed(
 
     missed = test.steps(basis, goes_on)
     staying = [int(j) for j in candidates.features[associated] if j not in missed]
+    stands_out = strongest < level <= first_strongest
+    tolerance = CLEARLY if stands_out else SLIGHTLY
     falls = test.falls([*staying, *missed], width)
     front = staying
     for j in sorted(missed, key=lambda j: falls[j]):  # the strongest last

@@ -118,6 +118,8 @@ class AbstractSource(ABC):
         The array of a Zarr store that is read, if it is one.
     not_features : tuple of str
         Columns of a table that are no features, as whoever opened it said.
+    read_as : str
+        How a table of text was understood (separator, header, orientation), for people.
     hint : str
         What users should know before features are selected from it, a sentence; "" for nothing.
     """
@@ -137,6 +139,7 @@ class AbstractSource(ABC):
     names: Names = Names()
     chunked: ChunkedArray | None = None
     not_features: tuple[str, ...] = ()
+    read_as: str = ""
     hint: str = ""
 
     @abstractmethod

@@ -1,29 +1,37 @@
-"""Text of rows and fields, as people write it: TSV, CSV, white space; packed or not.
+"""Text of rows and fields, as people write it: TSV, CSV, white space; compressed or not.
 
-The first line tells what separates fields, and whether it names the columns. A header that lacks
+`dhsic.sources.headers` tells the separator and the header by the first rows. A header that lacks
 a name for the first column (as R writes it) is understood, and so are separators at the end of
-lines, a mark of the order of bytes, and comments that begin with ``##``.
+lines, a mark of the order of bytes, and lines above the header that programs write.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO, TextIOWrapper
-from itertools import dropwhile, islice
+from io import BufferedReader, BytesIO, TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dhsic.buckets import fetched
 from dhsic.errors import InputError
-from dhsic.sources.ids import NA, is_id, plain
-from dhsic.validation import is_numeral
+from dhsic.sources.compression import DAMAGE, decompressed
+from dhsic.sources.headers import (
+    GEO,
+    GEO_END,
+    TableTop,
+    by_blanks,
+    is_header,
+    may_be_header,
+    top_of,
+)
+from dhsic.sources.ids import is_id, plain
 
-#: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
-HEAD, GZIP = 1 << 12, b"\x1f\x8b"
+#: Bytes of a file that are looked at for what is no text.
+HEAD = 1 << 12
 #: Bytes that are read at a time.
 READ = 1 << 20
 
@@ -34,11 +42,15 @@ class Delimited:
     Attributes
     ----------
     separator : str
-        What is between fields: a tab, a comma, a semicolon, or "" for blanks.
+        What is between fields: a tab, a comma, a semicolon, a bar, or "" for blanks.
     names : list of str or None
         Names of the columns without the "#" of a header; None where no line names them.
     width : int
         Fields of a row.
+    top : TableTop
+        The first rows, and lines above them.
+    may_have_header : bool
+        Whether the first row, which is taken for values, may name the columns.
 
     Raises
     ------
@@ -54,35 +66,32 @@ class Delimited:
                 raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
             raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
         with self._reading(), self._opened() as lines:
-            told = dropwhile(lambda one: not one[1].strip() or one[1][:2] == "##", enumerate(lines))
-            self._n_skipped, line = next(told, (0, ""))
-        if not line:
+            top = top_of(lines, is_list=is_list)
+        if top is None:
             raise self.refused("it is empty.")
-        self.separator = next((mark for mark in ("\t", ",", ";") if mark in line), "")
+        self.top, self.separator = top, top.separator
         self.names: list[str] | None = None
-        self.width, self._has_end = 0, False
+        self.width, self._has_end, self.may_have_header = 0, False, False
         if not is_list:
-            with self._reading():
-                self._look(line)
+            self._look(top)
 
-    def _look(self, line: str) -> None:
+    def _look(self, top: TableTop) -> None:
         """Tell the header from the first row, and how many fields there are."""
-        first = [fields for _, fields in islice(self._records(), 2)]
-        header = first[0] = [field.strip() for field in first[0]]
+        if top.title:
+            raise self.refused(
+                f"its first line is a title ({top.title[:40]!r}), and the names of the columns are "
+                "expected there. Begin that line with #, or remove it."
+            )
+        header, below = [*top.rows[0]], top.rows[1] if len(top.rows) > 1 else []
         is_open = len(header) > 1 and not header[-1]
         while len(header) > 1 and not header[-1]:
             header.pop()
-        below = first[1] if len(first) > 1 else []
-        if line.startswith("#") and _is_comment(header, [field.strip() for field in below]):
-            raise self.refused(
-                f"its first line is a comment ({line.strip()[:40]!r}), and the names of the "
-                "columns are expected there. Remove it, or begin it with ##."
-            )
         self.width = max(len(header), len(below) if not is_open else 0)
-        if self._is_of_plink(line, header) or not _is_header(header):
+        if self._is_of_plink(header) or not is_header(header, top.rows[1:]):
+            self.may_have_header = may_be_header(header, top.rows[1:])
             return
         if len(below) == len(header) + 1:
-            self._has_end = is_open or (not below[-1].strip() and is_id(header[0]))
+            self._has_end = is_open or (not below[-1] and is_id(header[0]))
             if not self._has_end:
                 header = ["", *header]
         self.width, self._has_end = len(header), self._has_end or is_open
@@ -97,10 +106,10 @@ class Delimited:
                 "of its own."
             )
 
-    def _is_of_plink(self, line: str, fields: list[str]) -> bool:
+    def _is_of_plink(self, fields: list[str]) -> bool:
         """Whether it is a .fam or .psam file without a header."""
         suffix = self.file.suffix.lower()
-        is_fam = suffix == ".fam" or (suffix == ".psam" and not line.startswith("#"))
+        is_fam = suffix == ".fam" or (suffix == ".psam" and not fields[0].startswith("#"))
         return is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -146,19 +155,22 @@ class Delimited:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Fields of all lines that count, the header too, with the number of the line."""
-        with self._opened() as lines:
-            for _ in range(self._n_skipped):
+        with self._opened() as every:
+            lines = every
+            for _ in range(self.top.n_skipped):
                 next(lines)
+            if self.top.format_name == GEO:
+                lines = takewhile(lambda line: not GEO_END.match(line), lines)
             if self.separator:
                 yield from self._separated(lines)
                 return
-            for number, line in enumerate(lines, self._n_skipped + 1):
-                if fields := _by_blanks(line):
+            for number, line in enumerate(lines, self.top.n_skipped + 1):
+                if fields := by_blanks(line):
                     yield number, fields
 
     def _separated(self, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=True)
-        number = self._n_skipped + 1
+        number = self.top.n_skipped + 1
         while True:
             try:
                 fields = next(reader)
@@ -172,30 +184,24 @@ class Delimited:
                     ) from error
                 raise self.refused(f"line {number}: {error}. Mend its quotes.") from error
             yield number, fields
-            number = self._n_skipped + 1 + reader.line_num
+            number = self.top.n_skipped + 1 + reader.line_num
 
     @contextmanager
     def _bytes(self) -> Iterator[IO[bytes]]:
-        """The file, unpacked."""
+        """The file, decompressed."""
         with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
-            is_packed = raw.read(2) == GZIP
-            raw.seek(0)
-            if not is_packed:
-                yield raw
-                return
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield unpacked  # type: ignore[misc]  # what it lacks is not used
+            yield decompressed(raw, self.path)
 
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
         with self._bytes() as file:
-            if b"\0" in file.read(HEAD):
+            stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
+            if b"\0" in stream.peek(HEAD)[:HEAD]:
                 raise self.refused(
                     "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table "
                     "in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
                 )
-            file.seek(0)
-            yield TextIOWrapper(file, "utf-8-sig")
+            yield TextIOWrapper(stream, "utf-8-sig")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -209,7 +215,9 @@ class Delimited:
                 f"after {before!r} there is the byte 0x{error.object[at]:02x}, which is no UTF-8. "
                 "Save it as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
             ) from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the disk, not of the bytes
             raise self.refused(f"{error}. Copy it again, it is damaged.") from error
 
     def refused(self, why: str) -> InputError:
@@ -217,30 +225,19 @@ class Delimited:
         return InputError(f"{self.path} cannot be read as a table: {why}")
 
 
-def _by_blanks(line: str) -> list[str]:
-    if '"' not in line:
-        return line.split()
-    return next(csv.reader([" ".join(line.split())], delimiter=" "), [])
-
-
-def _is_comment(fields: list[str], below: list[str]) -> bool:
-    """Whether a line that begins with "#" names no columns: the one below it does.
-
-    >>> _is_comment(["#IID", "y"], ["a", "1"]), _is_comment(["#", "by", "me"], ["IID", "y", "z"])
-    (False, True)
-    """
-    names = [field for field in below if is_id(field)]
-    is_said = fields[0] != "#" and any(map(is_id, fields))
-    return bool(names) and _is_header(below) and not is_said
-
-
-def _is_header(fields: list[str]) -> bool:
-    """Whether a first line names columns: one is called like ids, or none is a value.
-
-    >>> [_is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
-    [True, False, True, False]
-    """
-    if fields[0] == "" or fields[0].startswith("#"):
-        return True
-    values = any(is_numeral(field) or field.lower() in NA for field in fields)
-    return not values or any(is_id(field) for field in fields if field)
+def is_text_table(path: str) -> bool:
+    """Whether there is a file of text at a path, compressed or not, whose rows have columns."""
+    file = Path(path)
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as raw:
+            head = decompressed(raw, path).read(HEAD)
+        text = getincrementaldecoder("utf-8-sig")().decode(head)  # it may end within a letter
+    except (InputError, UnicodeDecodeError, *DAMAGE):
+        return False
+    if b"\0" in head or "\x1b" in text:
+        return False
+    lines = text.splitlines()
+    top = top_of(iter(lines[: max(1, len(lines) - (len(head) == HEAD))]))
+    return top is not None and len(top.rows[0]) > 1

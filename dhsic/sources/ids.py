@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from dhsic.validation import is_numeral
+
 #: Columns of PLINK's files that name parents, who are other samples.
 PARENTS = frozenset({"pat", "mat", "father", "mother"})
 #: Columns that name samples by what they are called, in lower case and without signs.
@@ -26,10 +28,18 @@ THINGS = (
 )
 #: Columns that a program wrote because a table had an index: a count says nothing there.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
+#: Columns that name samples wherever they stand.
+KEYS = frozenset(
+    ("fid", "iid", "id", "ids", "eid", "feid", "rownames", "barcode", "barcodes", "fidiid", "famid")
+)
 #: What stands for a missing value in text, in any case.
 NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
+#: Text of booleans, in any case, and their numbers.
+BOOLEANS = {"false": 0.0, "true": 1.0}
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
+#: The index of a table that pandas wrote and read again, once or several times.
+_INDEX = re.compile(r"Unnamed: 0(\.\d+)*|level_\d+|row_?(names?|id|number)", re.IGNORECASE)
 
 
 def plain(column: object) -> str:
@@ -42,6 +52,16 @@ def plain(column: object) -> str:
     return re.sub(r"[\W_]", "", name) or name
 
 
+def is_value(text: str) -> bool:
+    """Whether a field is a number or a boolean, or says that one is missing.
+
+    >>> [is_value(text) for text in ("1e-3", "TRUE", "NA", "", "case")]
+    [True, True, True, True, False]
+    """
+    lower = text.strip().lower()
+    return is_numeral(text) or lower in NA or lower in BOOLEANS
+
+
 def is_id(column: object) -> bool:
     """Whether a column holds names of samples, or of parents, by what it is called.
 
@@ -50,6 +70,27 @@ def is_id(column: object) -> bool:
     """
     name = plain(column)
     return name in NAMES | NAMELESS | PARENTS or _NAMED.fullmatch(name) is not None
+
+
+def names_rows_by_name(column: str) -> bool:
+    """Whether a column beside the first one names rows by what it is called, and is no feature.
+
+    Stricter than `is_id`: genes are called ID1, and measurements may be called index or name.
+
+    >>> [names_rows_by_name(n) for n in ("patient_id", "PatientID", "IID", "Unnamed: 0.1")]
+    [True, True, True, True]
+    >>> [names_rows_by_name(name) for name in ("ID1", "index", "name", "Unnamed: 7")]
+    [False, False, False, False]
+    """
+    name = plain(column)
+    return name in KEYS or _NAMED.fullmatch(name) is not None or bool(_INDEX.fullmatch(column))
+
+
+def is_index(name: str, values: Iterable[str]) -> bool:
+    """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
+    texts = list(values)
+    counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
+    return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
 
 
 def some(items: Iterable[object], most: int = 5) -> str:

@@ -24,6 +24,8 @@ from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
 from dhsic.sources.columns import NAME, Column
+from dhsic.sources.compression import SUFFIXES as PACKED
+from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
@@ -51,7 +53,7 @@ from dhsic.sources.stores import (
     file_bytes,
     metadata_of,
 )
-from dhsic.sources.tables import open_table
+from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
@@ -67,13 +69,17 @@ from dhsic.sources.zarr import (
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
+#: Suffixes of tables of text; others are known by their content.
+TABLES = (".csv", ".tsv", ".txt", ".tab", ".dat", ".raw", ".traw", ".gct")
+#: Text files beside genotypes of PLINK, which are no tables of features.
+BESIDE_PLINK = (".bim", ".fam", ".psam", ".pvar", ".ped", ".map")
 #: What opens files that are no Zarr, by suffix in lower case; others: `FOREIGN`.
 #: It gets a path, at which there may be nothing; what is at a URL was fetched (`fetching`). It
 #: honours the options `sample_dim`, `n_samples` and `missing_code`, and honours or refuses
 #: `variable`. What it refuses gets an InputError.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
-    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
+    **dict.fromkeys((text + packed for text in TABLES for packed in ("", *PACKED)), open_table),
     **dict.fromkeys((".parquet", ".pq", ".parq", ".feather", ".arrow"), open_parquet),
     **dict.fromkeys(HDF5_SUFFIXES, open_hdf5),
     ".npy": open_npy,
@@ -114,7 +120,7 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a path or URL by its suffix, or by how the file begins.
+    """Find what opens a path or URL by its suffix, or a file that is here by its content.
 
     None for Zarr, and for what is in memory.
     """
@@ -136,15 +142,28 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
             return None
         if is_folder_of_counts(path):
             return open_counts_folder
-    elif not path.is_file():
-        return None
-    elif not name.lower().endswith(UNREAD):
+        return open_parquet if is_arrow(str(path)) else None
+    return _opener_by_beginning(path) if path.is_file() else None
+
+
+def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Find what opens a file by its first bytes."""
+    ends = path.name.lower().endswith
+    if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
         head = begins(path)
         found = next((opener for mark, opener in by_mark.items() if head.startswith(mark)), None)
         if found is not None:
             return found
-    return open_parquet if is_arrow(str(path)) else None
+    if is_arrow(str(path)):
+        return open_parquet
+    is_other = ends((*BESIDE_PLINK, ".zip", *UNREAD))
+    return open_table if not is_other and is_text_table(str(path)) else None
+
+
+def is_text(X: Any) -> bool:
+    """Whether it is the path of a table of text."""
+    return opener_of(X) is open_table
 
 
 def is_table(X: Any) -> bool:
@@ -164,6 +183,7 @@ def open_source(
     pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     not_features: Sequence[str] = (),
+    na: Sequence[str] = (),
 ) -> AbstractSource:
     """Open data as a source of samples x features.
 
@@ -175,7 +195,7 @@ def open_source(
         Zarr array or group (a folder, a ``.zip`` file, an object store), VCF Zarr and AnnData
         included; an object of anndata, or the path of its ``.h5ad``; the path of genotypes of
         PLINK, ``.bed`` or ``.pgen``, with or without the suffix; or a local file: a table (CSV,
-        TSV, Parquet), ``.npy`` or ``.npz``.
+        TSV, Parquet), ``.npy`` or ``.npz``. Text without a suffix that is known is a table.
     variable : str, optional
         Which variable of a Dataset or group. By default ``call_genotype``, else
         ``call_dosage``, else the only one with two dimensions; of AnnData ``X``, or another
@@ -204,6 +224,9 @@ def open_source(
     not_features : sequence of str
         Columns of a table (or its rows, where these are features) that are no features: labels,
         covariates. The source has them as `sample_coords`.
+    na : sequence of str
+        Text that stands for a missing value in a table of text, such as ``["?", "n.d."]``, besides
+        nothing, ".", NA, NaN and null.
 
     Returns
     -------
@@ -226,6 +249,7 @@ def open_source(
     options = OpenOptions(
         *(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options),
         not_features=not_features,
+        na=na,
     )
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
@@ -239,6 +263,11 @@ def open_source(
         raise InputError(
             f"not_features={[*not_features]} names columns of a table (CSV, TSV, Parquet), and the "
             "data are none. Leave it out."
+        )
+    if na and opener is not open_table:
+        raise InputError(
+            f"na={[*na]} is text that stands for a missing value in a table of text (CSV, TSV), "
+            "and the data are none. Leave it out; missing_code= says which numbers are missing."
         )
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed

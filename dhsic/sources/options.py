@@ -53,6 +53,7 @@ class OpenOptions:
     ploidy_policy: PloidyPolicy = "count"
     storage_options: Mapping[str, Any] | None = None
     not_features: Sequence[str] = ()
+    na: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.missing_chunks not in get_args(MissingChunks):

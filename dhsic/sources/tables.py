@@ -1,35 +1,33 @@
-"""Tables of text as matrices: CSV and TSV, a sample a row (or a column), named by the first one.
+"""Columns of tables: which of them name rows, which are features, and which are neither.
 
-The whole table is read, once, row after row, into one matrix of float64: text has no blocks of
-features, and what does not fit into memory is made a store by `dhsic convert`. Columns that are no
-features (labels, covariates) are said by name; a column of text that nobody names is refused, for
-it may be a slip in a column of numbers. Parquet is columns already: `dhsic.sources.parquet`.
+Columns that are no features (labels, covariates) are said by name; so are ids, and what a published
+format has beside its values. Tables of text are read by `dhsic.sources.text_tables`, those of
+Parquet by `dhsic.sources.parquet`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, human
-from dhsic.sources import AbstractSource, Names
-from dhsic.sources.arrays import ArraySource
-from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, PARENTS, did_you_mean, is_id, plain, some
-from dhsic.sources.options import OpenOptions, says_names
-from dhsic.validation import is_numeral
-
-#: Bytes of a field in Python, as text and as a number.
-BYTES_OF_FIELD = 120
-#: What to do about fields that are no numbers.
-COMMAS = (
-    "Write decimal points, not commas: of a table between semicolons, sed 's/,/./g' FILE > NEW."
+from dhsic.sources.ids import (
+    PARENTS,
+    did_you_mean,
+    is_id,
+    is_index,
+    names_rows_by_name,
+    plain,
+    some,
 )
+from dhsic.sources.options import OpenOptions, says_names
+from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
+
+#: What to do about text among features.
 TEXT = (
     "Write NA for what is missing, or nothing. Say which columns are no features: target= names "
     "labels, not_features= others; or encode them (pandas.get_dummies)."
@@ -56,9 +54,13 @@ def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
         )
 
 
-def is_turned(options: OpenOptions, path: str) -> bool:
-    """Whether the columns of a table are samples, and its rows features."""
-    return replace(options, n_samples=None).feature_axis((0, 0), None, path, convention=1) == 0
+def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
+    """Whether the columns of a table are samples, and its rows features.
+
+    `convention` is the axis of the features where nobody says it.
+    """
+    only = replace(options, n_samples=None)
+    return only.feature_axis((0, 0), None, path, convention=convention) == 0
 
 
 @dataclass(frozen=True)
@@ -70,32 +72,63 @@ class TableColumns:
     ids: tuple[int, ...]
     apart: tuple[int, ...]
     numbers: tuple[int, ...]
+    assumed: tuple[int, ...] = ()  # those apart that nobody named: ids, sex and phenotype of PLINK
 
     @classmethod
     def of(
-        cls, names: Sequence[str] | int, apart: Sequence[str], *, is_text: bool, turned: bool
+        cls,
+        names: Sequence[str] | int,
+        apart: Sequence[str],
+        *,
+        is_text: bool,
+        turned: bool,
+        known: TableFormat | None = None,
     ) -> TableColumns:
         """Tell columns, names or so many, by these and by whether the first one `is_text`.
 
         The first one names the rows, if it is text or called like ids; ids of PLINK and others
-        with an underscore may follow, unless columns are samples (`turned`).
+        with an underscore may follow, unless columns are samples (`turned`). Further columns that
+        are called like ids are no features, nor are those of a `known` format about features.
         """
         are_named, n_ids = not isinstance(names, int), 0
-        known = tuple(
+        called = tuple(
             [f"column {i + 1}" for i in range(names)] if isinstance(names, int) else names
         )
-        is_called = are_named and (is_id(known[0]) or says_names(known[0], of_features=turned))
-        if known[0] not in apart and (is_text or is_called):
+        if known is not None:
+            ids = (called.index(known.names),)
+            held = [i for i, name in enumerate(called) if name in known.about]
+            return cls._split(called, ids, apart, held)
+        is_called = are_named and (is_id(called[0]) or says_names(called[0], of_features=turned))
+        if called[0] not in apart and (is_text or is_called):
             n_ids = 1
-            while are_named and not turned and n_ids < len(known) and _is_more(known[n_ids], apart):
+            while are_named and not turned and n_ids < len(called):
+                if not _is_more(called[n_ids], apart):
+                    break
                 n_ids += 1
-        others = range(n_ids, len(known))
+        held = []
+        if are_named and not turned:
+            of_plink = phenotypes_of_plink(called)
+            held = [
+                i
+                for i in range(n_ids, len(called))
+                if called[i] in of_plink or names_rows_by_name(called[i])
+            ]
+        found = cls._split(called, tuple(range(n_ids)), apart, held)
+        return found if are_named else replace(found, are_named=False)
+
+    @classmethod
+    def _split(
+        cls, names: tuple[str, ...], ids: tuple[int, ...], apart: Sequence[str], held: list[int]
+    ) -> TableColumns:
+        others = [i for i in range(len(names)) if i not in ids]
+        said = {i for i in others if names[i] in apart}
         return cls(
-            known,
-            are_named,
-            tuple(range(n_ids)),
-            tuple(i for i in others if known[i] in apart),
-            tuple(i for i in others if known[i] not in apart),
+            names,
+            are_named=True,
+            ids=ids,
+            apart=tuple(i for i in others if i in said or i in held),
+            numbers=tuple(i for i in others if i not in said and i not in held),
+            assumed=tuple(i for i in held if i not in said),
         )
 
     def named(self) -> Array | None:
@@ -119,7 +152,10 @@ class TableColumns:
             plain(self.names[i]): values for i, values in zip(self.ids, columns, strict=True)
         }
         iid, fid = by_name.get("iid"), by_name.get("fid")
-        names = columns[0] if iid is None else iid
+        called = zip((self.names[i] for i in self.ids), columns, strict=True)
+        able = [v for name, v in called if not is_index(name, v) and plain(name) not in PARENTS]
+        unique = (values for values in able if not _repeated(values))
+        names = next(unique, columns[0]) if iid is None else iid
         repeated = _repeated(names)
         if repeated and iid is not None and fid is not None:
             pairs = zip(fid, iid, strict=True)
@@ -137,7 +173,7 @@ class TableColumns:
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
     """Whether a column beside ids holds some too, and is no gene called ID1."""
-    is_one = plain(name) in PARENTS | {"fid", "iid"} or (is_id(name) and "_" in name)
+    is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
 
@@ -146,11 +182,6 @@ def _repeated(names: Array) -> list[str]:
         return []
     texts, counts = np.unique(names.astype(str), return_counts=True)
     return [str(text) for text in texts[counts > 1]]
-
-
-def is_value(text: str) -> bool:
-    """Whether a field is a number, or says that one is missing."""
-    return is_numeral(text) or text.strip().lower() in NA
 
 
 def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
@@ -163,133 +194,16 @@ def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
             )
 
 
-def refuse_counted(path: str, called: str, column: Array) -> None:
-    """Refuse a first column of whole numbers that all differ: names, most likely."""
+def refuse_counted(path: str, called: str, column: Array, *, turned: bool = False) -> None:
+    """Refuse a first column of numbers that all differ, whole or in order: names, most likely."""
     values = column[~np.isnan(column)]
     is_whole = bool((values == np.floor(values)).all())
-    if is_whole and values.size > 2 and len(np.unique(values)) == len(column):
+    is_ordered = turned and values.size > 2 and bool((np.diff(values) > 0).all())
+    if (is_whole or is_ordered) and values.size > 2 and len(np.unique(values)) == len(column):
+        shown = column.astype(np.int64) if is_whole else column
+        kind = "whole numbers" if is_whole else "numbers in order"
         raise InputError(
-            f"The first column of {path} ({called}) holds whole numbers that all differ "
-            f"({some(column.astype(np.int64), 3)}), as names do. If it names the rows, call it so: "
+            f"The first column of {path} ({called}) holds {kind} that all differ "
+            f"({some(shown, 3)}), as names do. If it names the rows, call it so: "
             "id, sample_id. If it is a feature, put a column of names before it."
         )
-
-
-class TextTable:
-    """A table of text whose rows are read one after the other.
-
-    `beside` are the rows that are no features, by name, where columns are samples; it fills while
-    rows are read.
-    """
-
-    def __init__(self, path: str, options: OpenOptions) -> None:
-        self.text, self.path = Delimited(path), path
-        self.turned, self.apart = is_turned(options, path), tuple(options.not_features)
-        self.beside: dict[str, Array] = {}
-        line, first = next(self.text.rows(), (0, []))
-        if not first:
-            raise InputError(f"{path} holds no rows; pass a table with a row a sample.")
-        self._check_width(line, first)
-        known, is_text = self.text.names or self.text.width, not is_value(first[0])
-        self.columns = TableColumns.of(known, self.apart, is_text=is_text, turned=self.turned)
-        if not self.turned:
-            check_known(path, self.apart, self.columns.names)
-        if not self.columns.numbers:
-            raise InputError(
-                f"{path} has the columns {some(map(repr, self.columns.names))} alone, and none of "
-                "them is a feature. Check what separates its columns, and which are labels."
-            )
-        self._check_first(first)
-
-    def rows(self) -> Iterator[tuple[list[str], Array]]:
-        """Fields and numbers of each row; InputError where one has others."""
-        numbers, ids = self.columns.numbers, self.columns.ids
-        start, stop = numbers[0], numbers[-1] + 1
-        is_run = stop - start == len(numbers)
-        for line, fields in self.text.rows():
-            self._check_width(line, fields)
-            wanted = fields[start:stop] if is_run else [fields[i] for i in numbers]
-            if self.turned and ids and fields[0] in self.apart:
-                self.beside[fields[0]] = np.array(wanted, dtype=object)
-                continue
-            try:
-                values = np.array([*map(float, wanted)])
-            except ValueError:
-                values = np.array([*map(self._number, numbers, wanted, repeat(line))])
-            yield fields, values
-
-    def named(self, beside: list[list[str]], first: Array) -> Names:
-        """Names, and what is no feature, by the fields of each row that are not numbers.
-
-        Refused where nothing names the rows but the `first` column of numbers, most likely.
-        """
-        path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
-        text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
-        along, across = columns.row_names(path, text[:n_ids], turned=self.turned), columns.named()
-        if along is None and columns.numbers[0] == 0:
-            refuse_counted(path, columns.called(0), first)
-        held = dict(zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True))
-        if not self.turned:
-            return Names(across, along, sample_coords=held)
-        check_known(path, self.apart, [*self.beside, *held])
-        return Names(along, across, sample_coords=self.beside)
-
-    def _number(self, i: int, field: str, line: int) -> float:
-        """A field as a number, NaN where it says that it is missing."""
-        if is_numeral(field):
-            return float(field)
-        if field.strip().lower() in NA:
-            return np.nan
-        is_comma = is_numeral(field.replace(",", ".", 1))
-        raise InputError(
-            f"{self.path} has {field!r} in line {line}, {self.columns.called(i)}, and features are "
-            f"numbers. {COMMAS if is_comma else TEXT}"
-        )
-
-    def _check_width(self, line: int, fields: list[str]) -> None:
-        if len(fields) != self.text.width:
-            raise self.text.refused(
-                f"line {line} has {len(fields)} fields, and {self.text.width} are expected. Write "
-                "NA, or nothing between separators, for what is missing."
-            )
-
-    def _check_first(self, first: list[str]) -> None:
-        """Refuse columns of text that nobody said anything of, all that the first row shows."""
-        if self.turned and self.columns.ids and first[0] in self.apart:
-            return
-        odd = [i for i in self.columns.numbers if not is_value(first[i])]
-        if odd:
-            listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
-            are_commas = all(is_numeral(first[i].replace(",", ".", 1)) for i in odd)
-            raise InputError(
-                f"{self.path} holds text ({listed}), and features are numbers. "
-                f"{COMMAS if are_commas else TEXT}"
-            )
-
-
-def open_table(path: str, options: OpenOptions) -> AbstractSource:
-    """Open CSV, TSV or other text as a matrix in memory.
-
-    Raises
-    ------
-    InputError
-        It is no table of numbers, and which field is none.
-    MemoryBudgetError
-        It does not fit into memory.
-    """
-    refuse_parts(path, options)
-    table = TextTable(path, options)
-    columns = table.columns
-    width, n_lines = len(columns.numbers), table.text.count()
-    check_room(8 * width * n_lines + BYTES_OF_FIELD * table.text.width, path, (n_lines, width))
-    values, beside = np.empty((n_lines, width)), []
-    for n, (fields, numbers) in enumerate(table.rows()):
-        values[n] = numbers
-        beside.append([fields[i] for i in (*columns.ids, *columns.apart)])
-    values = values[: len(beside)]
-    options.feature_axis(values.shape, None, path, convention=1)  # as many samples as labels?
-    names = table.named(beside, values[:, 0])
-    X = values.T if table.turned else values
-    source = ArraySource(X, missing_code=options.code_of(), names=names)
-    source.not_features = table.apart
-    return source

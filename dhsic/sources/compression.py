@@ -1,0 +1,59 @@
+"""Compressed files as streams of bytes: gzip, bzip2, xz, Zstandard, known by their first bytes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable
+from io import BufferedReader
+from typing import IO, Any
+
+from dhsic.errors import InputError
+
+#: Suffixes of compressed files.
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+#: Errors of compressed bytes that are cut or damaged.
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
+
+
+def decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
+    """Open a binary file at its start: its bytes, decompressed where it is compressed.
+
+    Raises
+    ------
+    InputError
+        It is Zstandard, and nothing that reads it is installed.
+    """
+    first = raw.read(max(map(len, _OPENERS)))
+    raw.seek(0)
+    opener = next((of for magic, of in _OPENERS.items() if first.startswith(magic)), None)
+    return raw if opener is None else opener(raw, path)
+
+
+def _zstandard(raw: IO[bytes], path: str) -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]  # of Python 3.14
+    except ImportError:
+        pass
+    else:
+        return zstd.open(raw)
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise InputError(
+            f"{path} is compressed with Zstandard, which needs Python 3.14 or the package pyarrow. "
+            f"Install dhsic[parquet], or decompress it: zstd -d {path}."
+        ) from error
+    stream: Any = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+    return BufferedReader(stream)
+
+
+#: First bytes of compressed files, and what opens them.
+_OPENERS: dict[bytes, Callable[[IO[bytes], str], Any]] = {
+    b"\x1f\x8b": lambda raw, _: gzip.GzipFile(fileobj=raw),
+    b"BZh": lambda raw, _: bz2.BZ2File(raw),
+    b"\xfd7zXZ\0": lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115  # the caller closes it
+    b"\x28\xb5\x2f\xfd": _zstandard,
+}

@@ -1,0 +1,308 @@
+"""The top of a text table: lines above the header, the separator, and which line names columns.
+
+Programs write lines above the header: comments that begin with ``#`` (featureCounts) or ``##``,
+``#1.2`` and the dimensions of GCT, ``!Series_...`` of GEO, ``sep=;`` of Excel. The separator is the
+mark that splits the first rows into equally many fields; marks in quotes do not count. Programs
+write headers of numbers too (wavelengths, years): these are told from rows of values by the rows
+below them.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.sources.ids import is_id, is_value
+from dhsic.sources.number_fields import is_comma_number
+from dhsic.validation import is_numeral
+
+#: Separators, those first that are seldom part of a name.
+MARKS = ("\t", ",", ";", "|")
+#: Rows that are looked at, and characters of them, of which two rows may be more.
+MOST_ROWS, MOST_CHARACTERS = 12, 1 << 20
+#: Numbers in order from which on chance makes no such row: any steps, equal steps.
+ORDERED, EQUALLY_SPACED = 7, 5
+#: Values from which on chance makes no row of whole numbers above fractions alone.
+FRACTIONS = 6
+#: Formats that begin with lines of their own.
+GCT, GEO = "GCT", "GEO"
+#: The line below the table of a file of GEO.
+GEO_END = re.compile(r"!\w+_table_end", re.IGNORECASE)
+
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_GEO_LINE = re.compile(
+    r"!(series|sample|platform|database|dataset|subset|annotation)_|\^\w+ ?=", re.IGNORECASE
+)
+_GCT_VERSION = re.compile(r"#1\.\d")
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+
+
+@dataclass(frozen=True)
+class TableTop:
+    """The first rows of a text table, and how its lines are read.
+
+    Attributes
+    ----------
+    n_skipped : int
+        Lines above the first row.
+    separator : str
+        A mark, or "" for blanks.
+    rows : list of list of str
+        Fields of the first rows, the header included, without blanks around them.
+    format_name : str
+        GCT or GEO; "" for a plain table.
+    sizes : tuple of int
+        Of a GCT file: features, samples, columns about features and rows about samples.
+    title : str
+        A first line that neither names columns nor holds values; "" where there is none.
+    """
+
+    n_skipped: int
+    separator: str
+    rows: list[list[str]]
+    format_name: str = ""
+    sizes: tuple[int, ...] = ()
+    title: str = ""
+
+
+def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
+    """Read the top of a table, or of a list of ids; None where it holds no row."""
+    numbered, above = enumerate(lines), _Above()
+    first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
+    texts = [] if first is None else [first[1], *_some_rows(numbered)]
+    named = above.comments[-1] if above.comments else None
+    if named is None and first is None:
+        return None
+    separator, is_sure = above.separator, True
+    if separator is None:
+        separator, is_sure = _separator(texts if named is None else [named[1], *texts])
+    if named is not None and texts and not is_sure:
+        separator, _ = _separator(texts)
+    rows, n_skipped = _fields(texts, separator), 0 if first is None else first[0]
+    if named is not None:
+        names = _fields([named[1]], separator)[0]
+        if not rows or _names_columns(names, rows, separator):
+            n_skipped, rows = named[0], [names, *rows]
+    title = texts[0].strip() if _is_title(rows) else ""
+    return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title)
+
+
+class _Above:
+    """Lines above the first row, and what they say of the separator and the format."""
+
+    def __init__(self) -> None:
+        self.separator: str | None = None
+        self.format_name, self.sizes = "", tuple[int, ...]()
+        self.comments: list[tuple[int, str]] = []
+
+    def ends_at(
+        self, number: int, line: str, numbered: Iterator[tuple[int, str]], *, is_list: bool
+    ) -> bool:
+        """Whether a line is the first row; else note what it says. GCT has a second line."""
+        bare = line.strip()
+        if is_list or not bare or line.startswith("##"):
+            return bool(bare) and not line.startswith("##")
+        if said := _SEPARATOR_LINE.fullmatch(bare):
+            self.separator = said[1]
+        elif _GCT_VERSION.fullmatch(bare) and not self.comments:
+            self.format_name, written = GCT, next(numbered, (0, ""))[1].split()
+            self.sizes = tuple(map(int, written)) if all(map(str.isdigit, written)) else ()
+        elif _GEO_LINE.match(line):
+            self.format_name = GEO
+        elif line.startswith("#"):
+            self.comments.append((number, line))
+        else:
+            return True
+        return False
+
+
+def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
+    """Lines of the next rows: two, or as many as are short."""
+    texts: list[str] = []
+    for _, line in numbered:
+        if line.strip():
+            texts.append(line)
+        if len(texts) >= MOST_ROWS or (len(texts) > 1 and sum(map(len, texts)) > MOST_CHARACTERS):
+            break
+    return texts
+
+
+def _fields(texts: Sequence[str], separator: str) -> list[list[str]]:
+    """Fields of lines that hold any, without blanks around them; a quote may span lines."""
+    if not separator:
+        return [fields for line in texts if (fields := by_blanks(line))]
+    rows: list[list[str]] = []
+    with suppress(csv.Error):  # the last line ends within a quote
+        reader = csv.reader(texts, delimiter=separator, skipinitialspace=True, strict=True)
+        rows.extend([field.strip() for field in fields] for fields in reader)
+    return [fields for fields in rows if any(fields)] or [texts[0].split(separator)]
+
+
+def by_blanks(line: str) -> list[str]:
+    """Fields of a line between blanks; one in quotes may hold blanks."""
+    if '"' not in line:
+        return line.split()
+    return next(csv.reader([" ".join(line.split())], delimiter=" "), [])
+
+
+def _separator(texts: Sequence[str]) -> tuple[str, bool]:
+    """Find the mark that splits lines into equally many fields, and whether there is one.
+
+    Without a mark it is "", for blanks.
+
+    >>> _separator(["id;Glucose, fasting;b", "s1;1,5;2"]), _separator(["a|b", "1|2"])
+    ((';', True), ('|', True))
+    """
+    rows = {mark: _fields(texts, mark) for mark in MARKS if any(mark in text for text in texts)}
+    fits = {mark: _agreement(of) for mark, of in rows.items() if _width(of[0]) > 1}
+    equal = [mark for mark, share in fits.items() if share == 1]
+    if "\t" in equal:
+        return "\t", True
+    if ";" in equal and "," in equal:
+        commas = sum(text.count(",") for text in texts[1:])
+        if commas == sum(len(_DECIMAL_COMMA.findall(text)) for text in texts[1:]):
+            return ";", True
+    if equal:
+        return max(equal, key=lambda mark: len(rows[mark][0])), True
+    blanks = _fields(texts, "")
+    if len(texts) > 1 and len(blanks[0]) > 1 and _agreement(blanks) == 1:
+        return "", True
+    below_title = [mark for mark, of in rows.items() if _is_title(of)]
+    if below_title:
+        return below_title[0], False
+    likely = [mark for mark in fits if mark != "|"]
+    return max(likely, key=lambda mark: fits[mark]) if likely else "", False
+
+
+def _width(fields: Sequence[str]) -> int:
+    """Number of fields of a line, without empty ones at its end."""
+    return max((i + 1 for i, field in enumerate(fields) if field), default=1)
+
+
+def _agreement(rows: Sequence[Sequence[str]]) -> float:
+    """Share of the rows that are as wide as the first one, or wider by a name that it lacks."""
+    header, *below = rows
+    fit = {len(header), _width(header)}
+    shares = [sum(len(row) in {w, w + 1} for row in below) for w in fit]
+    return max(shares) / len(below) if below else 1.0
+
+
+def _is_title(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is text in one field, above rows of several."""
+    below = {len(row) for row in rows[1:]}
+    return len(rows) > 2 and len(rows[0]) == 1 and len(below) == 1 and min(below) > 2
+
+
+def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: str) -> bool:
+    """Whether a line that begins with "#" names the columns of the rows below it."""
+    width = len(rows[0])
+    is_remark = not separator and fields[0] == "#"
+    if is_remark:
+        del fields[0]
+    if len(fields) not in (width, width - 1):
+        return False
+    has_ids = any(map(is_id, fields))
+    if has_ids and not is_remark:
+        return True
+    if any(map(is_id, rows[0])) and is_header(rows[0]):
+        return False
+    return has_ids or (not is_remark and not _is_text_above_numbers(rows[0], rows[1:]))
+
+
+def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
+    """Whether a first row names columns: by itself, or because the rows `below` differ from it.
+
+    One of its fields is called like ids, or none is a value.
+
+    >>> [is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
+    [True, False, True, False]
+    >>> is_header(["spectrum", "900", "902"], [["a", "0.1", "0.2"], ["b", "0.3", "0.15"]])
+    False
+    >>> is_header(["spectrum", "900", "902"], [[s, "0.1", "0.2"] for s in "abc"])
+    True
+    """
+    if fields[0] == "" or fields[0].startswith("#"):
+        return True
+    is_named = any(is_id(field) for field in fields if field)
+    has_values = any(is_value(field) or is_comma_number(field) for field in fields)
+    return is_named or not has_values or _are_positions(fields, below)
+
+
+def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether a column but the first begins with text and goes on with numbers."""
+    columns = zip(*below, strict=False)
+    return bool(below) and any(
+        not is_value(name) and all(map(is_value, column)) and any(map(is_numeral, column))
+        for name, column in islice(zip(fields, columns, strict=False), 1, None)
+    )
+
+
+def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether numbers of a first row are names: of another kind than the values, or in order."""
+    numbers, rows = _numbers(fields, below)
+    if numbers is None or not len(rows):
+        return False
+    are_whole = bool((numbers == np.floor(numbers)).all())
+    present = rows[~np.isnan(rows)]
+    are_fractions = present.size >= FRACTIONS and bool((present != np.floor(present)).all())
+    if are_whole and are_fractions and len(rows) > 1:
+        return True
+    if not _is_ordered(numbers):
+        return False
+    if are_whole and _is_text_above_numbers(fields, below):
+        return True
+    is_spaced = _is_spaced(numbers)
+    if is_spaced and numbers.size >= EQUALLY_SPACED and not any(map(_is_spaced, rows)):
+        return True
+    return numbers.size >= ORDERED and not any(map(_is_ordered, rows))
+
+
+def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether a row that was taken for values may name columns: it is in order, and others not."""
+    numbers, rows = _numbers(fields, below)
+    if numbers is None or not len(rows) or not _is_ordered(numbers):
+        return False
+    if numbers.size > 2 and _is_spaced(numbers):
+        return not any(map(_is_spaced, rows))
+    return numbers.size >= EQUALLY_SPACED and 2 * sum(map(_is_ordered, rows)) < len(rows)
+
+
+def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
+    """Numbers of a first row, (n,), and those below them, (rows, n); None where it has no names.
+
+    Columns of text take no part. A name of the first column may be there or not.
+    """
+    shift = len(below[0]) - len(fields) if below else 0
+    is_named = shift == 0 and not is_value(fields[0])
+    at = [i for i in range(shift == 0, len(fields)) if is_numeral(fields[i])]
+    others = [fields[i] for i in range(shift == 0, len(fields)) if i not in {*at}]
+    if not (is_named or shift == 1) or len(at) < 2 or any(map(is_value, others)):
+        return None, np.empty((0, 0))
+    numbers = np.array([float(fields[i]) for i in at])
+    if len(np.unique(numbers)) < numbers.size:
+        return None, np.empty((0, 0))
+    rows = []
+    for row in below:
+        values = [row[i + shift] for i in at if i + shift < len(row)]
+        if len(values) == len(at) and all(map(is_value, values)):
+            rows.append([float(v) if is_numeral(v) else np.nan for v in values])
+    return numbers, np.array(rows).reshape(len(rows), len(at))
+
+
+def _is_ordered(numbers: Array) -> bool:
+    """Whether numbers rise, or fall, from each to the next."""
+    steps = np.diff(numbers)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def _is_spaced(numbers: Array) -> bool:
+    """Whether numbers are equally far from each other."""
+    steps = np.diff(numbers)
+    return bool(_is_ordered(numbers) and np.allclose(steps, steps[0], rtol=1e-6))

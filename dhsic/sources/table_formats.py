@@ -1,0 +1,135 @@
+"""Published formats of text tables, whose columns are known by their names.
+
+PLINK writes dosages as ``.raw`` (a sample a row) and ``.traw`` (a variant a row); GCT, series of
+GEO and featureCounts have a gene a row. Their files say by themselves which axis holds samples, and
+which columns are neither names nor values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array
+from dhsic.errors import DataError
+from dhsic.sources.delimited import Delimited
+from dhsic.sources.headers import GCT, GEO
+from dhsic.sources.ids import PARENTS, plain
+from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants
+
+#: Columns of a pedigree before the genotypes of .raw, those that are values of samples.
+PEDIGREE = frozenset({"fid", "iid", "sid", "sex", "phenotype", "pheno", "pheno1", *PARENTS})
+PHENOTYPES = frozenset({"sex", "phenotype", "pheno", "pheno1"})
+#: Columns before the samples of .traw and of featureCounts.
+TRAW = ("CHR", "SNP", "(C)M", "POS", "COUNTED", "ALT")
+FEATURE_COUNTS = ("Geneid", "Chr", "Start", "End", "Strand", "Length")
+#: The allele that .traw and .raw count, for people.
+COUNTED_IN_TRAW = "COUNTED of the table (variant_alt)"
+COUNTED_IN_RAW = "the one after the last '_' of a variant's name"
+
+_ALLELE_AT_END = re.compile(r".+_(\w+|<.+>|\*)(\(/.*\))?")
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A table with a feature a row, and what its first columns are.
+
+    Attributes
+    ----------
+    name : str
+        The format, for people.
+    names : str
+        Column of the features' names.
+    about : tuple of str
+        Columns that describe features.
+    coords : mapping
+        Coordinates of features, by column.
+    n_rows_apart : int
+        Rows above the features that describe samples.
+    """
+
+    name: str
+    names: str
+    about: tuple[str, ...]
+    coords: Mapping[str, str] = field(default_factory=dict)
+    n_rows_apart: int = 0
+
+    @property
+    def is_traw(self) -> bool:
+        """Whether rows are variants of PLINK."""
+        return self.name == ".traw of PLINK"
+
+
+def format_of(text: Delimited) -> TableFormat | None:
+    """Tell the format of a table with a feature a row; None for others."""
+    names, top = text.names, text.top
+    if not names:
+        return None
+    if top.format_name == GCT and top.sizes:
+        about = tuple(names[1 : max(1, len(names) - top.sizes[1])])
+        coords = {"Description": "description"} if "Description" in about else {}
+        n_rows_apart = top.sizes[3] if len(top.sizes) > 3 else 0
+        return TableFormat(GCT, names[0], about, coords, n_rows_apart)
+    if top.format_name == GEO:
+        return TableFormat(GEO, names[0], tuple(n for n in names[1:2] if n == "IDENTIFIER"))
+    if tuple(names[: len(TRAW)]) == TRAW:
+        return TableFormat(".traw of PLINK", "SNP", tuple(n for n in TRAW if n != "SNP"))
+    if tuple(names[: len(FEATURE_COUNTS)]) == FEATURE_COUNTS:
+        return TableFormat("featureCounts", names[0], FEATURE_COUNTS[1:])
+    return None
+
+
+def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
+    """Columns of a .raw table that hold sex and phenotype: beside IID, parents or phenotypes.
+
+    >>> phenotypes_of_plink(["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
+    ['SEX', 'PHENOTYPE']
+    >>> phenotypes_of_plink(["IID", "SEX", "AGE"])
+    []
+    """
+    n = next((i for i, name in enumerate(names) if plain(name) not in PEDIGREE), len(names))
+    called = [plain(name) for name in names[:n]]
+    is_pedigree = "iid" in called and bool({*called} & ({*PARENTS, *PHENOTYPES} - {"sex"}))
+    return [name for name in names[:n] if is_pedigree and plain(name) in PHENOTYPES]
+
+
+def counts_alleles(names: Sequence[str]) -> bool:
+    """Whether all variants of a .raw table are called after the allele that is counted."""
+    return all(map(_ALLELE_AT_END.fullmatch, names))
+
+
+def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
+    """Variants of a .traw table, by its columns.
+
+    Raises
+    ------
+    DataError
+        A position is no whole number.
+    """
+    try:
+        positions = held["POS"].astype(np.int64)
+    except ValueError as error:
+        raise DataError(
+            f"{path} holds a position in POS that is no whole number ({error}). Mend it."
+        ) from error
+    contigs, index = np.unique(held["CHR"].astype(str), return_inverse=True)
+    alleles = np.column_stack([held["ALT"], held["COUNTED"]]).astype(object)
+    dataset = xr.Dataset({
+        CONTIG: ("variants", index),
+        CONTIGS: ("contigs", contigs.astype(object)),
+        POSITION: ("variants", positions),
+        ALLELES: (("variants", "alleles"), alleles),
+        IDS: ("variants", held["SNP"]),
+    })  # fmt: skip
+    return Variants(dataset)
+
+
+def samples_of_traw(names: Array) -> Array:
+    """Samples of a .traw table, FID_IID; IID where no sample is of a family ("0")."""
+    if all(name.startswith("0_") for name in names):
+        return np.array([name[2:] for name in names], dtype=object)
+    return names

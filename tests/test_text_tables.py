@@ -1,0 +1,566 @@
+"""Tables of features as programs write them: PLINK, R, pandas, spreadsheets, spectrometers, GEO."""
+
+import bz2
+import json
+import lzma
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import dhsic
+from dhsic.cli import main
+from dhsic.errors import DataError, InputError
+from dhsic.sources.opening import open_source
+
+pytestmark = pytest.mark.filterwarnings("ignore:Columns that name or count rows")
+M = 40
+
+
+def ran(*words, code=0):
+    done = CliRunner().invoke(main, [*map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def values_of(source):
+    return source.read(source.blocks(source.n_features)[0])
+
+
+def frame(rng, d=5, m=M):
+    """Rows sorted by class, as most tables are; g2 tells it."""
+    y = np.repeat([0, 1], m // 2)
+    X = rng.normal(size=(m, d)).round(3)
+    X[:, 2] += 4 * y
+    table = pd.DataFrame(X, columns=[f"g{i}" for i in range(d)])
+    return table.assign(status=np.where(y, "case", "control"))
+
+
+def best(path, *words):
+    said = ran("select", path, "--target", "status", "-n", 1, "--json", "--no-progress", *words)
+    return json.loads(said[said.index("{") :])["selected"][0]["name"]
+
+
+# PLINK ---------------------------------------------------------------------------------------
+
+
+def genotypes(rng, d=6):
+    dosages = rng.integers(0, 3, (M, d)).astype(float)
+    dosages[3, 1] = dosages[5, d - 1] = np.nan
+    return dosages
+
+
+def raw(G, iid, fid=None, names=None):
+    y = np.where(np.nan_to_num(G[:, 2]) > 0, 2, 1)
+    fixed = {"FID": iid if fid is None else fid, "IID": iid, "PAT": 0, "MAT": 0}
+    table = pd.DataFrame({**fixed, "SEX": 1 + np.arange(M) % 2, "PHENOTYPE": y})
+    names = [f"rs{i}_A" for i in range(G.shape[1])] if names is None else names
+    return table.join(pd.DataFrame(G, columns=names).astype("Int64"))
+
+
+@pytest.mark.parametrize("suffix", [".raw", ".txt", ".tsv", ""])
+@pytest.mark.parametrize("lacks", [(), ("PAT", "MAT"), ("FID", "PAT", "MAT")])
+def test_a_table_of_plink_holds_variants_alone(rng, tmp_path, suffix, lacks):
+    G, iid = genotypes(rng), [f"i{k}" for k in range(M)]
+    path = tmp_path / f"geno{suffix}"
+    table = raw(G, iid).drop(columns=list(lacks))
+    table.to_csv(path, sep="\t" if suffix == ".tsv" else " ", index=False, na_rep="NA")
+    source = open_source(path)
+    np.testing.assert_array_equal(values_of(source), G)
+    assert source.feature_names().tolist() == [f"rs{i}_A" for i in range(6)]
+    assert source.sample_names().tolist() == iid
+    assert source.not_features == ("SEX", "PHENOTYPE")
+    assert "after the last '_'" in source.counted
+    assert dhsic.read_target(source, "PHENOTYPE").tolist() == table["PHENOTYPE"].tolist()
+    if suffix == ".raw" and not lacks:
+        said = ran("select", path, "--target", "PHENOTYPE", "-n", 1, "--no-progress")
+        assert "no features: PHENOTYPE, SEX" in said
+        assert " rs2_A " in said.splitlines()[-2] + said
+
+
+def test_a_table_of_phenotypes_keeps_sex_as_a_feature(tmp_path):
+    (tmp_path / "t.txt").write_text("IID SEX AGE\na 1 40\nb 2 30\nc 2 20\n")
+    assert open_source(tmp_path / "t.txt").feature_names().tolist() == ["SEX", "AGE"]
+
+
+def test_people_of_one_name_in_two_families_are_joined(rng, tmp_path):
+    G, iid, fid = genotypes(rng), [f"i{k // 2}" for k in range(M)], [f"f{k % 2}" for k in range(M)]
+    raw(G, iid, fid).to_csv(tmp_path / "g.raw", sep=" ", index=False, na_rep="NA")
+    status = np.where(np.nan_to_num(G[:, 4]) > 0, "case", "control")
+    labels = pd.DataFrame({"FID": fid, "IID": iid, "status": status})[::-1]
+    labels.to_csv(tmp_path / "y.txt", sep=" ", index=False)
+    assert best(tmp_path / "g.raw", "--labels", tmp_path / "y.txt") == "rs4_A"
+
+
+def traw(G, samples):
+    d = G.shape[1]
+    about = {"CHR": [1 + i // 4 for i in range(d)], "SNP": [f"rs{i}" for i in range(d)], "(C)M": 0}
+    about |= {"POS": 100 + 7 * np.arange(d), "COUNTED": "A", "ALT": ["G", "T"] * (d // 2)}
+    return pd.DataFrame(about).join(pd.DataFrame(G.T, columns=samples).astype("Int64"))
+
+
+@pytest.mark.parametrize("suffix", [".traw", ".txt.gz"])
+@pytest.mark.parametrize("family", ["0", "f"])
+def test_a_transposed_table_of_plink_is_turned_by_itself(rng, tmp_path, suffix, family):
+    G, path = genotypes(rng), tmp_path / f"geno{suffix}"
+    table = traw(G, [f"{family}_i{k}" for k in range(M)])
+    table.to_csv(path, sep="\t", index=False, na_rep="NA")
+    source = open_source(path)
+    np.testing.assert_array_equal(values_of(source), G)
+    assert source.feature_names().tolist() == [f"rs{i}" for i in range(6)]
+    assert source.sample_names()[1] == ("i1" if family == "0" else "f_i1")
+    coords = source.feature_coords()
+    assert coords["variant_contig"].tolist() == ["1"] * 4 + ["2"] * 2
+    assert coords["variant_position"].tolist() == [100, 107, 114, 121, 128, 135]
+    assert coords["variant_alt"].tolist() == ["A"] * 6
+    assert coords["variant_ref"].tolist() == ["G", "T"] * 3
+    assert np.array_equal(values_of(open_source(path, sample_dim=1)), G, equal_nan=True)
+    dhsic.convert(path, tmp_path / "g.vcz")
+    stored = open_source(tmp_path / "g.vcz")
+    np.testing.assert_array_equal(values_of(stored), G)
+    for name, values in coords.items():
+        assert stored.feature_coords()[name].tolist() == values.tolist()
+    assert stored.sample_names().tolist() == source.sample_names().tolist()
+
+
+def test_a_position_that_is_none_is_refused(rng, tmp_path):
+    table = traw(genotypes(rng), [f"f_i{k}" for k in range(M)]).astype({"POS": str})
+    table.loc[2, "POS"] = "chr"
+    table.to_csv(tmp_path / "g.traw", sep="\t", index=False, na_rep="NA")
+    with pytest.raises(DataError, match=r"position in POS that is no whole number .*'chr'"):
+        open_source(tmp_path / "g.traw")
+
+
+def test_a_category_that_plink_calls_none_is_missing(rng, tmp_path):
+    table = frame(rng)
+    table.index = [f"i{k}" for k in range(M)]
+    table.drop(columns="status").to_csv(tmp_path / "x.csv", index_label="IID")
+    origin = table["status"].where(np.arange(M) % 5 > 0, "NONE")
+    pd.DataFrame({"#IID": table.index, "status": origin.values, "site": "NONE"}).to_csv(
+        tmp_path / "y.pheno", sep="\t", index=False
+    )
+    words = ("select", tmp_path / "x.csv", "--labels", tmp_path / "y.pheno", "--target")
+    assert "8 of 40 samples lack a value" in ran(*words, "status", code=2)
+    said = ran(*words, "status", "--drop-missing", "-n", 1)
+    assert "2 classes case (16), control (16)" in said
+    assert "NONE" in ran(*words, "status", "--not-na", "NONE", "-n", 1)
+    assert "No sample has a value" in ran(*words, "site", "--drop-missing", code=2)
+
+
+# Columns that name or count rows ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_the_index_of_a_table_that_was_saved_again_is_no_feature(rng, tmp_path, named, times):
+    table, path = frame(rng), tmp_path / "t.csv"
+    if named:
+        table.index = [f"s{i}" for i in range(M)]
+    table.to_csv(path)
+    for _ in range(times - 1):
+        pd.read_csv(path).to_csv(path)
+    source = open_source(path, not_features=("status",))
+    assert source.feature_names().tolist() == [f"g{i}" for i in range(5)]
+    assert source.sample_names()[1] == ("s1" if named else "1")
+    assert ("'Unnamed: 0' of" in source.hint) == (times > 1)
+    assert best(path) == "g2"
+
+
+@pytest.mark.parametrize(
+    "name", ["patient_id", "PatientID", "Sample ID", "IID", "ID", "row_number"]
+)
+def test_ids_are_no_features_wherever_they_stand(rng, tmp_path, name):
+    table = frame(rng)
+    table.insert(3, name, 1001 + rng.permutation(M))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    source = open_source(tmp_path / "t.csv", not_features=("status",))
+    assert name not in source.feature_names()
+    assert name in source.not_features
+    assert repr(name) in source.hint
+    assert best(tmp_path / "t.csv") == "g2"
+    frame(rng).drop(columns="status").assign(**{name: 1.0}).T.to_csv(
+        tmp_path / "turned.csv", index_label="gene"
+    )
+    assert name not in open_source(tmp_path / "turned.csv", sample_dim=1).feature_names()
+
+
+@pytest.mark.parametrize("name", ["ID1", "index", "name", "sampling", "Unnamed: 7"])
+def test_genes_and_measurements_are_features_though_they_look_like_ids(rng, tmp_path, name):
+    frame(rng).assign(**{name: rng.normal(size=M)}).to_csv(tmp_path / "t.csv")
+    assert name in open_source(tmp_path / "t.csv", not_features=("status",)).feature_names()
+
+
+@pytest.mark.parametrize("way", ["counted", "with gaps", "turned"])
+def test_numbers_that_count_samples_are_refused_and_the_remedy_works(rng, tmp_path, way):
+    table, path = frame(rng), tmp_path / "t.csv"
+    steps = rng.integers(1, 5, M) if way == "with gaps" else np.ones(M, dtype=int)
+    table.insert(3, "visit no", 1000 + np.cumsum(steps))
+    table.index = [f"s{i}" for i in range(M)]
+    more = ()
+    if way == "turned":
+        table, more = table.T, ("--transpose",)
+    table.to_csv(path, index_label="id")
+    said = ran("select", path, "--target", "status", *more, code=2)
+    assert "rise from each sample to the next" in said
+    assert "visit no" in said
+    remedy = shlex.split(said[said.index("--not-feature") :].partition(". If they were")[0])
+    assert best(path, *remedy, *more) == "g2"
+    with pytest.raises(InputError, match="rise from each sample"):
+        dhsic.convert(
+            path, tmp_path / "x.zarr", not_features=("status",), sample_dim=1 if more else None
+        )
+    if not more:
+        table.sample(frac=1, random_state=0).to_csv(path, index_label="id")  # the other remedy
+        assert "visit no" in open_source(path, not_features=("status",)).feature_names()
+
+
+def test_what_rises_by_chance_or_in_time_is_a_feature(rng, tmp_path):
+    few = pd.DataFrame({"a": [1, 5, 9, 12], "b": [4, 2, 7, 1]}, index=list("wxyz"))
+    few.to_csv(tmp_path / "few.csv")
+    assert open_source(tmp_path / "few.csv").n_features == 2
+    rises = np.cumsum(rng.uniform(0.1, 1, M)).round(3)  # fractions that rise
+    frame(rng).drop(columns="status").assign(dose=rises).to_csv(tmp_path / "dose.csv")
+    assert "dose" in open_source(tmp_path / "dose.csv").feature_names()
+    genes = pd.DataFrame(rng.integers(0, 99, (4, M)), index=list("abcd"))
+    genes.loc["a"] = np.cumsum(rng.integers(1, 9, M))  # counts of a gene over time
+    genes.columns = [f"s{i}" for i in range(M)]
+    genes.to_csv(tmp_path / "genes.csv", index_label="gene")
+    assert open_source(tmp_path / "genes.csv", sample_dim=1).n_features == 4
+
+
+def test_wavelengths_that_nothing_names_are_refused(rng, tmp_path):
+    spectra = pd.DataFrame(rng.normal(size=(8, 5)), index=400.5 + 2 * np.arange(8))
+    spectra.columns = [f"s{i}" for i in range(5)]
+    spectra.to_csv(tmp_path / "t.csv", index_label="wavelength")
+    with pytest.raises(InputError, match=r"numbers in order that all differ .*call it so: id"):
+        open_source(tmp_path / "t.csv", sample_dim=1)
+    spectra.to_csv(tmp_path / "t.csv", index_label="id")
+    named = open_source(tmp_path / "t.csv", sample_dim=1).feature_names()
+    assert named.tolist() == [str(v) for v in spectra.index]
+
+
+# Headers of numbers ----------------------------------------------------------------------------
+
+SPECTRA = {
+    "wavelengths": ("spectrum", [900 + 2 * i for i in range(8)], "fractions"),
+    "three": ("spectrum", [900, 902, 904], "fractions"),
+    "falling": ("wave", [4000.5 - 1.7 * i for i in range(9)], "whole"),
+    "years": ("country", list(range(1990, 2000)), "whole"),
+    "genes by number": ("line", [7157, 672, 5290, 1956], "fractions"),
+}
+
+
+@pytest.mark.parametrize("label", ["", "status", "first"])
+@pytest.mark.parametrize("kind", SPECTRA)
+def test_numbers_in_order_name_the_columns(rng, tmp_path, kind, label):
+    first, names, values = SPECTRA[kind]
+    X = rng.normal(size=(M, len(names))).round(4) + 1e-5
+    X = rng.integers(0, 500, X.shape) if values == "whole" else X
+    table = pd.DataFrame(X, columns=names, index=[f"s{i}" for i in range(M)])
+    if label:
+        at = 0 if label == "first" else len(names)
+        table.insert(at, "status", np.repeat(["case", "control"], M // 2))
+    table.to_csv(tmp_path / "t.csv", index_label=first)
+    apart = ("status",) if label else ()
+    source = open_source(tmp_path / "t.csv", not_features=apart)
+    assert source.feature_names().tolist() == [str(name) for name in names]
+    assert source.sample_names()[0] == "s0"
+    np.testing.assert_allclose(values_of(source), X)
+    said = ran("inspect", tmp_path / "t.csv", *(("--target", "status") if label else ()))
+    assert f"header in line 1 ({first}, {names[0] if label != 'first' else 'status'}" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S1 0.5 1\nS2 1 2\n",
+        "a 1 2\nb 3 4\n",
+        "a 3 1 2 9 4\nb 1 2 0 4 1\n",
+        "s 0 1 2\nt 1 2 0\nu 0 1 1\n",
+    ],
+)
+def test_a_first_sample_is_no_header(tmp_path, text):
+    (tmp_path / "t.txt").write_text(text)
+    if text.startswith("s 0"):
+        with pytest.raises(InputError, match=r"first line .s, 0, 1, 2. may name the columns"):
+            open_source(tmp_path / "t.txt")
+        (tmp_path / "t.txt").write_text("id a b c\n" + text)
+    assert open_source(tmp_path / "t.txt").n_samples == text.count("\n")
+
+
+def test_a_first_line_that_may_be_either_is_refused_and_the_remedy_works(rng, tmp_path):
+    table = pd.DataFrame(rng.integers(0, 900, (M, 4)), columns=[900, 902, 904, 906])
+    table.index = [f"s{i}" for i in range(M)]
+    table.to_csv(tmp_path / "t.csv", index_label="spectrum")
+    with pytest.raises(InputError, match=r"may name the columns.* write id as its first field"):
+        open_source(tmp_path / "t.csv")
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    assert open_source(tmp_path / "t.csv").feature_names().tolist() == ["900", "902", "904", "906"]
+
+
+# Lines above the header ------------------------------------------------------------------------
+
+
+def counts(rng):
+    return rng.poisson(50, (4, 6)), [f"s{i}" for i in range(6)], [f"ENSG{i}" for i in range(4)]
+
+
+def written(path, above, header, rows, end=()):
+    lines = [*above, "\t".join(header), *("\t".join(map(str, row)) for row in rows), *end]
+    path.write_text("\n".join(lines) + "\n")
+
+
+UNSAID = ["plain", "featureCounts"]  # which axis is which
+FORMATS = [
+    *UNSAID,
+    "featureCounts whole",
+    "GCT 1.2",
+    "GCT of names",
+    "GCT 1.3",
+    "GEO",
+    "GEO data set",
+]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_formats_of_genes_are_read_as_they_are(rng, tmp_path, kind):
+    C, samples, genes = counts(rng)
+    path, options = tmp_path / "t.txt", {"sample_dim": 1} if kind in UNSAID else {}
+    in_format(path, kind, C, samples, genes)
+    source = open_source(path, **options)
+    np.testing.assert_array_equal(values_of(source), C.T)
+    assert source.feature_names().tolist() == genes
+    assert source.sample_names().tolist() == samples
+    if kind == "GCT 1.2":
+        assert source.feature_coords()["description"].tolist() == ["symbol of it"] * 4
+    if kind == "GCT 1.3":
+        assert dhsic.read_target(source, "disease").tolist() == [*"ababab"]
+    dhsic.convert(path, tmp_path / "x.zarr", **options)
+    np.testing.assert_array_equal(values_of(open_source(tmp_path / "x.zarr")), C.T)
+
+
+def in_format(path, kind, C, samples, genes):
+    """Write counts as a program does."""
+    rows = [[g, *c] for g, c in zip(genes, C, strict=True)]
+    remark = '# Program:featureCounts v2.0.3; Command:"featureCounts" "-o" "counts.txt"'
+    if kind == "plain":
+        written(path, [], ["Geneid", *samples], rows)
+    elif kind == "featureCounts":
+        written(path, [remark], ["Geneid", *samples], rows)
+    elif kind == "featureCounts whole":
+        about = ["chr1;chr1", "1;9", "5;20", "+;+", "17"]
+        header = ["Geneid", "Chr", "Start", "End", "Strand", "Length", *samples]
+        written(path, [remark], header, [[g, *about, *c] for g, *c in rows])
+    elif kind == "GCT 1.2":
+        described = [[g, "symbol of it", *c] for g, *c in rows]
+        written(path, ["#1.2", "4\t6"], ["Name", "Description", *samples], described)
+    elif kind == "GCT of names":
+        written(path, ["#1.2", "4\t6"], ["Name", *samples], rows)
+    elif kind == "GCT 1.3":
+        of_samples = [["disease", "na", "na", *"ababab"], ["age", "na", "na", *range(6)]]
+        described = [[g, "symbol", 7, *c] for g, *c in rows]
+        above, header = ["#1.3", "4\t6\t2\t2"], ["id", "symbol", "length", *samples]
+        written(path, above, header, [*of_samples, *described])
+    elif kind == "GEO data set":
+        above = ["^DATABASE = Geo", "!Database_name = GEO", "^DATASET = GDS1", "!dataset_type = x"]
+        above += ["#ID_REF = Platform reference identifier", "#s0 = Value", "!dataset_table_begin"]
+        described = [[g, "symbol", *c] for g, *c in rows]
+        header = ["ID_REF", "IDENTIFIER", *samples]
+        written(path, above, header, described, ["!dataset_table_end"])
+    else:
+        quoted = [[f'"{g}"', *c] for g, *c in rows]
+        above = ['!Series_title\t"A, study"', "!Sample_title\t" + "\t".join(samples), ""]
+        header = ['"ID_REF"', *(f'"{s}"' for s in samples)]
+        ends = ["!series_matrix_table_begin", "!series_matrix_table_end"]
+        written(path, [*above, ends[0]], header, quoted, ends[1:])
+
+
+# Fields ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_booleans_are_numbers(rng, tmp_path, words):
+    table = frame(rng)
+    flags = rng.random(M) < 0.5
+    table["flag"] = np.where(flags, *words)
+    table.loc[3, "flag"] = "NA"
+    table.to_csv(tmp_path / "t.csv", index_label="sample")
+    source = open_source(tmp_path / "t.csv", not_features=("status",))
+    expected = np.where(np.arange(M) == 3, np.nan, flags)
+    np.testing.assert_array_equal(values_of(source)[:, -1], expected)
+
+
+def test_indicators_of_pandas_are_the_remedy_for_text(rng, tmp_path):
+    table = frame(rng).assign(tissue=["lung", "liver"] * (M // 2))
+    table.to_csv(tmp_path / "t.csv")
+    assert "pandas.get_dummies" in ran("select", tmp_path / "t.csv", "--target", "status", code=2)
+    pd.get_dummies(table, columns=["tissue"]).to_csv(tmp_path / "t.csv")
+    assert best(tmp_path / "t.csv") == "g2"
+
+
+@pytest.mark.parametrize("column", ["0.5,True,0.7", "True,0.5,False", "NA,True,3"])
+def test_booleans_among_numbers_are_refused(tmp_path, column):
+    rows = [f"s{i},{v},{i * 0.5}" for i, v in enumerate(column.split(","))]
+    (tmp_path / "t.csv").write_text("\n".join(["id,a,b", *rows]))
+    with pytest.raises(InputError, match=r"in line [34], column 'a', and features are numbers"):
+        open_source(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+@pytest.mark.parametrize(
+    ("written", "numbers"),
+    [
+        (["1,370", "0,5", "12,25"], [1.370, 0.5, 12.25]),
+        (["1,370", "12,000,000", "950"], [1370, 12e6, 950]),
+        (["1,370", "2,415.5", "950"], [1370, 2415.5, 950]),
+        (["1,370", "0.5", "950"], [1370, 0.5, 950]),
+        (["-1,370", "2,4", ""], [-1.37, 2.4, np.nan]),
+    ],
+)
+def test_commas_mean_what_all_values_say_and_the_remedy_works(
+    tmp_path, monkeypatch, separator, written, numbers
+):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"id": ["007", "b", "c"], "Glucose, fasting": [1, 3, 2], "a": written})
+    table.to_csv("t.csv", sep=separator, index=False)
+    with pytest.raises(InputError) as refused:
+        open_source("t.csv")
+    command = str(refused.value)
+    command = command[max(command.find(" sed -E"), command.find(" python -c")) :].strip()
+    command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    subprocess.run(["bash", "-c", command.replace("NEW.csv", "NEW")], check=True)
+    source = open_source((tmp_path / "NEW").rename(tmp_path / "new.csv"))
+    np.testing.assert_allclose(values_of(source), np.column_stack([[1, 3, 2], numbers]))
+    assert source.sample_names().tolist() == ["007", "b", "c"]
+    assert source.feature_names().tolist() == ["Glucose, fasting", "a"]
+
+
+def test_commas_that_no_value_explains_have_two_readings(tmp_path):
+    (tmp_path / "t.csv").write_text("id;a\ns;1,370\nt;2,415\nu;950\n")
+    words = "no value tells which: 1,370 is 1.370 or 1370.* decimal, write points: .*thousands, lea"
+    with pytest.raises(InputError, match=words):
+        open_source(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("mark", ["?", "<1", "#DIV/0!", "-999"])
+def test_text_for_missing_is_missing_in_features_too(rng, tmp_path, mark):
+    table, path = frame(rng).astype(object), tmp_path / "t.csv"
+    table.iloc[3, 1] = mark
+    table.iloc[7, -1] = mark
+    table.to_csv(path, index_label="sample")
+    source = open_source(path, not_features=("status",), na=[mark])
+    assert np.isnan(values_of(source)[3, 1])
+    assert np.isnan(values_of(source)).sum() == 1
+    if mark != "-999":
+        said = ran("select", path, "--target", "status", code=2)
+        remedy = shlex.split(said[said.rindex("--na") :].strip())
+        remedy[-1] = remedy[-1].removesuffix(".")
+        assert remedy == ["--na", mark]
+        assert best(path, *remedy, "--drop-missing") == "g2"
+        dhsic.convert(path, tmp_path / "x.zarr", not_features=("status",), na=[mark])
+        assert np.isnan(values_of(open_source(tmp_path / "x.zarr"))).sum() == 1
+
+
+def test_text_for_missing_of_data_that_hold_none_is_refused():
+    with pytest.raises(InputError, match=r"na=.'.'. is text that stands for a missing value in a"):
+        open_source(np.eye(3), na=["?"])
+
+
+# Files -----------------------------------------------------------------------------------------
+
+NAMES = ["t.tab", "t.dat", "t.raw", "t.data", "t", "t.tsv.bz2", "t.csv.xz", "t.bz2", "t.txt.zst"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_known_by_their_content(rng, tmp_path, name):
+    content = frame(rng).to_csv(sep="\t", index_label="sample").encode()
+    if name.endswith(".bz2"):
+        content = bz2.compress(content)
+    elif name.endswith(".xz"):
+        content = lzma.compress(content)
+    elif name.endswith(".zst"):
+        compress = pytest.importorskip("pyarrow").compress
+        content = compress(content, "zstd", asbytes=True)
+    (tmp_path / name).write_bytes(content)
+    assert best(tmp_path / name) == "g2"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.map", b"1 rs1 0 5\n1 rs2 0 7\n"),
+        ("x.vcf", b"##fileformat=VCFv4.2\n#CHROM\tPOS\nchr1\t5\n"),
+        ("x", bytes(range(256))),
+        ("x.bin", b"a,b\n1,2\n\0\0"),
+        ("x.md", b"words\nand more\n"),
+    ],
+)
+def test_other_files_are_no_tables(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=r"a file of another format|a file in VCF format"):
+        open_source(tmp_path / name)
+
+
+# Commands --------------------------------------------------------------------------------------
+
+
+def test_inspect_describes_the_labels_of_a_table(rng, tmp_path):
+    frame(rng).to_csv(tmp_path / "t.csv", index_label="sample", sep=";")
+    assert "--target names labels" in ran("inspect", tmp_path / "t.csv", code=2)
+    said = ran("inspect", tmp_path / "t.csv", "--target", "status")
+    assert "status: 2 classes case (20), control (20)" in said
+    assert "a sample a row, semicolons between columns, header in line 1 (sample, g0" in said
+    told = json.loads(ran("inspect", tmp_path / "t.csv", "--target", "status", "--json"))
+    assert told["targets"]["status"].startswith("2 classes")
+    assert "has no column 'stat'" in ran("inspect", tmp_path / "t.csv", "--target", "stat", code=2)
+
+
+def test_covariates_come_from_several_tables(rng, tmp_path):
+    table = frame(rng)
+    table.index = pd.Index([f"s{i}" for i in range(M)], name="IID")
+    table.to_csv(tmp_path / "t.csv")
+    age, site = rng.normal(size=M), np.arange(M) % 3
+    first = pd.DataFrame({"#IID": table.index, "age": age, "sex": 1.0})[::-1]
+    first.to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    ran("pca", tmp_path / "t.csv", "--not-feature", "status", "-n", 2, "--out", tmp_path / "p.tsv")
+    assert (tmp_path / "p.tsv").read_text().startswith("#IID\tPC1\tPC2\ns0\t")
+    table.assign(site=site)[["site"]].to_csv(tmp_path / "b.csv")
+    words = ("--covariates", f"{tmp_path / 'a.tsv'}:age", "--covariates", tmp_path / "p.tsv")
+    words = (*words, "--covariates", tmp_path / "b.csv")
+    every = ("select", tmp_path / "t.csv", "--target", "status", "-n", 1)
+    assert "covariates age, PC1, PC2, site" in ran(*every, *words)
+    one = table.assign(age=age, site=site).join(
+        pd.read_csv(tmp_path / "p.tsv", sep="\t", index_col=0)
+    )
+    one[["age", "PC1", "PC2", "site"]].to_csv(tmp_path / "all.csv")
+    asked = (*every, "--json", "--no-progress")
+    several, whole = (
+        json.loads(said[said.index("{") :])
+        for said in (ran(*asked, *words), ran(*asked, "--covariates", tmp_path / "all.csv"))
+    )
+    assert several["selected"] == whole["selected"]
+
+    table.assign(age=1.0)[["age"]].to_csv(tmp_path / "c.csv")
+    said = ran(*every, *words, "--covariates", tmp_path / "c.csv", code=2)
+    assert "Covariate 'age' is a column of" in said
+    assert "a.tsv too" in said
+
+
+def test_components_of_plink_have_families(tmp_path):
+    pytest.importorskip("bed_reader")
+    from bed_reader import to_bed
+
+    G = np.random.default_rng(0).integers(0, 3, (12, 30)).astype("i1")
+    people = {"fid": [f"f{i // 2}" for i in range(12)], "iid": [f"i{i % 2}" for i in range(12)]}
+    to_bed(tmp_path / "x.bed", G, properties=people)
+    ran("pca", tmp_path / "x.bed", "-n", 2, "--out", tmp_path / "p.tsv")
+    assert (tmp_path / "p.tsv").read_text().startswith("#FID\tIID\tPC1\tPC2\nf0\ti0\t")
+    y = pd.DataFrame({"FID": people["fid"], "IID": people["iid"], "status": G[:, 3] > 0})
+    y.to_csv(tmp_path / "y.txt", sep=" ", index=False)
+    words = ("--labels", tmp_path / "y.txt", "--target", "status", "-n", 1)
+    said = ran("select", tmp_path / "x.bed", *words, "--covariates", tmp_path / "p.tsv")
+    assert "covariates PC1, PC2" in said
