@@ -37,8 +37,9 @@ class Levels:
     """Some features of q values each.
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Where
-    missing samples are left out, `absent` (c, k) are the sums over them.
+    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Samples
+    that are left out, as their value is missing, are of no level: `absent` (c, k) are the sums over
+    them.
     """
 
     which: Index
@@ -47,6 +48,12 @@ class Levels:
     along: Float
     sampled: Float
     absent: Float | None = None
+
+    def take(self, which: Index) -> Levels:
+        """Some of the features, numbered from 0."""
+        absent = None if self.absent is None else self.absent[which]
+        by_level = self.values[:, which], self.counts[which], self.along[which]
+        return Levels(np.arange(which.size), *by_level, self.sampled[which], absent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +118,8 @@ class Features:
             for a in range(0, same.size, rows):
                 which = same[a : a + rows]
                 values, at = level_indicators(self.X[which], q)
+                if self.missing is not None:
+                    at *= ~self.missing[which]
                 along = self.directions.times(at.reshape(-1, at.shape[2]))
                 along = along.reshape(*values.shape, -1).transpose(1, 0, 2)
                 counts = at.sum(axis=2).T
@@ -124,7 +133,10 @@ class Features:
         if self.coded is not None:
             return medians_of_levels(self.coded.values.T, self.coded.sampled)
         stride = -(-self.X.shape[1] // MEDIAN_SAMPLES)
-        return np.array([median_square(x[::stride]) for x in self.X])
+        if self.missing is None:
+            return np.array([median_square(x[::stride]) for x in self.X])
+        each = zip(self.X, self.missing, strict=True)
+        return np.array([median_square(x[::stride][~mask[::stride]]) for x, mask in each])
 
     def widths(self, policy: AbstractBandwidth) -> Float:
         """Sigma of each, (c,), by what `resolve_width` returned."""

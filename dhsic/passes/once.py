@@ -66,12 +66,17 @@ class Judge(AbstractShared):
 
     @property
     def shares(self) -> Hashable:
-        return self.standardize, self._takes_codes, self.leaves_missing_out
+        return self.standardize, self._takes_codes, self.leaves_missing_out, self.goes_by_ranks
 
     @property
     def leaves_missing_out(self) -> bool:
         """As of the criterion."""
         return self.criterion is not None and self.criterion.leaves_missing_out
+
+    @property
+    def goes_by_ranks(self) -> bool:
+        """As of the criterion."""
+        return self.criterion is not None and self.criterion.goes_by_ranks
 
     @classmethod
     def together(
@@ -149,7 +154,8 @@ def _features(
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
     mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
-    missing = None if mask is None else mask[alive]
+    mask = None if mask is None else mask[alive]
+    missing = mask if mask is not None and mask.any() else None
     return scaling, Features(X, scaling.n_levels[alive], directions, missing=missing), alive
 
 
@@ -185,22 +191,22 @@ def _coded(
     scaling = scaling_of(counts, standardize=judge.standardize)
     scaling = replace(scaling, checksum=checksums(codes.raw))
     alive: Index = np.flatnonzero(scaling.std > 0)
-    if judge.leaves_missing_out:
-        present, absent = counts[:3, alive].T, sums[3, alive]
+    sampled = counts
+    if judge.goes_by_ranks:
         values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
-        by_level = sums[:3, alive].transpose(1, 0, 2)
-        lost = absent if codes.has_missing else None
-        levels = Levels(np.arange(alive.size), values, present, by_level, present, lost)
     else:
-        sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
+        if stride > 1:
+            sampled = codes.some(slice(None, None, stride)).counts()
         missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
-        levels = Levels(
-            np.arange(alive.size),
-            np.where(counts > 0, code_values(scaling), 0.0)[:, alive],
-            counts[:, alive].T,
-            sums[:, alive].transpose(1, 0, 2),
-            sampled[:, alive].T,
-        )
+        values = np.where(counts > 0, code_values(scaling), 0.0)[:3, alive]
+    levels = Levels(
+        np.arange(alive.size),
+        values,
+        counts[:3, alive].T,
+        sums[:3, alive].transpose(1, 0, 2),
+        sampled[:3, alive].T,
+        sums[3, alive] if codes.has_missing else None,
+    )
     none = np.empty((alive.size, 0))
     return scaling, Features(none, scaling.n_levels[alive], directions, levels), alive
 
