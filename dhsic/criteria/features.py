@@ -73,6 +73,8 @@ class Features:
         All of them, where they are genotypes that are judged as they are stored.
     missing : (c, m) bool or None
         Where values are missing; None where none is.
+    coded_missing : tuple of (c, k) and (c,) arrays, or None
+        `missing_sums` of genotypes that are judged as they are stored.
     """
 
     X: Float
@@ -80,6 +82,14 @@ class Features:
     directions: Directions
     coded: Levels | None = None
     missing: Array | None = None
+    coded_missing: tuple[Float, Float] | None = None
+
+    @cached_property
+    def missing_sums(self) -> tuple[Float, Float] | None:
+        """Sums of the directions over the missing samples, (c, k), and how many these are, (c,)."""
+        if self.missing is None:
+            return self.coded_missing
+        return self.directions.times(self.missing.astype(np.float64)), self.missing.sum(axis=1)
 
     @cached_property
     def along(self) -> Float:

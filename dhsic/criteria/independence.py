@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
 from dhsic.criteria.kernels import COPIES, PAIRS
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.mixture import Correction
 from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale
 from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rounding_of
@@ -96,6 +98,13 @@ class Permuted:
             C = C.leading(part)
         correction = Correction.of(C)
         return Permuted(C, None if covariates is None else Q, NullOf.of(C), correction)
+
+    @cached_property
+    def missingness(self) -> MissingnessTest | None:
+        """Test of missing values by the directions of the labels; None where there are no few."""
+        if not isinstance(self.C, LowRankSymmetric):
+            return None
+        return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
         """Logarithm of the p-value of a deviation of such a distribution, (c,) each."""
@@ -247,11 +256,15 @@ class Independence(AbstractCriterion):
         return state.directions
 
     def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (3, c) or (4, c)."""
+        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (4, c) or (5, c).
+
+        The last row is ``-log10 p`` of the test that missing values do not depend on the labels.
+        """
+        missing = _missingness(state, features, place)
         if isinstance(state, Multiscale):
             found = scores_of(state, features, place)
-            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape])
-        return self._of_one_width(state, features, place)
+            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape, missing])
+        return np.vstack([self._of_one_width(state, features, place), missing])
 
     def _of_one_width(self, state: Permuted, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
@@ -333,7 +346,7 @@ class Independence(AbstractCriterion):
 
     def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
         """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and what width."""
-        score, observed, *rest = columns
+        score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
         order = np.argsort(p)  # what is in order is sorted again soon
         q[order] = false_discovery_control(p[order])
@@ -355,6 +368,18 @@ def inflation_of(p: Float) -> float:
     """Lambda: the median of the chi-squared values (1 degree) of p-values, over that of chance."""
     median = max(float(np.median(p)), np.finfo(float).tiny)
     return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
+
+
+def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:
+    """``-log10 p`` of missing values by label, (c,); 0 where none is missing."""
+    c, sums, test = len(features.n_levels), features.missing_sums, state.missingness
+    if sums is None or test is None:
+        return np.zeros(c)
+    along = sums[0][:, place][:, : test.F.shape[1]]
+    if isinstance(state, Permuted):
+        assert isinstance(state.C, LowRankSymmetric), "others have no test"
+        along = along * np.sqrt(np.abs(state.C.weights))
+    return test.log10_p(along, np.asarray(sums[1], dtype=np.float64))
 
 
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:

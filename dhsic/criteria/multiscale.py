@@ -24,6 +24,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.label_functions import LabelDirections
+from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rank_law import Calibration, TailTable, WidthLaw, combined
@@ -164,6 +165,11 @@ class Multiscale:
             together = combined(log_p, family.shares)
             found.append(together + family.calibration.log_ratio(together))
         return tail_bend(np.concatenate(found))
+
+    @cached_property
+    def missingness(self) -> MissingnessTest:
+        """Test of missing values by the directions of the labels."""
+        return MissingnessTest(self.labels.B)
 
     @cached_property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:

@@ -192,12 +192,14 @@ def _coded(
     scaling = replace(scaling, checksum=checksums(codes.raw))
     alive: Index = np.flatnonzero(scaling.std > 0)
     sampled = counts
-    if judge.goes_by_ranks:
-        values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
-    else:
-        if stride > 1:
-            sampled = codes.some(slice(None, None, stride)).counts()
+    if stride > 1 and not judge.goes_by_ranks:
+        sampled = codes.some(slice(None, None, stride)).counts()
+    missing = None
+    if codes.has_missing:
+        missing = sums[3, alive].copy(), counts[3, alive].copy()
         missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
+    values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
+    if not judge.goes_by_ranks:
         values = np.where(counts > 0, code_values(scaling), 0.0)[:3, alive]
     levels = Levels(
         np.arange(alive.size),
@@ -208,7 +210,8 @@ def _coded(
         sums[3, alive] if codes.has_missing else None,
     )
     none = np.empty((alive.size, 0))
-    return scaling, Features(none, scaling.n_levels[alive], directions, levels), alive
+    n_levels = scaling.n_levels[alive]
+    return scaling, Features(none, n_levels, directions, levels, coded_missing=missing), alive
 
 
 @dataclass(frozen=True, slots=True)

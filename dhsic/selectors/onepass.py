@@ -29,6 +29,7 @@ from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.selectors.base import Selector
+from dhsic.selectors.marginal import warn_of_missing
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
@@ -243,6 +244,8 @@ class OnePass(Selector):
             journal.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+            if again and criterion.leaves_missing_out:
+                warn_of_missing(run.source, found.columns[-1, alive], alive)
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 order = worst_first(scores.order_by)
