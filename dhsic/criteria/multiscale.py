@@ -17,7 +17,7 @@ Features of two or three values (genotypes) are in `dhsic.criteria.level_scores`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -138,6 +138,15 @@ class Multiscale:
             WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 2, labels, nu),
             WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 1, labels, nu),
         )
+
+    @property
+    def additive(self) -> Multiscale:
+        """The same for features of which the value alone is tested, and not all three levels.
+
+        Where some samples have one copy of a chromosome, as males of X, to be heterozygous is to
+        have two: differences between levels would be differences between the sexes.
+        """
+        return replace(self, levels=self.single)
 
     @property
     def n_samples(self) -> int:

@@ -51,7 +51,10 @@ STOP, LOCK, SCRATCH = f"{DETACHED}/stop", f"{DETACHED}/lock", f"{DETACHED}/scrat
 LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let go
 #: Fields of a request that are kept as they are, and how its data are opened.
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
-OPENING = ("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only", "not_features")
+OPENING = (
+    *("variable", "sample_dim", "missing_code", "missing_chunks", "ploidy_policy", "pass_only"),
+    "not_features",
+)
 #: Parameters that whoever does the run chooses: none of a request that is kept.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")
 #: Bytes of labels and the like that a request may carry.

@@ -19,6 +19,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.leveled import sums_over_codes
+from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
@@ -214,6 +215,20 @@ def _coded(
     return scaling, Features(none, n_levels, directions, levels, coded_missing=missing), alive
 
 
+def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
+    """Features (n,), and what judges them: those with haploid and diploid calls by values alone.
+
+    In one part where there are none of these, or the criterion has no levels.
+    """
+    state = judge.prepared
+    if not isinstance(state, Multiscale):
+        return [(features, judge)]
+    is_mixed = np.isin(features, source.haploid_features())
+    mixed = replace(judge, prepared=state.additive)
+    parts = [(features[~is_mixed], judge), (features[is_mixed], mixed)]
+    return [(some, by) for some, by in parts if some.size]
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What the pass found out of d features.
@@ -247,9 +262,25 @@ def read_once(
     features: Index | None = None,
 ) -> Judged:
     """Pass over all features, or some, of samples `rows`; `reporter` hears of them."""
-    reader = Reader(source, runtime, rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
-    jobs = reader.jobs(every)
+    parts = [
+        (some, _read(source, runtime, each, reporter, rows, some))
+        for some, each in by_ploidy(source, every, judge)
+    ]
+    return parts[0][1] if len(parts) == 1 else Judged.of(parts)
+
+
+def _read(
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    judge: Judge,
+    reporter: Reporter,
+    rows: Index | None,
+    features: Index,
+) -> Judged:
+    """Pass over features that are judged alike."""
+    reader = Reader(source, runtime, rows)
+    jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
     scalings, columns = [], []
     for scaling, values in reader.joined(judge, jobs):

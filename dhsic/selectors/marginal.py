@@ -21,7 +21,7 @@ from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError
 from dhsic.joins.filters import described
 from dhsic.passes.jobs import merged
-from dhsic.passes.once import MANY_JOBS, Judge
+from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
 from dhsic.passes.reader import AbstractReader
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource
@@ -93,10 +93,15 @@ def marginal_bytes(run: SelectionRun) -> int:
     return of_labels + 8 * VECTORS * run.source.n_features
 
 
+def jobs_over(data: AbstractReader, features: Index) -> list[Job]:
+    """Jobs of the pass over features (n,)."""
+    jobs = data.jobs(features, scaled=False)
+    return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
+
+
 def every_job(data: AbstractReader) -> list[Job]:
     """Jobs of the pass over all features."""
-    jobs = data.jobs(np.arange(data.source.n_features, dtype=np.int64), scaled=False)
-    return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
+    return jobs_over(data, np.arange(data.source.n_features, dtype=np.int64))
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
@@ -120,8 +125,13 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         return MANY_CLASSES
     beside = data.apart()  # no round has read it
     judge = Judge(run.standardizes, criterion, state)
-    found = beside.joined(judge, every_job(beside))
-    columns = np.concatenate([values for _, values in found], axis=1)
+    every = np.arange(data.source.n_features, dtype=np.int64)
+    parts = by_ploidy(data.source, every, judge)
+    found = [
+        values for some, each in parts for _, values in beside.joined(each, jobs_over(beside, some))
+    ]
+    order = np.argsort(np.concatenate([some for some, _ in parts]))
+    columns = np.concatenate(found, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
     warn_of_missing(data.source, columns[-1, alive], alive)
     others = criterion.finish(state, columns[:, alive]).others

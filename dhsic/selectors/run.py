@@ -236,6 +236,7 @@ class SelectionRun:
             needed,
             self.runtime.name,
             pairs,
+            self.rows,
         )
 
     @contextmanager
