@@ -25,8 +25,8 @@ from dhsic.accelerator import wanted_device
 from dhsic.accessor import ResultAccessor
 from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
-from dhsic.memory import MemoryEstimate
 from dhsic.joins.filters import with_haploid
+from dhsic.memory import MemoryEstimate
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.scaling import Scaling

@@ -53,8 +53,8 @@ from dhsic.sources.zarr import ChunkedArray, ZarrSource, good_chunks, member, re
 OF_FAM = ("PHENO", "SEX")
 #: What is to be known of chromosomes with haploid calls.
 OF_HAPLOID = (
-    "they are one allele in frequencies, and tests see differences in dosage there, not in dominance. "
-    "Pass sex as a covariate where the labels depend on it"
+    "they are one allele in frequencies, and the default test looks at dosage there, not at "
+    "dominance. Pass sex as a covariate where the labels depend on it"
 )
 #: Dimensions of a matrix in obsm that is listed as a target: space and embeddings of 2 or 3.
 MOST_DIMENSIONS = 3
@@ -132,7 +132,9 @@ def haploid_told(source: AbstractSource) -> str:
         calls = whole.calls
         if not calls.haploid_by_contig:
             return ""
-        each = [f"{n:,} of {n_samples:,} samples on {c}" for c, n in calls.haploid_by_contig.items()]
+        each = [
+            f"{n:,} of {n_samples:,} samples on {c}" for c, n in calls.haploid_by_contig.items()
+        ]
         how = {
             "scale": "count 0 or 2, as in PLINK (--ploidy count: 0 or 1)",
             "count": "count 0 or 1, so that who has one copy becomes part of the genotype",

@@ -12,7 +12,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from dhsic.cli.console import echo_json, heed_signals, say, seconds, shown, tell
+from dhsic.cli.console import counted, echo_json, heed_signals, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
@@ -64,6 +64,8 @@ def pca(
     click.echo(in_columns(table))
     how = "exact" if about["is_exact"] else f"randomised, {about['passes']} passes"
     scaled = f"features are centred and over {about['scaled_by']}"
+    if n := about["n_not_autosomal"]:
+        say("autosomes", f"{counted(n, 'feature')} on X, Y, MT or no known chromosome left out")
     say("pca", f"{how}, in {seconds(time.perf_counter() - started)}; {scaled}")
     if job.out is None:
         tell("nothing is written; --out pcs.tsv keeps the components")

@@ -37,9 +37,9 @@ class Levels:
     """Some features of q values each.
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Samples
-    that are left out, as their value is missing, are of no level: `absent` (c, k) are the sums over
-    them.
+    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of.
+    Samples that are left out, as their value is missing, are of no level: `absent` (c, k) are the
+    sums over them.
     """
 
     which: Index

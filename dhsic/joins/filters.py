@@ -29,16 +29,17 @@ from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, is_id, plain, some
 from dhsic.sources.options import MissingChunks
+from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.values import Alleles
 from dhsic.sources.variants import CONTIG, IDS, POSITION, chromosome_name, plink_numbers
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
 
 #: Chromosomes from one number to another, and a place on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 PLACE = re.compile(rf"(.+):({NUMBER})-({NUMBER})")
-#: What stands between commas, of which those within numbers of a place, as browsers write, are none.
+#: What stands between commas, but for those within numbers of a place, as browsers write it.
 BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
 
 #: Counts alleles of all features of a source, over some samples (None: all).
@@ -127,7 +128,9 @@ class Filters:
 
         def samples_called(given: Any, name: str) -> Mask:
             known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
-            return _samples(given, name, known)
+            whole = whole_of(source)
+            ids = whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
+            return _samples(given, name, known, ids)
 
         def features_called(given: Any, name: str) -> Mask:
             return _features(given, name, described(source))
@@ -203,14 +206,16 @@ def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -
 
     Features with haploid and diploid calls are read again for that, those of one chromosome.
     """
-    features = source.haploid_features() if source.ploidy is not None else np.empty(0)
+    features = source.haploid_features() if source.ploidy is not None else np.arange(0)
     if not features.size:
         return frequency
     here, found = SubsetSource(source, features), frequency.copy()
     for block in here.blocks(BLOCK_FEATURES):
         counts = here.allele_counts(block, np.arange(block.width), rows)
         nothing = np.full(block.width, np.nan)
-        found[features[block.start : block.stop]] = np.divide(*counts, out=nothing, where=counts[1] > 0)
+        found[features[block.start : block.stop]] = np.divide(
+            *counts, out=nothing, where=counts[1] > 0
+        )
     return found
 
 
@@ -318,8 +323,10 @@ def _listed(given: Any, name: str) -> Array:
     return as_text(values)
 
 
-def _samples(given: Any, name: str, known: Array | None) -> Mask:
-    """Which samples are given by their ids, or a file of these."""
+def _samples(
+    given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
+) -> Mask:
+    """Which samples are given by their ids, or a file of these; `families` are FID and IID."""
     if known is None:
         raise InputError(
             f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
@@ -328,40 +335,77 @@ def _samples(given: Any, name: str, known: Array | None) -> Mask:
     names = as_text(known)
     once = written_once(names)
     of_each = [names] if once is None else [names, once]
-    is_file = isinstance(given, str | PathLike)
-    keys = _keys(fspath(given)) if is_file else iter([_listed(given, name)])
+    listed = SampleList.read(fspath(given)) if isinstance(given, str | PathLike) else None
+    keys = iter([_listed(given, name)]) if listed is None else listed.keys()
     found = [(key := _Ids(ids), key.among(*of_each)) for ids in keys]
     ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
     ids.tell(name, "samples")
+    if listed is None or listed.families is None or families is None:
+        return mask
+    pairs = pd.MultiIndex.from_arrays([listed.families, listed.own])
+    is_pair = pd.MultiIndex.from_arrays([*map(as_text, families)]).isin(pairs)
+    is_own = np.isin(as_text(families[1]), listed.own)
+    others = np.flatnonzero(mask & is_own & ~is_pair)
+    if others.size:
+        own = families[1][others[0]]
+        theirs = listed.families[listed.own.index(own)]
+        told = (
+            f"{name}= names {others.size:,} samples by an IID of the data and another FID (first: "
+            f"FID {theirs} of {own}, which is {families[0][others[0]]} in the data)"
+        )
+        remedy = "Correct the FIDs, or list IIDs alone, one in each line."
+        if others.size == mask.sum():
+            raise InputError(f"{told}, and no others. {remedy}")
+        warnings.warn(f"{told}; as in PLINK they are not meant. {remedy}", stacklevel=2)
+        mask[others] = False
     return mask
 
 
-def _keys(path: str) -> Iterator[list[str]]:
-    """Ways in which a file may name samples, the likely ones first: IID, FID_IID, the first column.
+@dataclass(frozen=True)
+class SampleList:
+    """Samples of a file: their IIDs (`own`), FIDs, and first column where it may be either.
 
     Without a header two columns are FID and IID, as PLINK has them.
     """
-    lines = [*Delimited(path, is_list=True).lists()]
-    first = [field.removeprefix("#") for field in lines[0]]
-    has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
-    rows = lines[1:] if has_header else lines
-    n = len(first)
-    if has_header:
-        called = [plain(field) for field in first]
-        n_iid = next(
-            (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
+
+    own: list[str]
+    families: list[str] | None
+    first: list[str] | None
+
+    @classmethod
+    def read(cls, path: str) -> SampleList:
+        """Read a file of ids; InputError where a line lacks one."""
+        lines = [*Delimited(path, is_list=True).lists()]
+        first = [field.removeprefix("#") for field in lines[0]]
+        has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
+        rows = lines[1:] if has_header else lines
+        n = len(first)
+        if has_header:
+            called = [plain(field) for field in first]
+            n_iid = next(
+                (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
+            )
+            n_fid = called.index(FAMILY) if FAMILY in called else None
+        else:
+            n_iid, n_fid = (1, 0) if n > 1 else (0, None)
+        short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
+        if short is not None:
+            raise InputError(
+                f"{path} has a line {' '.join(short)!r} with fewer columns than others."
+            )
+        return cls(
+            [row[n_iid] for row in rows],
+            None if n_fid is None or n_fid == n_iid else [row[n_fid] for row in rows],
+            [row[0] for row in rows] if not has_header and n > 1 else None,
         )
-        n_fid = called.index(FAMILY) if FAMILY in called else None
-    else:
-        n_iid, n_fid = (1, 0) if n > 1 else (0, None)
-    short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
-    if short is not None:
-        raise InputError(f"{path} has a line {' '.join(short)!r} with fewer columns than others.")
-    yield [row[n_iid] for row in rows]
-    if n_fid is not None:
-        yield [f"{row[n_fid]}_{row[n_iid]}" for row in rows]
-    if not has_header and n > 1:
-        yield [row[0] for row in rows]
+
+    def keys(self) -> Iterator[list[str]]:
+        """Ways in which it may name samples, the likely ones first: IID, FID_IID, first column."""
+        yield self.own
+        if self.families is not None:
+            yield [f"{fid}_{iid}" for fid, iid in zip(self.families, self.own, strict=True)]
+        if self.first is not None:
+            yield self.first
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:

@@ -206,9 +206,9 @@ class OnePass(Selector):
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
             warnings.warn(
-                f"{unplaced.size:,} features lie on no known chromosome (0 or .). They predict "
-                "nothing here, and are tested against what all chromosomes leave of the labels; "
-                "chromosomes= with the others leaves them out.",
+                f"{unplaced.size:,} features lie on X, Y, MT or no known chromosome (0 or .). They "
+                "predict nothing here, and are tested against what all autosomes leave of the "
+                "labels; chromosomes= with the others leaves them out.",
                 stacklevel=2,
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:

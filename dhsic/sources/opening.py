@@ -154,9 +154,9 @@ def open_source(
     missing_chunks : {"error", "fill"}
         Whether chunks that a Zarr array lacks are an error or fill values.
     ploidy_policy : {"scale", "count", "error"}
-        Dosage of a genotype of lower ploidy, such as a haploid one of males on X in a diploid store:
-        scaled to the ploidy of the store (0 or 2, as PLINK has it), the count of its own alleles
-        (0 or 1, by which sex becomes a genotype), or an error.
+        Dosage of a genotype of lower ploidy, such as a haploid one of males on X in a diploid
+        store: scaled to the ploidy of the store (0 or 2, as PLINK has it), the count of its own
+        alleles (0 or 1, by which sex becomes a genotype), or an error.
     pass_only : bool
         Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
         those with another one, and those with none, ".", to which filters were not applied.

@@ -126,6 +126,11 @@ class Fileset:
             return iid
         return np.array([f"{a}_{b}" for a, b in zip(table["FID"], iid, strict=True)], dtype=object)
 
+    def family_ids(self) -> tuple[Array, Array] | None:
+        """FID and IID of the samples; None where the table has no FID."""
+        table = _table(self.samples, ("IID",), ("FID",))
+        return (table["FID"], table["IID"]) if "FID" in table else None
+
     def males(self) -> Array:
         """Samples that SEX says are male, (m,) bool; none where the table has no such column."""
         table = _table(self.samples, (), ("SEX",))
@@ -136,7 +141,9 @@ class Fileset:
         chromosomes = _table(self.variants, ("CHROM",))["CHROM"]
         codes, names = pd.factorize(chromosomes)
         bare = chromosome_names(names.tolist())
-        return np.flatnonzero(np.isin(codes, [i for i, name in enumerate(names) if bare[name] == "X"]))
+        return np.flatnonzero(
+            np.isin(codes, [i for i, name in enumerate(names) if bare[name] == "X"])
+        )
 
     def key(self) -> tuple[Array, ...]:
         """What stands for all names in a fingerprint: the tables, byte for byte."""

@@ -68,6 +68,10 @@ def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
     return {} if is_other or (known & {"X", "Y", "Z"} and numbers & {*OF_PLINK}) else OF_PLINK
 
 
+#: Chromosomes in which sexes differ, of humans and of birds, and that of mitochondria.
+NOT_AUTOSOMES = ("X", "Y", "XY", "Z", "W", "ZW", "MT")
+
+
 def chromosome_names(names: Iterable[str]) -> dict[str, str]:
     """Name of each of these chromosomes as it is compared; numbers are those of autosomes.
 
