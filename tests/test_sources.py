@@ -288,7 +288,7 @@ class TestGenotypeDataset(SourceSuite):
 
 
 CALLS = ["0/0", "0|1", "1/1", "./.", "0/2", "2/1", "1", "0", ".", "./1", "0/."]
-COUNTS = [0, 1, 2, np.nan, 1, 2, 1, 0, np.nan, np.nan, np.nan]
+COUNTS = [0, 1, 2, np.nan, 1, 2, 2, 0, np.nan, np.nan, np.nan]
 
 
 @pytest.fixture(scope="module")

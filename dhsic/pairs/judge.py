@@ -4,7 +4,8 @@ Of two features in linkage the product is in part the square of one, so where a 
 by dominance, or a single feature by its square, pairs of what is in linkage with it have large
 shares, and nothing acts together. A scan of all pairs cannot take two squares more out of each; of
 the best ones, more than were asked for (`n_kept`), that is done here (`share_given_squares`), and
-the smaller of both shares is what the pair has.
+the smaller of both shares is what the pair has. Whether a value of either is missing is taken out
+with them.
 
 That keeps the family-wise error: where there is nothing no pair has more than its share in the
 scan, whose largest one is what permutations tell. And no pair that the scan has not kept has more
@@ -63,6 +64,10 @@ def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
     for some in slices(len(found), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
         features, at = np.unique(scanned.pairs[order[some]], return_inverse=True)
         X = reader.values(features)
+        lacks = reader.scaling.n_missing[features] > 0
+        gaps = [values == 0 if lacking else None for values, lacking in zip(X, lacks, strict=True)]
         for i, (j, k) in zip(order[some], at.reshape(-1, 2), strict=True):
-            found[i] = share_given_squares(X[j], X[k], labels)
+            both = [mask for mask in (gaps[j], gaps[k]) if mask is not None]
+            either = np.logical_or.reduce(both) if both else None
+            found[i] = share_given_squares(X[j], X[k], labels, either)
     return found
