@@ -1,5 +1,6 @@
 """Genotypes as a statistical geneticist has them: missing calls, haploid ones, sexes, places."""
 
+import re
 import warnings
 
 import numpy as np
@@ -310,3 +311,153 @@ def test_a_family_id_that_differs_keeps_nobody(tmp_path, rng):
         assert kept("F1 s1\nF9 s2\n") == [1]
     with pytest.raises(InputError, match=r"FID 0 of s1, which is F1 in the data\), and no others"):
         kept("0 s1\n0 s2\n")
+
+
+# -- Additive effects -----------------------------------------------------------------------------
+
+#: BETA, SE, P, OBS_CT and A1_FREQ of variants 0, 1, 16 and 20 by plink2 --glm (no-firth), where
+#: those from 16 on lack calls.
+BY_PLINK = {
+    ("height", True): {
+        0: (0.388065, 0.125709, 0.00252935, 120, 0.441667),
+        1: (-0.232683, 0.138759, 0.0962574, 120, 0.408333),
+        16: (0.000980922, 0.162374, 0.995191, 112, 0.241071),
+        20: (0.12613, 0.142809, 0.379122, 110, 0.359091),
+    },
+    ("cc", True): {
+        0: (-0.313184, 0.312098, 0.31563, 120, 0.441667),
+        1: (1.36499, 0.378172, 0.000306851, 120, 0.408333),
+        16: (-0.100445, 0.384375, 0.793847, 112, 0.241071),
+        20: (-0.322951, 0.320892, 0.314216, 110, 0.359091),
+    },
+    ("cc", False): {
+        0: (-0.470315, 0.281279, 0.0945127, 120, 0.441667),
+        1: (1.44881, 0.354881, 4.45507e-05, 120, 0.408333),
+        16: (-0.0399685, 0.353087, 0.909874, 112, 0.241071),
+        20: (-0.402555, 0.298087, 0.176867, 110, 0.359091),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory):
+    """Genotypes, a trait, cases (2) and controls (1), and two covariates, as PLINK has them."""
+    folder = tmp_path_factory.mktemp("cohort")
+    rng, m, d = np.random.default_rng(5), 120, 24
+    f = rng.uniform(0.1, 0.5, d)
+    G = rng.binomial(2, f, (m, d)).astype(np.int8)
+    age = rng.integers(30, 70, m)
+    pc = rng.standard_normal(m).round(3)
+    height = (G[:, 0] * 0.5 + age * 0.02 + pc + rng.standard_normal(m)).round(3)
+    cc = (G[:, 1] * 0.8 + pc * 0.7 + rng.standard_normal(m) > 1).astype(int)
+    G[rng.random((m, d)) < np.where(np.arange(d) >= 16, 0.08, 0)] = -1
+    with pgenlib.PgenWriter(bytes(folder / "x.pgen"), m, variant_ct=d, nonref_flags=False) as w:
+        for column in G.T:
+            w.append_biallelic(np.where(column < 0, -9, column).astype(np.int8))
+    rows = "".join(f"{1 + j // 12}\t{1000 + 10 * j}\trs{j}\tA\tG\n" for j in range(d))
+    (folder / "x.pvar").write_text(f"#CHROM\tPOS\tID\tREF\tALT\n{rows}")
+    ids = [f"i{i}" for i in range(m)]
+    pd.DataFrame({"#IID": ids, "SEX": 1 + np.arange(m) % 2}).to_csv(
+        folder / "x.psam", sep="\t", index=False
+    )
+    pheno = pd.DataFrame({"#IID": ids, "height": height, "cc": 1 + cc})
+    pheno["status"] = np.where(cc, "case", "ctrl")
+    pheno["three"] = np.array(["a", "b", "c"])[np.arange(m) % 3]
+    pheno.to_csv(folder / "ph.txt", sep="\t", index=False)
+    covariates = pd.DataFrame({"#IID": ids, "age": age, "pc": pc})
+    covariates.to_csv(folder / "cov.txt", sep="\t", index=False)
+    return folder
+
+
+def effects_of(cohort, out, target, *more, code=0):
+    where = ("--labels", cohort / "ph.txt", "--target", target, "--effects", out, *more)
+    return run("test", cohort / "x.pgen", *where, code=code)
+
+
+@pytest.mark.parametrize(("target", "has_covariates"), [*BY_PLINK])
+def test_effects_are_those_of_plink(target, has_covariates, cohort, tmp_path):
+    more = ("--covariates", cohort / "cov.txt") if has_covariates else ()
+    effects_of(cohort, tmp_path / "e.tsv", target, *more)
+    found = pd.read_csv(tmp_path / "e.tsv", sep="\t")
+    expected = BY_PLINK[target, has_covariates]
+    columns = ["BETA", "SE", "P", "N", "A1_FREQ"]
+    np.testing.assert_allclose(found.loc[[*expected], columns], [*expected.values()], rtol=1e-4)
+    assert found.loc[3, ["CHROM", "POS", "ID", "REF", "ALT", "A1", "A2"]].tolist() == [
+        *(1, 1030, "rs3", "A", "G", "G", "A")
+    ]
+    if target == "cc":
+        np.testing.assert_allclose(found["OR"], np.exp(found["BETA"]))
+
+
+def test_effects_of_classes_say_which_is_the_case(cohort, tmp_path):
+    told = effects_of(cohort, tmp_path / "s.tsv", "status").stderr
+    assert "odds ratio of case" in " ".join(told.split())
+    assert "odds ratio of 2 (" in " ".join(
+        effects_of(cohort, tmp_path / "c.tsv", "cc").stderr.split()
+    )
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "s.tsv", sep="\t"), pd.read_csv(tmp_path / "c.tsv", sep="\t")
+    )
+
+
+def test_effects_that_make_no_sense_are_refused_before_the_work(cohort, tmp_path):
+    for target, more, sentence in (
+        ("three", (), "there are 3 classes"),
+        ("height", ("--target", "cc"), "for one target"),
+        ("height", ("--target", "cc", "--per-target"), "for one target"),
+    ):
+        refused = effects_of(cohort, tmp_path / "e.tsv", target, *more, code=2)
+        assert sentence in " ".join(refused.stderr.split())
+    refused = effects_of(cohort, tmp_path / "e.zarr", "height", code=2).stderr
+    assert "effects are written as a table" in " ".join(refused.split())
+
+
+def test_a_variant_that_separates_the_classes_has_no_effect(cohort, tmp_path, rng):
+    y = np.arange(60) % 2
+    G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)
+    pd.DataFrame(G, columns=["a", "b", "c"]).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"y": y}).to_csv(tmp_path / "y.csv", index=False)
+    where = ("--labels", tmp_path / "y.csv", "--target", "y", "--by-position")
+    run("test", tmp_path / "x.csv", *where, "--effects", tmp_path / "e.tsv")
+    found = pd.read_csv(tmp_path / "e.tsv", sep="\t")
+    assert found["BETA"].notna().tolist() == [False, True, False]
+    assert found["ID"].tolist() == ["a", "b", "c"]
+
+
+# -- What commands say ----------------------------------------------------------------------------
+
+
+def test_pairs_that_are_significant_are_counted_in_all(tmp_path, rng):
+    G = rng.integers(0, 3, (400, 20)) - 1.0
+    y = sum(G[:, 2 * j] * G[:, 2 * j + 1] for j in range(4)) + 0.5 * rng.standard_normal(400)
+    pd.DataFrame(G, columns=[f"g{j}" for j in range(20)]).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"y": y}).to_csv(tmp_path / "y.csv", index=False)
+    where = ("--labels", tmp_path / "y.csv", "--target", "y", "--by-position", "--force")
+    counts = set()
+    for n in (1, 3, 100):
+        out = tmp_path / "pairs.tsv"
+        told = " ".join(
+            run("pairs", tmp_path / "x.csv", *where, "-n", n, "--out", out).stderr.split()
+        )
+        counts.add(re.search(r"([\d,]+) of all are significant", told)[1])
+    assert counts == {str((pd.read_csv(out, sep="\t")["family_wise"] <= 0.05).sum())}
+    assert int(counts.pop()) >= 4
+
+
+def test_a_report_of_pairs_that_are_not_there_is_refused(tmp_path, rng):
+    result = dhsic.select(
+        rng.standard_normal((30, 4)), rng.standard_normal(30), n_features_to_select=2
+    )
+    dhsic.save(result, tmp_path / "r.zarr")
+    told = run("report", tmp_path / "r.zarr", "--pairs", tmp_path / "none.tsv", code=2).stderr
+    assert "There is no" in told
+    assert "the table that dhsic pairs --out wrote" in " ".join(told.split())
+
+
+def test_a_class_of_one_sample_is_told(cohort, tmp_path):
+    status = np.where(np.arange(120) == 7, "case", "ctrl")
+    frame = pd.DataFrame({"IID": [f"i{i}" for i in range(120)], "status": status})
+    frame.to_csv(tmp_path / "y.tsv", sep="\t", index=False)
+    where = ("--labels", tmp_path / "y.tsv", "--target", "status")
+    told = " ".join(run("test", cohort / "x.pgen", *where).stderr.split())
+    assert "class has one of 120 samples (case)" in told

@@ -28,7 +28,7 @@ from dhsic.storage.checkpoint import Checkpoint
 COMMAND = "dhsic select"
 #: Options that are files of ids, and all that are paths.
 LISTS = ("keep", "remove", "extract", "exclude")
-PATHS = ("path", "labels", "covariates", "out", "truth", "checkpoint", *LISTS)
+PATHS = ("path", "labels", "covariates", "out", "truth", "effects", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: What is said where no labels are named.
@@ -221,6 +221,7 @@ class SelectJob:
     data: str = ""
     typed: str = ""
     tests: bool = False
+    effects: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:

@@ -32,11 +32,17 @@ VALUE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPairs:
-    """The best pairs by their final shares, those of the scan, and how many are certain."""
+    """The best pairs by their final shares, those of the scan, and how many are certain.
+
+    `shares` are the final ones of all pairs that the scan has kept; no other pair has more than
+    `floor`.
+    """
 
     found: BestPairs
     before: Float
     n_certain: int
+    shares: Float
+    floor: float
 
 
 def n_kept(n: int) -> int:
@@ -54,7 +60,8 @@ def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: fl
     every = replace(scanned, shares=shares)
     order = every.order()[:n]
     found = every.take(order)
-    return JudgedPairs(found, scanned.shares[order], int((found.shares >= floor).sum()))
+    n_certain = int((found.shares >= floor).sum())
+    return JudgedPairs(found, scanned.shares[order], n_certain, shares, floor)
 
 
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
