@@ -69,9 +69,8 @@ def write_effects(
     table = pd.DataFrame(described_by(result))
     if "ALT" in table:
         table["A1"], table["A2"] = table["ALT"], table["REF"]
-    frequency = result["allele_frequency"] if "allele_frequency" in result else None
-    if frequency is not None:
-        table["A1_FREQ"] = frequency.to_numpy()
+    if "allele_frequency" in result:
+        table["A1_FREQ"] = result["allele_frequency"].to_numpy()
     table["N"], table["BETA"], table["SE"] = n.astype(np.int64), beta, error
     if case:
         table["OR"], table["LOG(OR)_SE"] = np.exp(beta), error

@@ -403,8 +403,8 @@ def single_samples(y: Array | None) -> Iterator[str]:
     if alone:
         one = "class has" if len(alone) == 1 else "classes have"
         yield (
-            f"{len(alone):,} {one} one of {len(y):,} samples ({some(alone, MOST_TOLD)}): nothing can "
-            "be found out about it. Check the labels, or leave that sample out (--remove)"
+            f"{len(alone):,} {one} one of {len(y):,} samples ({some(alone, MOST_TOLD)}), about "
+            "which nothing can be found out. Check the labels, or leave that sample out (--remove)"
         )
 
 

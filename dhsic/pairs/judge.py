@@ -14,15 +14,18 @@ than the least of those it has kept, so those above that are the best there are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float, Index
 from dhsic.namespace import slices
 from dhsic.pairs.share import Labels, share_given_squares
 from dhsic.pairs.tiles import BestPairs
+from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.reader import Reader
+from dhsic.sources.scaling import missing_mask
 
 #: Pairs that a scan keeps for each that is wanted, and at least.
 KEPT_EACH, LEAST_KEPT = 10, 1000
@@ -64,6 +67,25 @@ def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: fl
     return JudgedPairs(found, scanned.shares[order], n_certain, shares, floor)
 
 
+@dataclass(frozen=True, slots=True)
+class Gaps(AbstractPass):
+    """Where values of the features are missing, (c, m) bool."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        each = [(block, missing_mask(block.raw, block.missing_code)) for block in blocks]
+        none = [np.zeros(b.raw.shape, dtype=bool) if mask is None else mask for b, mask in each]
+        return np.concatenate(none)
+
+
+def _gaps(reader: Reader, features: Index) -> dict[int, Array]:
+    """Missing values (m,) of those of the features (c,) that have some, by their place."""
+    at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
+    if not at.size:
+        return {}
+    masks = np.concatenate([*reader.joined(Gaps(), reader.jobs(features[at]))])
+    return dict(zip(at.tolist(), masks, strict=True))
+
+
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
     """Shares (n,) given squares, from values that are read for some pairs at a time."""
     found = np.empty(len(scanned.pairs))
@@ -71,10 +93,9 @@ def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
     for some in slices(len(found), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
         features, at = np.unique(scanned.pairs[order[some]], return_inverse=True)
         X = reader.values(features)
-        lacks = reader.scaling.n_missing[features] > 0
-        gaps = [values == 0 if lacking else None for values, lacking in zip(X, lacks, strict=True)]
+        gaps = _gaps(reader, features)
         for i, (j, k) in zip(order[some], at.reshape(-1, 2), strict=True):
-            both = [mask for mask in (gaps[j], gaps[k]) if mask is not None]
+            both = [gaps[at] for at in (j, k) if at in gaps]
             either = np.logical_or.reduce(both) if both else None
             found[i] = share_given_squares(X[j], X[k], labels, either)
     return found
