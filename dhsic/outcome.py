@@ -25,6 +25,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.accessor import ResultAccessor
 from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
+from dhsic.joins.filters import with_haploid
 from dhsic.memory import MemoryEstimate
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
@@ -171,6 +172,7 @@ class Outcome:
     promise: MemoryEstimate
     runtime: str
     pairs: xr.Dataset | None = None  # the best ones, where they were looked at
+    rows: Index | None = None  # samples that took part, None for all
 
     @property
     def worst_first(self) -> Index:
@@ -275,7 +277,7 @@ def _means(outcome: Outcome) -> dict[str, Array]:
     means = np.where(scaling.n_missing < outcome.n_samples, scaling.mean, np.nan)
     if ploidy is None or (means > ploidy).any():  # what is called a dosage is none
         return {"mean": means}
-    return {"allele_frequency": means / ploidy}
+    return {"allele_frequency": with_haploid(means / ploidy, outcome.source, outcome.rows)}
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:

@@ -41,7 +41,7 @@ import pandas as pd
 import xarray as xr
 from scipy.linalg import eigh
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.ridge import PENALTIES, inverse
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters, described
@@ -60,8 +60,9 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.variants import CONTIG, NOWHERE, chromosome_name
+from dhsic.sources.variants import CONTIG, NOT_AUTOSOMES, NOWHERE, chromosome_names
 from dhsic.sources.vcz import DIPLOID
+from dhsic.sources.views import SubsetSource
 from dhsic.validation import BYTES, is_count, seed_of
 
 #: Samples up to which all of A is added up, and passes over more by default.
@@ -95,7 +96,9 @@ def pca(
     ----------
     data : path, URL, array, frame, xarray or source
         Samples x features, as of `dhsic.select`. Dosages (0, 1, 2) are scaled as PLINK 2 does, by
-        ``sqrt(2 p (1 - p))``, all else to unit deviation; constant features are left out.
+        ``sqrt(2 p (1 - p))``, all else to unit deviation; constant features are left out, and
+        variants that lie on no autosome (X, Y, MT, or no known chromosome) unless there are no
+        others.
     n_components : int
         How many.
     passes : int, optional
@@ -170,7 +173,7 @@ class ComponentsAsked:
 
     def of(self, given: Labelled, runtime: AbstractRuntime, names: Any = None) -> xr.DataArray:
         """Components of data that are open, whose samples have `names`, see `pca`."""
-        source, rows = given.source, given.rows
+        source, rows = autosomal(given.source), given.rows
         m = source.n_samples if rows is None else len(rows)
         self._check(m, source.n_features)
         n_passes = self.n_passes(m)
@@ -188,6 +191,7 @@ class ComponentsAsked:
         about = {
             "n_samples": m,
             "n_features": source.n_features,
+            "n_not_autosomal": given.source.n_features - source.n_features,
             "n_constant": int(reader.scaling.constant.sum()),
             "scaled_by": "the deviation" if ploidy is None else "sqrt(2 p (1 - p))",
             "passes": n_passes or 1,
@@ -364,17 +368,17 @@ class Relate(AbstractSum):
 def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
     """Features of each chromosome, ascending, and of none that is known; refused of fewer than two.
 
-    "chr6" and "6" are the same.
+    "chr6" and "6" are the same. Those of X, Y and mitochondria, which differ between the sexes, and
+    those of no known chromosome come second: they predict nothing.
     """
-    known = described(source)
-    if CONTIG not in known:
+    found = _placed(source)
+    if found is None:
         raise InputError(
             "The data do not say on which chromosome features lie, which loco=True leaves out one "
             "by one; leave it out, and pass principal components as covariates (dhsic.pca)."
         )
-    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
-    codes, names = pd.factorize(np.array([*map(chromosome_name, texts)], dtype=object))
-    codes, is_known = codes[spelled], ~np.isin(names, NOWHERE)
+    codes, names = found
+    is_known = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))
     if is_known.sum() < 2:
         where = f"on one chromosome ({names[is_known][0]})" if is_known.any() else "nowhere known"
         raise InputError(
@@ -383,6 +387,29 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
         )
     of_each = [np.flatnonzero(codes == code) for code in np.flatnonzero(is_known)]
     return of_each, np.flatnonzero(~is_known[codes])
+
+
+def _placed(source: AbstractSource) -> tuple[Index, Array] | None:
+    """Chromosome of each feature (d,), by its place among the names; None where none are told."""
+    known = described(source)
+    if CONTIG not in known:
+        return None
+    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
+    bare = chromosome_names(texts.tolist())
+    codes, names = pd.factorize(np.array([bare[name] for name in texts.tolist()], dtype=object))
+    return codes[spelled], names
+
+
+def autosomal(source: AbstractSource) -> AbstractSource:
+    """The features on autosomes, as PLINK takes them for components; all where none lies there."""
+    found = _placed(source)
+    if found is None:
+        return source
+    codes, names = found
+    is_one = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))[codes]
+    return (
+        source if is_one.all() or not is_one.any() else SubsetSource(source, np.flatnonzero(is_one))
+    )
 
 
 def residuals_by_chromosome(

@@ -49,7 +49,8 @@ def share_of(z, fixed, Y):
 def shares(X, Y, covariates=(), least=0.5, linked=0.9, squares=True):
     """Share of every pair (j, k) that is tested; X, Y and covariates are lists of columns.
 
-    With `squares` that of the product given the squares of both features, where it is less.
+    With `squares` that of the product given the squares of both features and where one of them is
+    missing, if it is less.
     """
     m = len(Y[0])
     features = [standardised(column) for column in X]
@@ -72,6 +73,8 @@ def shares(X, Y, covariates=(), least=0.5, linked=0.9, squares=True):
             found[j, k] = share_of(z, [*fixed, x, w], Y)
             if squares:
                 own = [[a * a for a in each] for each in (x, w)]
+                gaps = [float(a != a or b != b) for a, b in zip(X[j], X[k], strict=True)]
+                own += [gaps] * any(gaps)
                 found[j, k] = min(found[j, k], share_of(z, [*fixed, x, w, *own], Y))
     return found
 

@@ -66,15 +66,18 @@ def draw_genotypes(d, m, ploidy=2, seed=0):
     return genotypes
 
 
-def dosage(genotypes):
-    """The definition, call by call: (m, d), NaN where missing."""
-    d, m, _ = genotypes.shape
+def dosage(genotypes, policy="scale"):
+    """The definition, call by call: (m, d), NaN where missing; fewer copies count as all do."""
+    d, m, ploidy = genotypes.shape
     out = np.zeros((m, d))
     for j in range(d):
         for i in range(m):
             alleles = [a for a in genotypes[j, i] if a != -2]
             unknown = -1 in alleles or not alleles
-            out[i, j] = np.nan if unknown else sum(a > 0 for a in alleles)
+            count = sum(a > 0 for a in alleles)
+            if policy == "scale" and alleles:
+                count = round(count * ploidy / len(alleles))
+            out[i, j] = np.nan if unknown else count
     return out
 
 

@@ -27,6 +27,7 @@ M, D = 30, 40
 SAMPLES = np.array([i for i in range(M) if i % 5 != 2])
 FEATURES = np.array([j for j in range(D) if j % 3])
 GENOTYPES = draw_genotypes(D, M, seed=4)
+COPIES = (GENOTYPES != -2).sum(axis=-1).T
 X = np.nan_to_num(dosage(GENOTYPES), nan=1.0) + np.random.default_rng(1).random((M, D))
 Y = (X[:, 4] + X[:, 7] > np.median(X[:, 4] + X[:, 7])).astype(int)
 QUICK = {"n_features_to_select": 5, "progress": False, "given_others": False}
@@ -278,13 +279,19 @@ def test_what_is_no_condition_is_refused(said):
 # -- how rare and how complete ------------------------------------------------------------------
 
 
-def rare_or_lacking(calls, maf, max_missing):
-    """Features that are left: `calls` (m, d) are copies of two, NaN where missing."""
-    left = []
+def rare_or_lacking(calls, maf, max_missing, copies=None):
+    """Features that are left: `calls` (m, d) are copies of two, NaN where missing.
+
+    Of `copies` (m, d) a call of one is one allele.
+    """
+    copies, left = np.full(calls.shape, 2) if copies is None else copies, []
     for j, column in enumerate(calls.T):
-        there = [value for value in column if value == value]
-        minor = min(sum(there), sum(2 - value for value in there))
-        frequency = minor / (2 * len(there)) if there else 0.0
+        there = [
+            (value / 2, n) for value, n in zip(column, copies[:, j], strict=True) if value == value
+        ]
+        n_alleles = sum(n for _, n in there)
+        minor = min(sum(part * n for part, n in there), sum((1 - part) * n for part, n in there))
+        frequency = minor / n_alleles if there else 0.0
         if frequency >= maf and (len(column) - len(there)) / len(column) <= max_missing:
             left.append(j)
     return left
@@ -394,8 +401,9 @@ def test_commands_count_what_each_filter_left_out(store, tmp_path):
     asked = ("--keep", tmp_path / "keep", "--keep-if", "sample_age >= 5", "--chr", "X")
     asked = (*asked, "--maf", "0.2", "--max-missing", "0.1")
     rows = [i for i in SAMPLES if i >= 5]
-    n_left = len(rare_or_lacking(dosage(GENOTYPES)[rows, 20:], 0.2, 0.1))
-    n_rare = 20 - len(rare_or_lacking(dosage(GENOTYPES)[rows, 20:], 0.2, 1))
+    some = np.ix_(rows, range(20, 40))
+    n_left = len(rare_or_lacking(dosage(GENOTYPES)[some], 0.2, 0.1, COPIES[some]))
+    n_rare = 20 - len(rare_or_lacking(dosage(GENOTYPES)[some], 0.2, 1, COPIES[some]))
     counts = {"keep": 6, "keep_if": 4, "chromosomes": 20, "maf": n_rare}
     counts["max_missing"] = 20 - n_rare - n_left
     sentence = (
@@ -421,12 +429,12 @@ def test_frequencies_are_those_of_samples_that_have_labels(store, tmp_path):
     labelled = np.arange(4, 25)
     rows = "\n".join(f"s{i}\t{i % 2 + 1}" for i in labelled)
     (tmp_path / "labels.tsv").write_text(f"IID\ty\n{rows}\n")
-    expected = rare_or_lacking(dosage(GENOTYPES)[labelled], 0.3, 0.2)
+    expected = rare_or_lacking(dosage(GENOTYPES)[labelled], 0.3, 0.2, COPIES[labelled])
     asked = ("--labels", tmp_path / "labels.tsv", "--drop-missing", "--maf", 0.3)
     asked = (*asked, "--max-missing", 0.2, "--no-progress", "--json")
     found = json.loads(run("select", store, *asked, "--target", "y").stdout)
     assert sorted(row["index"] for row in found["selected"]) == expected
-    assert expected != rare_or_lacking(dosage(GENOTYPES), 0.3, 0.2)
+    assert expected != rare_or_lacking(dosage(GENOTYPES), 0.3, 0.2, COPIES)
 
 
 def test_a_run_goes_on_with_its_filters_alone(store, tmp_path):

@@ -271,6 +271,14 @@ _add(
         help="Test each chromosome against what ridge regression on all others leaves of the "
         "labels: relatedness and populations are taken out.",
     ),
+    Option(
+        "--effects",
+        type=PATH,
+        metavar="PATH",
+        section="Options",
+        help="Write additive effects here, in .tsv: BETA, SE, P, A1, A1_FREQ and N of each variant "
+        "by linear or logistic regression, for METAL, LDSC, FUMA and LocusZoom. One more pass.",
+    ),
     OUTPUT,
     MACHINE,
     of_sections("Cluster", without=("detach",)),

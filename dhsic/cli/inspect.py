@@ -44,14 +44,19 @@ from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.packing import read_variable
-from dhsic.sources.plink import samples_table
+from dhsic.sources.plink import AbstractPlinkSource, samples_table
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.views import whole_of
-from dhsic.sources.zarr import ChunkedArray, good_chunks, member
+from dhsic.sources.zarr import ChunkedArray, ZarrSource, good_chunks, member
 
 #: What files of PLINK say of their samples.
 OF_FAM = ("PHENO", "SEX")
+#: What is to be known of chromosomes with haploid calls.
+OF_HAPLOID = (
+    "they are one allele in frequencies, and the default test looks at dosage there, not at "
+    "dominance. Pass sex as a covariate where the labels depend on it"
+)
 #: Dimensions of a matrix in obsm that is listed as a target: space and embeddings of 2 or 3.
 MOST_DIMENSIONS = 3
 #: Below this many raw bytes a chunk is slower to read than to use.
@@ -67,6 +72,7 @@ class Sites:
     n_filtered: int  # those left out by FILTER
     filters: FilterColumn | None  # None where the store keeps no FILTER
     n_multiallelic: int | None  # of two alternatives or more; None where it keeps no alleles
+    haploid: str = ""  # chromosomes with haploid calls beside diploid ones, and how they count
 
     @classmethod
     def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
@@ -75,12 +81,13 @@ class Sites:
         group = None if data is None else parent(data.opened())
         n_filtered, d = left_out.get("pass_only", 0), whole_of(source).n_features
         if group is None:
-            return cls(n_filtered, None, None)
+            return cls(n_filtered, None, None, haploid_told(source))
         has = {name for name in (FILTER, ALLELES) if _describes(group, name, d)}
         return cls(
             n_filtered,
             FilterColumn.of(group, d, "fill") if FILTER in has else None,
             n_multiallelic(group) if ALLELES in has else None,
+            haploid_told(source),
         )
 
     def plain(self) -> dict[str, Any]:
@@ -88,6 +95,7 @@ class Sites:
         return {
             "filters": None if self.filters is None else self.filters.plain(),
             "n_multiallelic": self.n_multiallelic,
+            "haploid": self.haploid,
         }
 
     def facts(self) -> Iterator[tuple[str, str]]:
@@ -97,9 +105,13 @@ class Sites:
             yield "filter", f"{self.filters}{out}"
         if self.n_multiallelic is not None:
             yield "alleles", f"{counted(self.n_multiallelic, 'variant')} with several alternatives"
+        if self.haploid:
+            yield "ploidy", self.haploid
 
     def notes(self) -> Iterator[str]:
         """What is to be known before the variants are ranked."""
+        if self.haploid:
+            yield self.haploid
         if self.n_filtered:
             yield f"{counted(self.n_filtered, 'variant')} left out by FILTER: {self.filters}"
         elif self.filters is not None and self.filters.n_failed:
@@ -112,6 +124,29 @@ class Sites:
                 f"{counted(self.n_multiallelic, 'variant')} of the store with several alternative "
                 "alleles, which a dosage counts together; bcftools norm -m- makes a variant of each"
             )
+
+
+def haploid_told(source: AbstractSource) -> str:
+    """Chromosomes on which some samples have haploid calls, with counts; "" for none."""
+    n_samples, whole = source.n_samples, whole_of(source)
+    if isinstance(whole, ZarrSource) and whole.calls is not None:
+        calls = whole.calls
+        if not calls.haploid_by_contig:
+            return ""
+        each = [
+            f"{n:,} of {n_samples:,} samples on {c}" for c, n in calls.haploid_by_contig.items()
+        ]
+        how = {
+            "scale": "count 0 or 2, as in PLINK (--ploidy count: 0 or 1)",
+            "count": "count 0 or 1, so that who has one copy becomes part of the genotype",
+        }.get(calls.policy, "are refused")
+        return f"haploid calls of {' and '.join(each)} {how}; {OF_HAPLOID}"
+    if isinstance(whole, AbstractPlinkSource) and source.haploid_features().size:
+        n = int(whole.males.sum())
+        return (
+            f"{n:,} of {n_samples:,} samples are male: on X their calls count 0 or 2; {OF_HAPLOID}"
+        )
+    return ""
 
 
 def _describes(group: zarr.Group, name: str, d: int) -> bool:

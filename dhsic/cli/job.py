@@ -21,14 +21,14 @@ from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
 from dhsic.sources.opening import is_table, is_text
-from dhsic.sources.options import MissingChunks
+from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import FileStore, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
 
 COMMAND = "dhsic select"
 #: Options that are files of ids, and all that are paths.
 LISTS = ("keep", "remove", "extract", "exclude")
-PATHS = ("path", "labels", "out", "truth", "checkpoint", *LISTS)
+PATHS = ("path", "labels", "out", "truth", "effects", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: What is said where no labels are named.
@@ -67,6 +67,9 @@ class SelectJob:
     missing_chunks : {"error", "fill"}
         Chunks that the store lacks: an error, for they may be lost, or the fill value, which a
         writer may leave out on purpose.
+    ploidy : {"scale", "count", "error"}
+        Dosage of a haploid genotype in a diploid store, such as of males on X: scaled to 0 or 2, as
+        PLINK has it, the count of its own alleles (0 or 1), or an error.
     pass_only : flag
         Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.
     keep : FILE
@@ -204,6 +207,7 @@ class SelectJob:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     missing_code: str | int | list[int] | None = "auto"
     missing_chunks: MissingChunks = "error"
+    ploidy: PloidyPolicy = "scale"
     settings: tuple[str, ...] = ()
     checkpoint: str | None = None
     out: str | None = None
@@ -219,6 +223,7 @@ class SelectJob:
     data: str = ""
     typed: str = ""
     tests: bool = False
+    effects: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
@@ -297,6 +302,7 @@ class SelectJob:
             "na": self.na if self.na and is_text(self.path) else (),
             "missing_code": self.missing_code,
             "missing_chunks": self.missing_chunks,
+            "ploidy_policy": self.ploidy,
             "pass_only": self.pass_only,
         }
 

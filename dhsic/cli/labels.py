@@ -423,6 +423,20 @@ def censoring_note(job: SelectJob, y: Array | None) -> Iterator[str]:
         )
 
 
+def single_samples(y: Array | None) -> Iterator[str]:
+    """Say which classes have one sample, as a mistake in labels makes them."""
+    if y is None or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
+        return
+    names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
+    alone = [_plain(name) for name, n in zip(names, counts, strict=True) if n == 1]
+    if alone:
+        one = "class has" if len(alone) == 1 else "classes have"
+        yield (
+            f"{len(alone):,} {one} one of {len(y):,} samples ({some(alone, MOST_TOLD)}), about "
+            "which nothing can be found out. Check the labels, or leave that sample out (--remove)"
+        )
+
+
 def small_classes(y: Array | None) -> Iterator[str]:
     """What is to be known before features are ranked for each class: which ones are small."""
     if y is None or y.ndim > 1:

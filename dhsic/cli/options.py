@@ -329,10 +329,11 @@ ALIASES = {
     "overwrite": "force",
     "n_threads": "threads",
     "not_features": "not_feature",
+    "ploidy_policy": "ploidy",
 }
 
 #: Parameters of `dhsic.open_source` that have no option.
-ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
+ONLY_IN_PYTHON = ("storage_options",)
 
 #: ``name=value`` or ``name=``, not as part of a path.
 GIVEN = re.compile(

@@ -51,11 +51,11 @@ def is_same(one: str, other: str) -> bool:
     return as_path(one).resolve() == as_path(other).resolve()
 
 
-def check_table(out: str, what: str, *, force: bool) -> None:
+def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> None:
     """Refuse what is no table of text in a folder, or is there already."""
     if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
         raise InputError(
-            f"--out {out}: {what} are written as a table; give a path in .tsv or .csv."
+            f"{option} {out}: {what} are written as a table; give a path in .tsv or .csv."
         )
     check_out(out, force=force)
 

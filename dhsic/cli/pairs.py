@@ -149,9 +149,10 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
     about = found.attrs
     told = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
     if "threshold" in about:
-        n = int((found["family_wise"] <= about["alpha"]).sum())
+        n = about["n_significant"]
+        least = "" if about["is_counted"] else "at least "
         told += (
-            f"; {n:,} of those above are significant family-wise at {about['alpha']:g} (share "
+            f"; {least}{n:,} of all are significant family-wise at {about['alpha']:g} (share "
             f"{about['threshold']:.4g} or more){carried_over(about)}"
         )
     yield "pairs", told

@@ -11,9 +11,10 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from dhsic._typing import Array
-from dhsic.cli.console import echo_json, heed_signals, say, seconds, shown, tell
+from dhsic.cli.console import counted, echo_json, heed_signals, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
@@ -24,6 +25,16 @@ from dhsic.relatedness import ComponentsAsked
 from dhsic.sources.opening import on_disk, open_source
 from dhsic.sources.plink import samples_table
 from dhsic.storage.format import plain
+
+
+def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFrame:
+    """Table of the components, a row a sample, the names of the samples first."""
+    scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
+    names = given.source.sample_names()
+    if names is not None:
+        for i, (name, values) in enumerate(_ids(path, names).items()):
+            scores.insert(i, name, given.filtered.samples_of(values))
+    return scores
 
 
 def pca(
@@ -51,12 +62,7 @@ def pca(
     heed = partial(heed_signals, click.get_current_context())
     with closing(job.runtime()) as runtime, runtime.heeding(heed):
         found = asked.of(given, runtime)
-    names = source.sample_names()
-    scores = pd.DataFrame(found.to_numpy(), columns=found["components"].to_numpy())
-    if names is not None:
-        ids = _ids(job.path, names)
-        for i, (name, values) in enumerate(ids.items()):
-            scores.insert(i, name, filtered.samples_of(values))
+    scores = _scores(job.path, found, given)
     told = {name: found[name].to_numpy() for name in ("eigenvalue", "share", "error")}
     table = pd.DataFrame({"component": scores.columns[-len(found["components"]) :], **told})
     if job.out is not None and beside is not None:
@@ -69,6 +75,8 @@ def pca(
     click.echo(in_columns(table))
     how = "exact" if about["is_exact"] else f"randomised, {about['passes']} passes"
     scaled = f"features are centred and over {about['scaled_by']}"
+    if n := about["n_not_autosomal"]:
+        say("autosomes", f"{counted(n, 'feature')} on X, Y, MT or no known chromosome left out")
     say("pca", f"{how}, in {seconds(time.perf_counter() - started)}; {scaled}")
     if job.out is None:
         tell("nothing is written; --out pcs.tsv keeps the components")

@@ -12,6 +12,7 @@ import shutil
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -198,6 +199,10 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
     """A table that `dhsic pairs` wrote, which has that column beside names and shares."""
+    if not Path(path).is_file():
+        raise InputError(
+            f"There is no {shown(path)}. Pass the table that dhsic pairs {written_by} wrote."
+        )
     table = pd.read_csv(path, sep=None, engine="python", comment=None, keep_default_na=False)
     table = table.rename(columns=NAMED)  # of a dhsic that called them as results do
     if missing := {*NAMED.values(), "share", column} - set(table):

@@ -33,11 +33,19 @@ from dhsic.cli.console import (
     tell,
 )
 from dhsic.cli.detached import detach, settle
+from dhsic.cli.effects import response_of, write_effects
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import LISTS, SelectJob
-from dhsic.cli.labels import censoring_note, describe, notes_on, open_with_labels, small_classes
+from dhsic.cli.labels import (
+    censoring_note,
+    describe,
+    notes_on,
+    open_with_labels,
+    single_samples,
+    small_classes,
+)
 from dhsic.cli.options import spelled
-from dhsic.cli.out import absolute
+from dhsic.cli.out import absolute, check_table
 from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
@@ -157,6 +165,9 @@ def perform(job: SelectJob) -> None:
     job.check()
     truth = None if job.truth is None else read_truth(job.truth)
     given = _opened(job)
+    if job.effects is not None:
+        check_table(job.effects, "effects", force=job.force, option="--effects")
+        response_of(given[0].y if len(given) == 1 and not job.per_class else None)
     _say_data(job, given)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
@@ -170,11 +181,18 @@ def perform(job: SelectJob) -> None:
             result = result_of(requests, job.dim, runtime, announce=announce)
         result = of_tests(result) if job.tests else result
         settle(job, result)
+        effects = []
+        if job.effects is not None:
+            effects = write_effects(given[0], result, runtime, job.effects)
         if job.out is not None:
             only = {"selected_only": job.selected_only}
             save_by(runtime, result, job.out, overwrite=job.force, **only)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, first=_first(job), took=took)
+    for sentence in effects:
+        say("effects", sentence)
+    if job.effects is not None:
+        tell(f"effects in {shown(job.effects)}")
 
 
 def _first(job: SelectJob) -> int | None:
@@ -228,7 +246,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     for given in every:
         say("labels", "; ".join([describe(given.y, kernel), *each, *given.notes]))
     sites = Sites.of(source, filtered.left_out)
-    small = small_classes(every[0].y) if job.per_class else ()
+    small = (small_classes if job.per_class else single_samples)(every[0].y)
     censored = censoring_note(job, every[0].y)
     for note in (
         *sites.notes(),

@@ -93,6 +93,11 @@ class AbstractCriterion(ABC):
         """Whether missing samples take no part in a feature; else their value is its mean."""
         return False
 
+    @property
+    def goes_by_ranks(self) -> bool:
+        """Whether features count by the order of their values, whatever their scale."""
+        return False
+
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
         """Read labels: the label kernel by which the criterion is an HSIC."""
         return self.labels.read(y, self)

@@ -37,8 +37,9 @@ class Levels:
     """Some features of q values each.
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of. Where
-    missing samples are left out, `absent` (c, k) are the sums over them.
+    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of.
+    Samples that are left out, as their value is missing, are of no level: `absent` (c, k) are the
+    sums over them.
     """
 
     which: Index
@@ -47,6 +48,12 @@ class Levels:
     along: Float
     sampled: Float
     absent: Float | None = None
+
+    def take(self, which: Index) -> Levels:
+        """Some of the features, numbered from 0."""
+        absent = None if self.absent is None else self.absent[which]
+        by_level = self.values[:, which], self.counts[which], self.along[which]
+        return Levels(np.arange(which.size), *by_level, self.sampled[which], absent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +73,8 @@ class Features:
         All of them, where they are genotypes that are judged as they are stored.
     missing : (c, m) bool or None
         Where values are missing; None where none is.
+    coded_missing : tuple of (c, k) and (c,) arrays, or None
+        `missing_sums` of genotypes that are judged as they are stored.
     """
 
     X: Float
@@ -73,6 +82,14 @@ class Features:
     directions: Directions
     coded: Levels | None = None
     missing: Array | None = None
+    coded_missing: tuple[Float, Float] | None = None
+
+    @cached_property
+    def missing_sums(self) -> tuple[Float, Float] | None:
+        """Sums of the directions over the missing samples, (c, k), and how many these are, (c,)."""
+        if self.missing is None:
+            return self.coded_missing
+        return self.directions.times(self.missing.astype(np.float64)), self.missing.sum(axis=1)
 
     @cached_property
     def along(self) -> Float:
@@ -111,6 +128,8 @@ class Features:
             for a in range(0, same.size, rows):
                 which = same[a : a + rows]
                 values, at = level_indicators(self.X[which], q)
+                if self.missing is not None:
+                    at *= ~self.missing[which]
                 along = self.directions.times(at.reshape(-1, at.shape[2]))
                 along = along.reshape(*values.shape, -1).transpose(1, 0, 2)
                 counts = at.sum(axis=2).T
@@ -124,7 +143,10 @@ class Features:
         if self.coded is not None:
             return medians_of_levels(self.coded.values.T, self.coded.sampled)
         stride = -(-self.X.shape[1] // MEDIAN_SAMPLES)
-        return np.array([median_square(x[::stride]) for x in self.X])
+        if self.missing is None:
+            return np.array([median_square(x[::stride]) for x in self.X])
+        each = zip(self.X, self.missing, strict=True)
+        return np.array([median_square(x[::stride][~mask[::stride]]) for x, mask in each])
 
     def widths(self, policy: AbstractBandwidth) -> Float:
         """Sigma of each, (c,), by what `resolve_width` returned."""

@@ -13,18 +13,20 @@ their levels (`dhsic.criteria.leveled`); others O(m r^3) each, r directions of t
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, false_discovery_control
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
 from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
 from dhsic.criteria.kernels import COPIES, PAIRS
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.mixture import Correction
 from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale
 from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rounding_of
@@ -60,6 +62,8 @@ SAME = 1e-9
 #: millionth for most features); part of that which may be missing before covariates are taken out;
 #: and most directions.
 LEFT_OUT, MISSING, MOST_DIRECTIONS = 1e-3, 0.01, 128
+#: Fewest samples with a value that a feature is tested on, besides one for each covariate.
+FEWEST_PRESENT = 4
 #: Held by the thread that draws a law: others ask for the same one.
 _DRAWING = threading.Lock()
 
@@ -94,6 +98,13 @@ class Permuted:
             C = C.leading(part)
         correction = Correction.of(C)
         return Permuted(C, None if covariates is None else Q, NullOf.of(C), correction)
+
+    @cached_property
+    def missingness(self) -> MissingnessTest | None:
+        """Test of missing values by the directions of the labels; None where there are no few."""
+        if not isinstance(self.C, LowRankSymmetric):
+            return None
+        return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
         """Logarithm of the p-value of a deviation of such a distribution, (c,) each."""
@@ -132,18 +143,39 @@ class Permuted:
             columns += [self.Q, self.Q[:, i] * self.Q[:, j]]
         return np.concatenate(columns, axis=1)
 
-    def sums_of(self, along: Float) -> tuple[Float, Float, Float | None, Float | None]:
-        """Sums over levels (c, q, k) of `directions`, as `LevelForms` takes them."""
+    def sums_of(
+        self, along: Float, counts: Float
+    ) -> tuple[Float, Float, Float | None, Float | None]:
+        """Sums over levels (c, q, k) of `directions`, as `LevelForms` takes them.
+
+        Labels are centred over the samples of the levels, `counts` (c, q), and the covariates'
+        basis is scaled to them: samples whose value is missing take no part.
+        """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
-        r = self.C.rank
+        r, m = self.C.rank, self.C.n_samples
         U, of_diagonal, rest = along[..., :r], along[..., r], along[..., r + 1 :]
+        n = counts.sum(axis=1)
+        gaps = np.flatnonzero((n < m) & (n > 0))
+        if gaps.size:
+            U, of_diagonal = U.copy(), of_diagonal.copy()
+            means = U[gaps].sum(axis=1, keepdims=True) / n[gaps, None, None]
+            weighted = means * self.C.weights
+            squares = (weighted * means).sum(axis=2) * counts[gaps]
+            of_diagonal[gaps] += squares - 2.0 * (U[gaps] * weighted).sum(axis=2)
+            U[gaps] -= counts[gaps][..., None] * means
         if self.Q is None:
             return U, of_diagonal, None, None
         p = self.Q.shape[1]
         i, j = np.triu_indices(p)
         S = np.empty((*rest.shape[:2], p, p))
         S[..., i, j] = S[..., j, i] = rest[..., p:]
-        return U, of_diagonal, rest[..., :p], S
+        larger = (m / np.maximum(n, 1.0))[:, None, None]
+        return U, of_diagonal, rest[..., :p] * np.sqrt(larger), S * larger[..., None]
+
+    def of_samples(self, rows: Index) -> Permuted:
+        """The same labels of some samples (n,), from which covariates are taken out again."""
+        Q = covariate_basis(None if self.Q is None else self.Q[rows], rows.size)
+        return replace(self, C=self.C.of_samples(rows).projected(Q), Q=Q)
 
 
 @dataclass(frozen=True)
@@ -160,8 +192,9 @@ class Independence(AbstractCriterion):
     ----------
     bandwidth : "multiscale", "dimension", "median" or float
         ``"multiscale"``: HSIC of ranks at six widths, from a straight line to a ripple, combined
-        into one p-value (`dhsic.criteria.multiscale`); samples whose value is missing are left out
-        of the feature. Else sigma of one kernel on the feature, and missing values are its mean.
+        into one p-value (`dhsic.criteria.multiscale`). Else sigma of one kernel on the feature. In
+        either case samples whose value is missing are left out of the feature: that more values are
+        missing in one class than in another is no dependence.
     label_kernel : str
         See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels go
         by functions of their ranks.
@@ -196,6 +229,10 @@ class Independence(AbstractCriterion):
 
     @property
     def leaves_missing_out(self) -> bool:
+        return True
+
+    @property
+    def goes_by_ranks(self) -> bool:
         return self.is_multiscale
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
@@ -219,11 +256,15 @@ class Independence(AbstractCriterion):
         return state.directions
 
     def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (3, c) or (4, c)."""
+        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (4, c) or (5, c).
+
+        The last row is ``-log10 p`` of the test that missing values do not depend on the labels.
+        """
+        missing = _missingness(state, features, place)
         if isinstance(state, Multiscale):
             found = scores_of(state, features, place)
-            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape])
-        return self._of_one_width(state, features, place)
+            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape, missing])
+        return np.vstack([self._of_one_width(state, features, place), missing])
 
     def _of_one_width(self, state: Permuted, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
@@ -239,7 +280,8 @@ class Independence(AbstractCriterion):
                 )
                 left[some.which] = False
         for j in np.flatnonzero(left):
-            found[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]))
+            missing = None if features.missing is None else features.missing[j]
+            found[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]), missing)
         return found
 
     def _by_levels(
@@ -247,11 +289,19 @@ class Independence(AbstractCriterion):
     ) -> Float:
         """Score and HSIC, (2, c)."""
         assert isinstance(state.C, LowRankSymmetric), "others have no directions"
+        is_tested = some.counts.sum(axis=1) >= FEWEST_PRESENT + state.basis.shape[1]
+        if not is_tested.all():
+            found, which = np.zeros((2, is_tested.size)), np.flatnonzero(is_tested)
+            if which.size:
+                tested = some.take(which), sigma[which]
+                found[:, which] = self._by_levels(state, *tested, place, is_coded=is_coded)
+            return found
         forms = LevelForms.of(gaussian(some.values.T, sigma), some.counts, self.estimator)
-        U, of_diagonal, T, S = state.sums_of(some.along[..., place])
+        U, of_diagonal, T, S = state.sums_of(some.along[..., place], some.counts)
         observed = forms.inner(U, state.C.weights, of_diagonal)
         rounding = SAME * state.C.norm * forms.norms
-        null = forms.moments(state.null, T, S)
+        part = _part_present(state.C, of_diagonal, forms.n_samples)
+        null = forms.moments(state.null, T, S).scaled(part)
         z, skewness = _deviations(observed, null, rounding, state.regained)
         log_p = np.where(np.isnan(z), 0.0, state.log_p(np.nan_to_num(z), skewness))
         if is_coded:
@@ -263,8 +313,16 @@ class Independence(AbstractCriterion):
                 log_p[these] = state.log_p_of_rare(z[these], tuple(kind), self.estimator)
         return np.stack([-log_p / LOG_10, observed])
 
-    def _of_feature(self, state: Permuted, x: Float, sigma: float) -> Float:
-        """Score and HSIC of many values, or of labels of no low rank: as `hsic_test` of it."""
+    def _of_feature(self, state: Permuted, x: Float, sigma: float, missing: Mask | None) -> Float:
+        """Score and HSIC of many values, or of labels of no low rank: as `hsic_test` of it.
+
+        Samples whose value is missing (m,) are left out of both.
+        """
+        if missing is not None and missing.any():
+            present = np.flatnonzero(~missing)
+            if present.size < FEWEST_PRESENT + state.basis.shape[1]:
+                return np.zeros(2)
+            state, x = state.of_samples(present), x[present]
         kernel, X = Gaussian(), x[:, None]
         K: Symmetric | None = None
         if isinstance(state.C, LowRankSymmetric):
@@ -288,7 +346,7 @@ class Independence(AbstractCriterion):
 
     def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
         """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and what width."""
-        score, observed, *rest = columns
+        score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
         order = np.argsort(p)  # what is in order is sorted again soon
         q[order] = false_discovery_control(p[order])
@@ -310,6 +368,35 @@ def inflation_of(p: Float) -> float:
     """Lambda: the median of the chi-squared values (1 degree) of p-values, over that of chance."""
     median = max(float(np.median(p)), np.finfo(float).tiny)
     return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
+
+
+def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:
+    """``-log10 p`` of missing values by label, (c,); 0 where none is missing."""
+    c, sums, test = len(features.n_levels), features.missing_sums, state.missingness
+    if sums is None or test is None:
+        return np.zeros(c)
+    along = sums[0][:, place][:, : test.F.shape[1]]
+    if isinstance(state, Permuted):
+        assert isinstance(state.C, LowRankSymmetric), "others have no test"
+        along = along * np.sqrt(np.abs(state.C.weights))
+    return test.log10_p(along, np.asarray(sums[1], dtype=np.float64))
+
+
+def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
+    """Size of label matrices over the samples present, times that of permutations there; (c,).
+
+    Both are relative to C over all samples; 1 where none is missing.
+
+    Parameters
+    ----------
+    of_diagonal : (c, q)
+        Sums of the diagonal of the label matrix over the levels of each feature.
+    n : (c,)
+        Samples present.
+    """
+    m, trace = C.n_samples, float(C.diagonal.sum())
+    part = of_diagonal.sum(axis=1) / trace * ((m - 1) / (n - 1))
+    return np.where(n < m, np.maximum(part, NOTHING), 1.0)
 
 
 def _deviations(

@@ -45,7 +45,10 @@ SELDOM = 1 / 64
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """A of c features of q levels each: `counts` and `delta` (c, q), `kappa` (c, q, q)."""
+    """A of c features of q levels each: `counts` and `delta` (c, q), `kappa` (c, q, q).
+
+    Each is a matrix of the samples that `counts` count, those whose value is not missing.
+    """
 
     counts: Float
     kappa: Float
@@ -54,18 +57,19 @@ class LevelForms:
     @classmethod
     def of(cls, K: Float, counts: Float, estimator: str) -> LevelForms:
         """As `dhsic.hsic.estimated`, of kernel matrices K (c, q, q) between levels."""
-        m = counts[0].sum()
+        n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
         if estimator == "biased":
-            return cls(counts, K / (m - 1) ** 2, np.zeros_like(own))
+            return cls(counts, K / ((n - 1) ** 2)[..., None], np.zeros_like(own))
         sums = _times(K, counts) - own
-        scale = 1.0 / (m * (m - 3))
-        g = 2.0 * sums / (m - 2) - np.vecdot(counts, sums)[:, None] / ((m - 1) * (m - 2))
-        return cls(counts, scale * K, scale * (g - own))
+        scale = 1.0 / (n * (n - 3))
+        g = 2.0 * sums / (n - 2) - np.vecdot(counts, sums)[:, None] / ((n - 1) * (n - 2))
+        return cls(counts, scale[..., None] * K, scale * (g - own))
 
     @property
-    def n_samples(self) -> float:
-        return float(self.counts[0].sum())
+    def n_samples(self) -> Float:
+        """Samples of each feature, (c,)."""
+        return np.asarray(self.counts.sum(axis=1))
 
     @property
     def diagonal(self) -> Float:
@@ -90,7 +94,7 @@ class LevelForms:
     def centred(self) -> tuple[LevelForms, Float]:
         """``H A H`` less its part of ``H = I - 1 1' / m``, and its trace, (c,)."""
         n, m = self.counts, self.n_samples
-        means = (_times(self.kappa, n) + self.delta) / m
+        means = (_times(self.kappa, n) + self.delta) / m[:, None]
         kappa = self.kappa - means[:, :, None] - means[:, None, :]
         kappa += (np.vecdot(n, means) / m)[:, None, None]
         trace = np.vecdot(n, np.einsum("cll->cl", kappa) + self.delta)

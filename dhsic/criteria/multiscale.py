@@ -17,13 +17,14 @@ Features of two or three values (genotypes) are in `dhsic.criteria.level_scores`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.label_functions import LabelDirections
+from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rank_law import Calibration, TailTable, WidthLaw, combined
@@ -139,6 +140,15 @@ class Multiscale:
         )
 
     @property
+    def additive(self) -> Multiscale:
+        """The same for features of which the value alone is tested, and not all three levels.
+
+        Where some samples have one copy of a chromosome, as males of X, to be heterozygous is to
+        have two: differences between levels would be differences between the sexes.
+        """
+        return replace(self, levels=self.single)
+
+    @property
     def n_samples(self) -> int:
         return len(self.labels.B)
 
@@ -164,6 +174,11 @@ class Multiscale:
             together = combined(log_p, family.shares)
             found.append(together + family.calibration.log_ratio(together))
         return tail_bend(np.concatenate(found))
+
+    @cached_property
+    def missingness(self) -> MissingnessTest:
+        """Test of missing values by the directions of the labels."""
+        return MissingnessTest(self.labels.B)
 
     @cached_property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:

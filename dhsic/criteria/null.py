@@ -77,6 +77,10 @@ class Moments:
     variance: Any
     skewness: Any
 
+    def scaled(self, by: Any) -> Moments:
+        """Moments of so many times the statistic."""
+        return Moments(by * self.mean, by * by * self.variance, self.skewness)
+
 
 @dataclass(frozen=True, eq=False)
 class NullOf:

@@ -108,6 +108,12 @@ class OrderedBlock:
                 counts[i, :2] = sizes[common], self.n[j] - sizes[common]
                 along[i, :2] = sums[common], sums.sum(axis=0) - sums[common]
         absent = D.sum(axis=0) - along.sum(axis=1)
+        n_absent = len(D) - counts.sum(axis=1)
+        rare = np.flatnonzero((counts.sum(axis=1) - counts.max(axis=1) <= FEW) & (n_absent > 0))
+        common = counts[rare].argmax(axis=1)  # as of `missing_as_commonest`
+        counts[rare, common] += n_absent[rare]
+        along[rare, common] += absent[rare]
+        absent[rare] = 0.0
         return Levels(np.arange(which.size), values, counts, along, counts, absent)
 
     def _of_ranks(self, which: Index, tied: Array) -> FeatureScores:

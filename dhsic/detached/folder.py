@@ -52,7 +52,7 @@ LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let g
 #: Fields of a request that are kept as they are, and how its data are opened.
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
 OPENING = (
-    *("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only"),
+    *("variable", "sample_dim", "missing_code", "missing_chunks", "ploidy_policy", "pass_only"),
     *("not_features", "na"),
 )
 #: Parameters that whoever does the run chooses: none of a request that is kept.

@@ -40,7 +40,7 @@ from scipy.stats import false_discovery_control
 from dhsic import notebook
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.features import Features
-from dhsic.criteria.independence import MULTISCALE, Independence
+from dhsic.criteria.independence import FEWEST_PRESENT, MULTISCALE, Independence
 from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
@@ -51,6 +51,7 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import looked_at
@@ -207,14 +208,15 @@ def test_features(
     standardize : "auto" or bool
         Scale features over the samples tested on, as of `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
-        Missing values become the mean of their feature, or are refused.
+        ``"mean"``: samples whose value is missing are left out of the test of that feature; in the
+        set of features asked for they have the mean of the feature. ``"error"``: they are refused.
     kernel, label_kernel, estimator, covariates, n_permutations, random_state
         As of `hsic_test`; covariates are those of all samples. Every feature meets the same
         permutations.
     bandwidth : "multiscale", "median", "dimension", float or sequence of floats
         ``"multiscale"``: ranks of the feature at six widths, from a straight line to a ripple,
         combined into one p-value (`dhsic.criteria.multiscale`): some 50 microseconds for a feature
-        of 1,000 samples. Samples whose value is missing are left out of the feature. Else one
+        of 1,000 samples. Else one
         kernel on the values, as of `hsic_test`: milliseconds for a feature of many values. The set
         of features asked for is tested with the median width where this says ``"multiscale"``.
     method : {"auto", "permutation", "gamma", "normal"}
@@ -313,8 +315,9 @@ def test_features(
         criterion = Independence(label_kernel=label_kernel, estimator=estimator)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
         return FeatureTests(which, names, **alone, together=together)
+    nothing = replace(together, statistic=0.0, p_value=1.0, sigma=np.nan)
     each = [
-        replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
+        nothing if still else _of_present(test, Z[:, [k]], absent[:, k], (labels, label_kernel))
         for k, still in enumerate(constant)
     ]
     p_values = np.array([one.p_value for one in each])
@@ -327,6 +330,26 @@ def test_features(
         np.array([one.sigma for one in each]),
         together,
     )
+
+
+def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
+    """Test of a feature X (m, 1) on the samples that are not absent (m,).
+
+    `labels` are those of all samples and their kernel, as users pass them. Where these are too few,
+    or all of one label, nothing is tested: the p-value is 1.
+    """
+    if not absent.any():
+        return test.of(X)
+    present, (y, kernel), spec = np.flatnonzero(~absent), labels, test.spec
+    is_matrix = kernel == "precomputed" and y.ndim > 1
+    y = y[np.ix_(present, present)] if is_matrix else y[present]
+    C = None if spec.covariates is None else np.asarray(spec.covariates)[present]
+    nothing = TestResult(0.0, 1.0, test.method, present.size, 0, 0.0, 0.0, np.nan)
+    is_one = not is_matrix and bool((y == y[0]).all()) if present.size else True
+    if is_one or present.size < FEWEST_PRESENT + test.Q.shape[1]:
+        return nothing
+    L = label_matrix(y, kernel, C).centred
+    return replace(test, spec=replace(spec, labels=L, covariates=C)).of(X[present])
 
 
 def _at_several_widths(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Index, Mask
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
@@ -30,16 +30,23 @@ from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, is_id, plain, some
 from dhsic.sources.options import MissingChunks
+from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.values import Alleles
-from dhsic.sources.variants import CONTIG, IDS, POSITION, chromosome_name
+from dhsic.sources.variants import CONTIG, IDS, POSITION, chromosome_name, plink_numbers
+from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
 
 #: Chromosomes from one number to another, and a place on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
-PLACE = re.compile(r"(.+):(\d+)-(\d+)")
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+PLACE = re.compile(rf"(.+):({NUMBER})-({NUMBER})")
+#: What stands between commas, but for those within numbers of a place, as browsers write it.
+BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
 
 #: Counts alleles of all features of a source, over some samples (None: all).
 Counting = Callable[[AbstractSource, Index | None], Alleles]
+#: Features of a block of haploid calls that are counted.
+BLOCK_FEATURES = 1024
 #: Filters that leave out what they name.
 LEAVING_OUT = ("remove", "exclude")
 #: Parts of missing values from which a user of vcftools may mean the part that is there.
@@ -122,7 +129,9 @@ class Filters:
 
         def samples_called(given: Any, name: str) -> Mask:
             known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
-            return _samples(given, name, known)
+            whole = whole_of(source)
+            ids = whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
+            return _samples(given, name, known, ids)
 
         def features_called(given: Any, name: str) -> Mask:
             return _features(given, name, described(source))
@@ -182,7 +191,8 @@ class Filters:
         kept = dict[str, Mask]()
         if self.maf is not None:
             said = f"maf={self.maf:g}"
-            kept["maf"] = found.minor_frequency(here, m, said) >= self.maf
+            frequency = with_haploid(found.minor_frequency(here, m, said), here, rows)
+            kept["maf"] = np.minimum(frequency, 1 - frequency) >= self.maf
         if self.max_missing is not None:
             kept["max_missing"] = found.n_missing / m <= self.max_missing
         for name, met in kept.items():
@@ -190,6 +200,24 @@ class Filters:
             of_all[at] = met
             left.filter(name, of_all)
         return replace(before, features=left.positions, left_out={**before.left_out, **left.out})
+
+
+def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
+    """Allele frequencies (d,) in which a haploid call, as of males on X, is one allele.
+
+    Features with haploid and diploid calls are read again for that, those of one chromosome.
+    """
+    features = source.haploid_features() if source.ploidy is not None else np.arange(0)
+    if not features.size:
+        return frequency
+    here, found = SubsetSource(source, features), frequency.copy()
+    for block in here.blocks(BLOCK_FEATURES):
+        counts = here.allele_counts(block, np.arange(block.width), rows)
+        nothing = np.full(block.width, np.nan)
+        found[features[block.start : block.stop]] = np.divide(
+            *counts, out=nothing, where=counts[1] > 0
+        )
+    return found
 
 
 class _Left:
@@ -301,8 +329,10 @@ def _listed(given: Any, name: str) -> Array:
     return as_text(values)
 
 
-def _samples(given: Any, name: str, known: Array | None) -> Mask:
-    """Which samples are given by their ids, or a file of these."""
+def _samples(
+    given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
+) -> Mask:
+    """Which samples are given by their ids, or a file of these; `families` are FID and IID."""
     if known is None:
         raise InputError(
             f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
@@ -311,40 +341,77 @@ def _samples(given: Any, name: str, known: Array | None) -> Mask:
     names = as_text(known)
     once = written_once(names)
     of_each = [names] if once is None else [names, once]
-    is_file = isinstance(given, str | PathLike)
-    keys = _keys(fspath(given)) if is_file else iter([_listed(given, name)])
+    listed = SampleList.read(fspath(given)) if isinstance(given, str | PathLike) else None
+    keys = iter([_listed(given, name)]) if listed is None else listed.keys()
     found = [(key := _Ids(ids), key.among(*of_each)) for ids in keys]
     ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
     ids.tell(name, "samples", names)
+    if listed is None or listed.families is None or families is None:
+        return mask
+    pairs = pd.MultiIndex.from_arrays([listed.families, listed.own])
+    is_pair = pd.MultiIndex.from_arrays([*map(as_text, families)]).isin(pairs)
+    is_own = np.isin(as_text(families[1]), listed.own)
+    others = np.flatnonzero(mask & is_own & ~is_pair)
+    if others.size:
+        own = families[1][others[0]]
+        theirs = listed.families[listed.own.index(own)]
+        told = (
+            f"{name}= names {others.size:,} samples by an IID of the data and another FID (first: "
+            f"FID {theirs} of {own}, which is {families[0][others[0]]} in the data)"
+        )
+        remedy = "Correct the FIDs, or list IIDs alone, one in each line."
+        if others.size == mask.sum():
+            raise InputError(f"{told}, and no others. {remedy}")
+        warnings.warn(f"{told}; as in PLINK they are not meant. {remedy}", stacklevel=2)
+        mask[others] = False
     return mask
 
 
-def _keys(path: str) -> Iterator[list[str]]:
-    """Ways in which a file may name samples, the likely ones first: IID, FID_IID, the first column.
+@dataclass(frozen=True)
+class SampleList:
+    """Samples of a file: their IIDs (`own`), FIDs, and first column where it may be either.
 
     Without a header two columns are FID and IID, as PLINK has them.
     """
-    lines = [*Delimited(path, is_list=True).lists()]
-    first = [field.removeprefix("#") for field in lines[0]]
-    has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
-    rows = lines[1:] if has_header else lines
-    n = len(first)
-    if has_header:
-        called = [plain(field) for field in first]
-        n_iid = next(
-            (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
+
+    own: list[str]
+    families: list[str] | None
+    first: list[str] | None
+
+    @classmethod
+    def read(cls, path: str) -> SampleList:
+        """Read a file of ids; InputError where a line lacks one."""
+        lines = [*Delimited(path, is_list=True).lists()]
+        first = [field.removeprefix("#") for field in lines[0]]
+        has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
+        rows = lines[1:] if has_header else lines
+        n = len(first)
+        if has_header:
+            called = [plain(field) for field in first]
+            n_iid = next(
+                (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
+            )
+            n_fid = called.index(FAMILY) if FAMILY in called else None
+        else:
+            n_iid, n_fid = (1, 0) if n > 1 else (0, None)
+        short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
+        if short is not None:
+            raise InputError(
+                f"{path} has a line {' '.join(short)!r} with fewer columns than others."
+            )
+        return cls(
+            [row[n_iid] for row in rows],
+            None if n_fid is None or n_fid == n_iid else [row[n_fid] for row in rows],
+            [row[0] for row in rows] if not has_header and n > 1 else None,
         )
-        n_fid = called.index(FAMILY) if FAMILY in called else None
-    else:
-        n_iid, n_fid = (1, 0) if n > 1 else (0, None)
-    short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
-    if short is not None:
-        raise InputError(f"{path} has a line {' '.join(short)!r} with fewer columns than others.")
-    yield [row[n_iid] for row in rows]
-    if n_fid is not None:
-        yield [f"{row[n_fid]}_{row[n_iid]}" for row in rows]
-    if not has_header and n > 1:
-        yield [row[0] for row in rows]
+
+    def keys(self) -> Iterator[list[str]]:
+        """Ways in which it may name samples, the likely ones first: IID, FID_IID, first column."""
+        yield self.own
+        if self.families is not None:
+            yield [f"{fid}_{iid}" for fid, iid in zip(self.families, self.own, strict=True)]
+        if self.first is not None:
+            yield self.first
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:
@@ -388,54 +455,75 @@ def _features(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
 
 @dataclass(frozen=True)
 class _Place:
-    """Chromosomes, or a part of one, as somebody wrote it."""
+    """Chromosomes, or a part of one, as somebody wrote it; `alias` as of `plink_numbers`."""
 
     said: str
+    alias: Mapping[str, str]
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
         """Which features of a chromosome lie there; whether all do."""
-        name, span = chromosome_name(chromosome), SPAN.fullmatch(self.said)
-        if name == chromosome_name(self.said):
+        name, span = self._name(chromosome), SPAN.fullmatch(self.said)
+        if name == self._name(self.said):
             return True
         if span is not None:
-            return name.isdecimal() and int(span[1]) <= int(name) <= int(span[2])
+            numbers = {other: number for number, other in self.alias.items() if number.isdecimal()}
+            number = numbers.get(name, name)
+            return number.isdecimal() and int(span[1]) <= int(number) <= int(span[2])
         place = PLACE.fullmatch(self.said)
-        if place is None or chromosome_name(place[1]) != name:
+        if place is None or self._name(place[1]) != name:
             return False
         if positions is None:
             raise InputError(
                 f"chromosomes={self.said!r} is a place, and the data do not say where on a "
                 "chromosome features lie; pass chromosomes alone."
             )
-        return np.asarray((int(place[2]) <= positions) & (positions <= int(place[3])))
+        first, last = (int(place[i].replace(",", "")) for i in (2, 3))
+        return np.asarray((first <= positions) & (positions <= last))
+
+    def _name(self, said: str) -> str:
+        bare = chromosome_name(said)
+        return self.alias.get(bare, bare)
+
+
+def places_of(said: Any) -> list[str]:
+    """Chromosomes and places as they were written; commas within numbers separate nothing.
+
+    >>> places_of("1-5,X,chr6:25,000,000-34,000,000"), places_of(["6:1-5", "7"])
+    (['1-5', 'X', 'chr6:25,000,000-34,000,000'], ['6:1-5', '7'])
+    """
+    if not isinstance(said, str):
+        return [str(each).strip() for each in said]
+    texts = [text.strip() for text in BETWEEN.findall(said)]
+    return [text for text in texts if text]
 
 
 def _at(said: Any, known: Mapping[str, Column]) -> Mask:
     """Which features lie at places."""
-    texts = said.split(",") if isinstance(said, str) else [*map(str, said)]
-    places = [_Place(text.strip()) for text in texts if text.strip()]
+    texts = places_of(said)
     if CONTIG not in known:
         raise InputError(
             "The data do not say on which chromosome features lie, so chromosomes= finds none; "
             "take them by name (extract=), or by a variable of the data (extract_if=)."
         )
-    mask, seen = np.zeros(known[CONTIG].n, dtype=bool), dict[str, None]()
-    found = np.zeros(len(places), dtype=bool)
-    for rows in slices(mask.size, STRETCH):
-        codes, names = pd.factorize(as_text(known[CONTIG].read(rows)))
+    stretches = [*slices(known[CONTIG].n, STRETCH)]
+    each = [pd.factorize(as_text(known[CONTIG].read(rows))) for rows in stretches]
+    seen = dict.fromkeys(name for _, names in each for name in names.tolist())
+    alias = plink_numbers(seen)
+    places = [_Place(text, alias) for text in texts]
+    mask, found = np.zeros(known[CONTIG].n, dtype=bool), np.zeros(len(places), dtype=bool)
+    for rows, (codes, names) in zip(stretches, each, strict=True):
         positions = known[POSITION].read(rows) if POSITION in known else None
-        seen |= dict.fromkeys(names.tolist())
         for code, name in enumerate(names):
             for i, place in enumerate(places):
                 there = (codes == code) & place.holds(name, positions)
                 mask[rows] |= there
                 found[i] |= there.any()
     unknown = [place.said for place, is_there in zip(places, found, strict=True) if not is_there]
-    if len(unknown) == len(places):
+    if unknown or not places:
+        which = "" if len(unknown) == len(places) else f"{some(unknown, 30)} of "
         raise InputError(
-            f"No feature lies at chromosomes={said!r}; the data have those of {some(seen, 30)}. "
-            "Pass names, numbers such as 1-5, or places such as 6:25000000-34000000."
+            f"No feature lies at {which}chromosomes={said!r}; the data have those of "
+            f"{some(seen, 30)}. Pass names, numbers such as 1-5, or places such as "
+            "6:25000000-34000000."
         )
-    if unknown:
-        warnings.warn(f"No feature lies at {some(unknown)} of chromosomes=.", stacklevel=2)
     return mask

@@ -91,6 +91,10 @@ class Symmetric(ABC):
         """``R A R`` with ``R = I - Q Q'``."""
 
     @abstractmethod
+    def of_samples(self, rows: Index) -> Symmetric:
+        """Rows and columns of the samples `rows` (n,): an (n, n) matrix."""
+
+    @abstractmethod
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """``<C[p, p], A>`` for others A and rows p of `permutations` (n, m): (others, n)."""
 
@@ -152,6 +156,9 @@ class DenseSymmetric(Symmetric):
         A = self.matrix - Q @ (Q.T @ self.matrix)
         A -= (A @ Q) @ Q.T
         return DenseSymmetric((A + A.T) / 2)
+
+    def of_samples(self, rows: Index) -> DenseSymmetric:
+        return DenseSymmetric(self.matrix[np.ix_(rows, rows)])
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """Rows of C as they are, their entries looked up in the lower triangle."""
@@ -297,6 +304,9 @@ class LowRankSymmetric(Symmetric):
         F = np.column_stack([F, np.column_stack([Q, DQ]) @ vectors])
         weights = np.concatenate([weights, values])
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + rest)
+
+    def of_samples(self, rows: Index) -> LowRankSymmetric:
+        return LowRankSymmetric(self.F[rows], self.weights, self.diagonal[rows], self.error)
 
     def leading(self, part: float) -> LowRankSymmetric:
         """By as few orthogonal directions as leave out at most `part` of the norm from the trace.

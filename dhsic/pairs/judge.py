@@ -4,7 +4,8 @@ Of two features in linkage the product is in part the square of one, so where a 
 by dominance, or a single feature by its square, pairs of what is in linkage with it have large
 shares, and nothing acts together. A scan of all pairs cannot take two squares more out of each; of
 the best ones, more than were asked for (`n_kept`), that is done here (`share_given_squares`), and
-the smaller of both shares is what the pair has.
+the smaller of both shares is what the pair has. Whether a value of either is missing is taken out
+with them.
 
 That keeps the family-wise error: where there is nothing no pair has more than its share in the
 scan, whose largest one is what permutations tell. And no pair that the scan has not kept has more
@@ -13,15 +14,18 @@ than the least of those it has kept, so those above that are the best there are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float, Index
 from dhsic.namespace import slices
 from dhsic.pairs.share import Labels, share_given_squares
 from dhsic.pairs.tiles import BestPairs
+from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.reader import Reader
+from dhsic.sources.scaling import missing_mask
 
 #: Pairs that a scan keeps for each that is wanted, and at least.
 KEPT_EACH, LEAST_KEPT = 10, 1000
@@ -31,11 +35,17 @@ VALUE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPairs:
-    """The best pairs by their final shares, those of the scan, and how many are certain."""
+    """The best pairs by their final shares, those of the scan, and how many are certain.
+
+    `shares` are the final ones of all pairs that the scan has kept; no other pair has more than
+    `floor`.
+    """
 
     found: BestPairs
     before: Float
     n_certain: int
+    shares: Float
+    floor: float
 
 
 def n_kept(n: int) -> int:
@@ -53,7 +63,27 @@ def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: fl
     every = replace(scanned, shares=shares)
     order = every.order()[:n]
     found = every.take(order)
-    return JudgedPairs(found, scanned.shares[order], int((found.shares >= floor).sum()))
+    n_certain = int((found.shares >= floor).sum())
+    return JudgedPairs(found, scanned.shares[order], n_certain, shares, floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps(AbstractPass):
+    """Where values of the features are missing, (c, m) bool."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        each = [(block, missing_mask(block.raw, block.missing_code)) for block in blocks]
+        none = [np.zeros(b.raw.shape, dtype=bool) if mask is None else mask for b, mask in each]
+        return np.concatenate(none)
+
+
+def _gaps(reader: Reader, features: Index) -> dict[int, Array]:
+    """Missing values (m,) of those of the features (c,) that have some, by their place."""
+    at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
+    if not at.size:
+        return {}
+    masks = np.concatenate([*reader.joined(Gaps(), reader.jobs(features[at]))])
+    return dict(zip(at.tolist(), masks, strict=True))
 
 
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
@@ -63,6 +93,9 @@ def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
     for some in slices(len(found), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
         features, at = np.unique(scanned.pairs[order[some]], return_inverse=True)
         X = reader.values(features)
+        gaps = _gaps(reader, features)
         for i, (j, k) in zip(order[some], at.reshape(-1, 2), strict=True):
-            found[i] = share_given_squares(X[j], X[k], labels)
+            both = [gaps[at] for at in (j, k) if at in gaps]
+            either = np.logical_or.reduce(both) if both else None
+            found[i] = share_given_squares(X[j], X[k], labels, either)
     return found

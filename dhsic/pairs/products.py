@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -84,10 +85,13 @@ class FunctionRun:
         Where they stand.
     F : (c, R, m) float32
         Functions of their ranks; rows beyond those that a feature has are 0.
+    gaps : (c, m) bool or None
+        Where values are missing; None where none is.
     """
 
     features: Index
     F: Array
+    gaps: Array | None = None
 
     @classmethod
     def both(cls, blocks: Iterator[Tile], functions: int) -> tuple[FunctionRun, FunctionRun]:
@@ -110,7 +114,12 @@ class FunctionRun:
         of_each = [
             functions_of(tile.raw, mask, functions) for tile, mask in zip(tiles, masks, strict=True)
         ]
-        return cls(features, np.concatenate(of_each))
+        gaps = None
+        if any(mask is not None for mask in masks):
+            each = zip(tiles, masks, strict=True)
+            none = [np.zeros(t.raw.shape, dtype=bool) if mask is None else mask for t, mask in each]
+            gaps = np.concatenate(none)
+        return cls(features, np.concatenate(of_each), gaps)
 
 
 def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
@@ -176,7 +185,7 @@ def _of_some(
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
     Z = products_of(F, G)
     g = Z.shape[2]
-    A = np.concatenate([F, G], axis=1)  # (n, 2 R, m)
+    A = np.concatenate([F, G, *_gaps(left, right, j, k, F.dtype)], axis=1)  # (n, 2 R or more, m)
     of_Z = (Z.reshape(-1, m) @ QY).reshape(n, BLOCKS, g, -1)
     of_A = (A.reshape(-1, m) @ QY).reshape(n, A.shape[1], -1)
     (ZQ, ZY), (AQ, AY) = ((each[..., :q], each[..., q:]) for each in (of_Z, of_A))
@@ -201,6 +210,15 @@ def _of_some(
     linked = (np.vecdot(F[:, 0], G[:, 0]) / m) ** 2
     is_tested = is_there.any(axis=1) & (linked <= labels.linked)
     return np.where(is_tested[:, None], np.minimum(share, 1.0), np.nan), linked
+
+
+def _gaps(left: FunctionRun, right: FunctionRun, j: Index, k: Index, dtype: Any) -> list[Array]:
+    """Whether a value of either feature is missing, (n, 1, m), to be taken out as main effects are.
+
+    The product is 0 there, and of linked features its mean is another. None where none is missing.
+    """
+    masks = [run.gaps[at] for run, at in ((left, j), (right, k)) if run.gaps is not None]
+    return [np.logical_or.reduce(masks)[:, None].astype(dtype)] if masks else []
 
 
 def products_of(F: Array, G: Array) -> Array:

@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
 from dhsic.linalg.covariates import nothing_left
@@ -315,13 +315,17 @@ def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> floa
     return float(np.nan_to_num(shares).max(initial=0.0))
 
 
-def share_given_squares(x: Float, w: Float, labels: Labels) -> float:
+def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
     """Share of the product of two features (m,) where their own squares are taken out as well.
 
     A square that the feature itself explains, as of one of two values, is none. Nothing is left of
-    the product where the squares explain it; its share is 0 then.
+    the product where the squares explain it; its share is 0 then. Where one of the two is missing
+    (`gaps`, (m,)) the product is 0, and of linked features its mean is another: that these samples
+    differ is taken out too, for more values may be missing in one class.
     """
     own = np.column_stack([x, w, x * x, w * w])
+    if gaps is not None:
+        own = np.column_stack([own, gaps])
     own = _left(own / np.sqrt(np.vecdot(own.T, own.T)), labels.Q)
     basis, singular, _ = np.linalg.svd(own, full_matrices=False)
     basis = basis[:, singular > EXPLAINED]

@@ -61,7 +61,9 @@ def table_of(
         columns["family_wise"] = null.family_wise(log_p)
         columns["false_discovery"] = null.false_discovery(log_p)
         attributes |= {
-            "threshold": scanned.threshold(about["alpha"]),
+            "threshold": (threshold := scanned.threshold(about["alpha"])),
+            "n_significant": int((scanned.judged.shares >= threshold).sum()),
+            "is_counted": int(threshold >= scanned.judged.floor),
             "n_pairs_permuted": scanned.n_permuted,
             "null_location": null.location,
             "null_scale": null.scale,

@@ -19,6 +19,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.leveled import sums_over_codes
+from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
@@ -66,12 +67,17 @@ class Judge(AbstractShared):
 
     @property
     def shares(self) -> Hashable:
-        return self.standardize, self._takes_codes, self.leaves_missing_out
+        return self.standardize, self._takes_codes, self.leaves_missing_out, self.goes_by_ranks
 
     @property
     def leaves_missing_out(self) -> bool:
         """As of the criterion."""
         return self.criterion is not None and self.criterion.leaves_missing_out
+
+    @property
+    def goes_by_ranks(self) -> bool:
+        """As of the criterion."""
+        return self.criterion is not None and self.criterion.goes_by_ranks
 
     @classmethod
     def together(
@@ -149,7 +155,8 @@ def _features(
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
     mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
-    missing = None if mask is None else mask[alive]
+    mask = None if mask is None else mask[alive]
+    missing = mask if mask is not None and mask.any() else None
     return scaling, Features(X, scaling.n_levels[alive], directions, missing=missing), alive
 
 
@@ -185,24 +192,41 @@ def _coded(
     scaling = scaling_of(counts, standardize=judge.standardize)
     scaling = replace(scaling, checksum=checksums(codes.raw))
     alive: Index = np.flatnonzero(scaling.std > 0)
-    if judge.leaves_missing_out:
-        present, absent = counts[:3, alive].T, sums[3, alive]
-        values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
-        by_level = sums[:3, alive].transpose(1, 0, 2)
-        lost = absent if codes.has_missing else None
-        levels = Levels(np.arange(alive.size), values, present, by_level, present, lost)
-    else:
-        sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
+    sampled = counts
+    if stride > 1 and not judge.goes_by_ranks:
+        sampled = codes.some(slice(None, None, stride)).counts()
+    missing = None
+    if codes.has_missing:
+        missing = sums[3, alive].copy(), counts[3, alive].copy()
         missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
-        levels = Levels(
-            np.arange(alive.size),
-            np.where(counts > 0, code_values(scaling), 0.0)[:, alive],
-            counts[:, alive].T,
-            sums[:, alive].transpose(1, 0, 2),
-            sampled[:, alive].T,
-        )
+    values = np.repeat(np.arange(3.0)[:, None], alive.size, axis=1)
+    if not judge.goes_by_ranks:
+        values = np.where(counts > 0, code_values(scaling), 0.0)[:3, alive]
+    levels = Levels(
+        np.arange(alive.size),
+        values,
+        counts[:3, alive].T,
+        sums[:3, alive].transpose(1, 0, 2),
+        sampled[:3, alive].T,
+        sums[3, alive] if codes.has_missing else None,
+    )
     none = np.empty((alive.size, 0))
-    return scaling, Features(none, scaling.n_levels[alive], directions, levels), alive
+    n_levels = scaling.n_levels[alive]
+    return scaling, Features(none, n_levels, directions, levels, coded_missing=missing), alive
+
+
+def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
+    """Features (n,), and what judges them: those with haploid and diploid calls by values alone.
+
+    In one part where there are none of these, or the criterion has no levels.
+    """
+    state = judge.prepared
+    if not isinstance(state, Multiscale):
+        return [(features, judge)]
+    is_mixed = np.isin(features, source.haploid_features())
+    mixed = replace(judge, prepared=state.additive)
+    parts = [(features[~is_mixed], judge), (features[is_mixed], mixed)]
+    return [(some, by) for some, by in parts if some.size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +262,25 @@ def read_once(
     features: Index | None = None,
 ) -> Judged:
     """Pass over all features, or some, of samples `rows`; `reporter` hears of them."""
-    reader = Reader(source, runtime, rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
-    jobs = reader.jobs(every)
+    parts = [
+        (some, _read(source, runtime, each, reporter, rows, some))
+        for some, each in by_ploidy(source, every, judge)
+    ]
+    return parts[0][1] if len(parts) == 1 else Judged.of(parts)
+
+
+def _read(
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    judge: Judge,
+    reporter: Reporter,
+    rows: Index | None,
+    features: Index,
+) -> Judged:
+    """Pass over features that are judged alike."""
+    reader = Reader(source, runtime, rows)
+    jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
     scalings, columns = [], []
     for scaling, values in reader.joined(judge, jobs):

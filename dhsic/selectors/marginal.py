@@ -8,19 +8,24 @@ for all features, selected or not.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
 from dhsic.criteria.independence import Independence
+from dhsic.criteria.missingness import LEVEL, missing_by_label
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError
+from dhsic.joins.filters import described
 from dhsic.passes.jobs import merged
-from dhsic.passes.once import MANY_JOBS, Judge
+from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
 from dhsic.passes.reader import AbstractReader
 from dhsic.runtime.base import Job
+from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME
 
 if TYPE_CHECKING:
     from dhsic.selectors.run import SelectionRun
@@ -39,6 +44,8 @@ VECTORS = 12
 #: Samples up to which features are tested beside a selection, and why they are not beyond.
 MOST_TESTED = 100_000
 MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; dhsic test tests features of as many."
+#: Features that the warning about missing values names.
+MOST_NAMED = 5
 #: Why labels of many classes are not tested.
 MANY_CLASSES = (
     "The labels have more than 64 classes, which the test at several widths does not take."
@@ -86,10 +93,15 @@ def marginal_bytes(run: SelectionRun) -> int:
     return of_labels + 8 * VECTORS * run.source.n_features
 
 
+def jobs_over(data: AbstractReader, features: Index) -> list[Job]:
+    """Jobs of the pass over features (n,)."""
+    jobs = data.jobs(features, scaled=False)
+    return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
+
+
 def every_job(data: AbstractReader) -> list[Job]:
     """Jobs of the pass over all features."""
-    jobs = data.jobs(np.arange(data.source.n_features, dtype=np.int64), scaled=False)
-    return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
+    return jobs_over(data, np.arange(data.source.n_features, dtype=np.int64))
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
@@ -113,12 +125,52 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         return MANY_CLASSES
     beside = data.apart()  # no round has read it
     judge = Judge(run.standardizes, criterion, state)
-    found = beside.joined(judge, every_job(beside))
-    columns = np.concatenate([values for _, values in found], axis=1)
+    every = np.arange(data.source.n_features, dtype=np.int64)
+    parts = by_ploidy(data.source, every, judge)
+    found = [
+        values for some, each in parts for _, values in beside.joined(each, jobs_over(beside, some))
+    ]
+    order = np.argsort(np.concatenate([some for some, _ in parts]))
+    columns = np.concatenate(found, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
+    warn_of_missing(data.source, columns[-1, alive], alive)
     others = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)
     for name, values in {"p": p, "q": q, "width": width, "shape": shape}.items():
         values[alive] = others[name][0]
     return MarginalTest(state, p, q, width, shape)
+
+
+def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int:
+    """Warn of features whose missing values depend on the labels; how many there are.
+
+    Parameters
+    ----------
+    source : AbstractSource
+        Names the features.
+    log10_p : (n,)
+        ``-log10 p`` of the test of missing values (`dhsic.criteria.missingness`).
+    alive : (n,)
+        Positions of the features that vary.
+    """
+    features = missing_by_label(log10_p, alive)
+    n = features.size
+    if not n:
+        return 0
+    known = described(source).get(NAME)
+    names = [
+        f"feature {j}" if known is None else str(known.read(slice(j, j + 1))[0])
+        for j in features[:MOST_NAMED].tolist()
+    ]
+    more = ", ..." if n > MOST_NAMED else ""
+    what = "1 feature" if n == 1 else f"{n:,} features"
+    warnings.warn(
+        f"Missing values depend on the labels in {what} ({', '.join(names)}{more}; Bonferroni "
+        f"level {LEVEL:g}). Samples without a value are left out of the test of a feature, so this "
+        "makes no association; but samples measured in different ways give values that differ, "
+        f"too. Exclude {'it' if n == 1 else 'them'} (exclude=), or allow fewer missing values "
+        "(max_missing=).",
+        stacklevel=2,
+    )
+    return int(n)

@@ -29,6 +29,7 @@ from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.selectors.base import Selector
+from dhsic.selectors.marginal import warn_of_missing
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
@@ -207,9 +208,9 @@ class OnePass(Selector):
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
             warnings.warn(
-                f"{unplaced.size:,} features lie on no known chromosome (0 or .). They predict "
-                "nothing here, and are tested against what all chromosomes leave of the labels; "
-                "chromosomes= with the others leaves them out.",
+                f"{unplaced.size:,} features lie on X, Y, MT or no known chromosome (0 or .). They "
+                "predict nothing here, and are tested against what all autosomes leave of the "
+                "labels; chromosomes= with the others leaves them out.",
                 stacklevel=2,
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
@@ -246,6 +247,8 @@ class OnePass(Selector):
             journal.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+            if again and criterion.leaves_missing_out:
+                warn_of_missing(run.source, found.columns[-1, alive], alive)
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 order = worst_first(scores.order_by)

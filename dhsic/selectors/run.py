@@ -237,6 +237,7 @@ class SelectionRun:
             needed,
             self.runtime.name,
             pairs,
+            self.rows,
         )
 
     @property

@@ -142,6 +142,22 @@ class AbstractSource(ABC):
     read_as: str = ""
     hint: str = ""
 
+    def haploid_features(self) -> Index:
+        """Features of chromosomes on which some samples have one copy and others more, ascending.
+
+        Their dosages count a haploid call twice; `allele_counts` counts it once.
+        """
+        return np.empty(0, dtype=np.int64)
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        """Alternative alleles, and all alleles, of the calls that are there, (c,) each.
+
+        Of columns `local` (c,) of a block, which are among `haploid_features`, and samples `rows`.
+        """
+        raise TypeError(f"{type(self).__name__} has no haploid calls")
+
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Cut the features into blocks of about `width`, whole chunks (or shards) each.

@@ -179,7 +179,7 @@ def open_source(
     n_samples: int | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
     missing_chunks: MissingChunks = "error",
-    ploidy_policy: PloidyPolicy = "count",
+    ploidy_policy: PloidyPolicy = "scale",
     pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     not_features: Sequence[str] = (),
@@ -213,8 +213,10 @@ def open_source(
         missing, always.
     missing_chunks : {"error", "fill"}
         Whether chunks that a Zarr array lacks are an error or fill values.
-    ploidy_policy : {"count", "scale", "error"}
-        What a genotype of lower ploidy counts: its own alleles, as many as others have, an error.
+    ploidy_policy : {"scale", "count", "error"}
+        Dosage of a genotype of lower ploidy, such as a haploid one of males on X in a diploid
+        store: scaled to the ploidy of the store (0 or 2, as PLINK has it), the count of its own
+        alleles (0 or 1, by which sex becomes a genotype), or an error.
     pass_only : bool
         Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
         those with another one, and those with none, ".", to which filters were not applied.

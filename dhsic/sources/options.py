@@ -32,8 +32,8 @@ FEATURE_DIMS = frozenset((
 
 #: What a chunk that is not stored is: damage, or fill values.
 MissingChunks = Literal["error", "fill"]
-#: What a call of lower ploidy counts: its alleles, as many as full ploidy has, or an error.
-PloidyPolicy = Literal["count", "scale", "error"]
+#: What a call of lower ploidy counts: as many alleles as full ploidy has, its own, or an error.
+PloidyPolicy = Literal["scale", "count", "error"]
 #: Variables of genotypes that are taken when none is chosen, the first that there is.
 PREFERRED = ("call_genotype", "call_dosage")
 
@@ -50,7 +50,7 @@ class OpenOptions:
     n_samples: int | None = None
     missing_code: int | str | None = "auto"
     missing_chunks: MissingChunks = "error"
-    ploidy_policy: PloidyPolicy = "count"
+    ploidy_policy: PloidyPolicy = "scale"
     storage_options: Mapping[str, Any] | None = None
     not_features: Sequence[str] = ()
     na: Sequence[str] = ()
@@ -63,9 +63,9 @@ class OpenOptions:
             )
         if self.ploidy_policy not in get_args(PloidyPolicy):
             raise InputError(
-                f"ploidy_policy={self.ploidy_policy!r} is unknown. Pass 'count' (a haploid call "
-                "counts its one allele), 'scale' (it counts as many as the others have), or "
-                "'error'."
+                f"ploidy_policy={self.ploidy_policy!r} is unknown. Pass 'scale' (a haploid call "
+                "counts as many alleles as the others have), 'count' (it counts its one allele), "
+                "or 'error'."
             )
 
     def feature_axis(

@@ -26,7 +26,15 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Block, Names, run_of
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.stores import file_bytes
-from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants
+from dhsic.sources.variants import (
+    ALLELES,
+    CONTIG,
+    CONTIGS,
+    IDS,
+    POSITION,
+    Variants,
+    chromosome_names,
+)
 from dhsic.sources.vcz import DIPLOID, MISSING
 
 #: Suffixes of genotypes, and of what their variants and samples are described in.
@@ -40,6 +48,8 @@ SUFFIXES = {
 #: Columns of tables without a header; one of 5 columns has no centimorgans.
 BIM, BIM_SHORT = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("CHROM", "ID", "POS", "ALT", "REF")
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
+#: Sex of males.
+MALE = ("1", "M", "m")
 #: How a .bed begins: magic number, then whether variants follow each other.
 MAGIC, BY_VARIANT, BY_SAMPLE = b"\x6c\x1b", 1, 0
 HEADER = 3
@@ -115,6 +125,25 @@ class Fileset:
         if "FID" not in table or pd.Index(iid).is_unique:
             return iid
         return np.array([f"{a}_{b}" for a, b in zip(table["FID"], iid, strict=True)], dtype=object)
+
+    def family_ids(self) -> tuple[Array, Array] | None:
+        """FID and IID of the samples; None where the table has no FID."""
+        table = _table(self.samples, ("IID",), ("FID",))
+        return (table["FID"], table["IID"]) if "FID" in table else None
+
+    def males(self) -> Array:
+        """Samples that SEX says are male, (m,) bool; none where the table has no such column."""
+        table = _table(self.samples, (), ("SEX",))
+        return np.isin(table["SEX"], MALE) if "SEX" in table else np.empty(0, dtype=bool)
+
+    def on_x(self) -> Index:
+        """Variants on X, without the regions that Y shares where these are XY."""
+        chromosomes = _table(self.variants, ("CHROM",))["CHROM"]
+        codes, names = pd.factorize(chromosomes)
+        bare = chromosome_names(names.tolist())
+        return np.flatnonzero(
+            np.isin(codes, [i for i, name in enumerate(names) if bare[name] == "X"])
+        )
 
     def key(self) -> tuple[Array, ...]:
         """What stands for all names in a fingerprint: the tables, byte for byte."""
@@ -233,6 +262,24 @@ class AbstractPlinkSource(AbstractStored):
             *(files.variant_names, files.sample_names, files.coords, files.key),
             check=files.variant_names,
         )
+
+    @cached_property
+    def males(self) -> Array:
+        """Samples that have one X, (m,) bool, or none, (0,)."""
+        return self.files.males()
+
+    def haploid_features(self) -> Index:
+        return self.files.on_x() if self.males.any() else super().haploid_features()
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        """Calls of males on X count 0 or 2, and are one allele each."""
+        raw = self.read_columns(block, local, rows).astype(np.float64)
+        missing = np.isnan(raw) if self.dtype.kind == "f" else raw == MISSING
+        copies = np.where(self.males if rows is None else self.males[rows], 1, DIPLOID)
+        alternative = np.where(missing, 0.0, raw) @ (copies / DIPLOID)
+        return alternative, ~missing @ copies
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T

@@ -7,7 +7,7 @@ gigabyte as text. Which of ids and places name the variants, all of them decide 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -37,6 +37,9 @@ PASS = "PASS"
 NO_CONTIG = "."
 #: Chromosomes of variants that lie on none that is known: of VCF, and of PLINK.
 NOWHERE = ("", NO_CONTIG, "0")
+#: Chromosomes of humans by PLINK's numbers, and its names of what X and Y share.
+OF_PLINK = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "PAR1": "XY", "PAR2": "XY"}
+MOST_OF_PLINK = 26
 #: Rows of text that are read at a time.
 AT_A_TIME = 2**16
 
@@ -49,6 +52,36 @@ def chromosome_name(name: str) -> str:
     """
     bare = re.sub("^chr", "", name.strip(), flags=re.IGNORECASE).upper()
     return "MT" if bare == "M" else bare.lstrip("0") or bare[:1]
+
+
+def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
+    """Names that stand for others among these chromosomes: 23 is X, as PLINK writes it of humans.
+
+    Nothing where there are more than 26, or X and Y besides such numbers, as of cattle.
+
+    >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
+    ('X', {})
+    """
+    known = {chromosome_name(name) for name in names}
+    numbers = {name for name in known if name.isdecimal()}
+    is_other = any(int(number) > MOST_OF_PLINK for number in numbers)
+    return {} if is_other or (known & {"X", "Y", "Z"} and numbers & {*OF_PLINK}) else OF_PLINK
+
+
+#: Chromosomes in which sexes differ, of humans and of birds, and that of mitochondria.
+NOT_AUTOSOMES = ("X", "Y", "XY", "Z", "W", "ZW", "MT")
+
+
+def chromosome_names(names: Iterable[str]) -> dict[str, str]:
+    """Name of each of these chromosomes as it is compared; numbers are those of autosomes.
+
+    >>> chromosome_names(["chr1", "23", "M"])
+    {'chr1': '1', '23': 'X', 'M': 'MT'}
+    """
+    listed = [*names]
+    alias = plink_numbers(listed)
+    bare = {name: chromosome_name(name) for name in listed}
+    return {name: alias.get(each, each) for name, each in bare.items()}
 
 
 class Variants:

@@ -11,7 +11,7 @@ What a store says of its variants besides calls: `dhsic.sources.variants`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,15 @@ from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
 from dhsic.sources import Block, check_finite, refuse_any
-from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names
+from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names, text
 from dhsic.sources.packing import Packing, code_among, declared
-from dhsic.sources.variants import ALLELES, Variants
+from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, Variants, chromosome_names
 from dhsic.sources.zarr import (
     ChunkedArray,
     ZarrSource,
     arrays_of,
     member,
+    place_of,
 )
 
 MISSING = -1
@@ -50,7 +51,7 @@ class Calls:
     third dimension is accepted when it has one element. A mask (``call_dosage_mask``) is honoured.
 
     `chunked` is where they are stored, `n_alleles` how many a variant may have where that is known;
-    `mask` says which calls are missing.
+    `mask` says which calls are missing, `variants` where they lie.
     """
 
     chunked: ChunkedArray
@@ -58,6 +59,50 @@ class Calls:
     is_genotype: bool
     n_alleles: int | None
     mask: ChunkedArray | None
+    variants: Variants | None = None
+
+    @cached_property
+    def haploid_by_contig(self) -> dict[str, int]:
+        """Samples with a haploid call on each contig where others have more copies.
+
+        By the variant in the middle of the contig. Autosomes are not looked at.
+        """
+        known = None if self.variants is None else self.variants.get(CONTIG)
+        names = None if self.variants is None else self.variants.get(CONTIGS)
+        found: dict[str, int] = {}
+        if not self.is_genotype or known is None or names is None or known.dtype.kind not in "iu":
+            return found
+        for code, (name, bare) in enumerate(chromosome_names(text(names).tolist()).items()):
+            at = np.empty(0, int) if bare.isdecimal() else np.flatnonzero(known == code)
+            if at.size:
+                middle = int(at[at.size // 2])
+                copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
+                n = int((copies == 1).sum())
+                if n and (copies > 1).any():
+                    found[name] = n
+        return found
+
+    @cached_property
+    def haploid_features(self) -> Index:
+        """As of `AbstractSource`."""
+        if not self.haploid_by_contig or self.variants is None:
+            return np.empty(0, dtype=np.int64)
+        known, names = self.variants.get(CONTIG), self.variants.get(CONTIGS)
+        codes = np.flatnonzero(np.isin(text(np.asarray(names)), [*self.haploid_by_contig]))
+        return np.flatnonzero(np.isin(np.asarray(known), codes))
+
+    @staticmethod
+    def copies(genotypes: Array) -> Array:
+        """Copies of a chromosome in calls (..., ploidy), int8; 0 where one of them is missing."""
+        there = np.where((genotypes == MISSING).any(axis=-1), 0, 1)
+        return np.asarray((genotypes != NO_COPY).sum(axis=-1) * there).astype(np.int8)
+
+    @classmethod
+    def allele_counts(cls, genotypes: Array) -> tuple[Array, Array]:
+        """Alternative alleles and all of them, (c,), in calls (c, m, ploidy)."""
+        copies = cls.copies(genotypes)
+        alternative = ((genotypes > 0).sum(axis=-1) * (copies > 0)).sum(axis=1)
+        return alternative, copies.sum(axis=1, dtype=np.int64)
 
     @property
     def dtype(self) -> Any:
@@ -105,7 +150,7 @@ class Calls:
         )
         refuse_any(outside.any(axis=-1), genotypes, block, rows, place, why)
         why = (
-            ", a call of lower ploidy. Pass ploidy_policy='count' or 'scale', or leave out haploid "
+            ", a call of lower ploidy. Pass ploidy_policy='scale' or 'count', or leave out haploid "
             "variants."
         )
         refuse_any(np.any(genotypes == NO_COPY, axis=-1), genotypes, block, rows, place, why)
@@ -146,6 +191,7 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
         is_genotypes,
         None if alleles is None else int(alleles.shape[1]),
         None if mask is None else ChunkedArray(mask, axis, options.missing_chunks),
+        Variants(place_of(group)),
     )
     source = ZarrSource(chunked, names, missing_code=calls.missing_code, calls=calls)
     source.dosages = is_genotypes or variable in DOSAGES

@@ -71,6 +71,14 @@ class AbstractView(AbstractSource):
         view.base = base
         return view
 
+    def haploid_features(self) -> Index:
+        return self.base.haploid_features()
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        return self.base.allele_counts(block, local, rows)
+
     def fingerprint(self) -> str:
         return self.base.fingerprint()
 
@@ -142,6 +150,17 @@ class SubsetSource(AbstractView):
         around = self.around(block)
         wanted = self.features[block.start + local] - around.start
         return self.base.read_columns(around, wanted, rows)
+
+    def haploid_features(self) -> Index:
+        return np.flatnonzero(np.isin(self.features, self.base.haploid_features()))
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        around = self.around(block)
+        return self.base.allele_counts(
+            around, self.features[block.start + local] - around.start, rows
+        )
 
     def _names(self) -> Array | None:
         known = self.base.feature_names()

@@ -193,6 +193,15 @@ class ZarrSource(AbstractStored):
         check_finite(values, block, rows, self.chunked.place, self.missing_code)
         return values.T
 
+    def haploid_features(self) -> Index:
+        return super().haploid_features() if self.calls is None else self.calls.haploid_features
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        assert self.calls is not None, "genotypes alone have haploid calls"
+        return self.calls.allele_counts(self.chunked.read(block, rows)[local])
+
     def stored_samples(self, rows: Index) -> int:
         return self.chunked.stored_samples(rows)
 

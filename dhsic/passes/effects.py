@@ -1,0 +1,138 @@
+r"""Additive effects: coefficient, standard error and p-value of each feature in a regression.
+
+Real labels: ordinary least squares on ``[1, covariates, x]``. By Frisch, Waugh and Lovell all of it
+is in a few inner products; samples whose value is missing leave through the rows of the basis that
+they have. Two classes: logistic regression by Newton's method, whose Hessians are one matrix
+product for all features of a tile; the coefficient is the logarithm of the odds ratio for one more
+copy of the allele. Both are what ``plink2 --glm`` computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm, t
+
+from dhsic._typing import Array, Float, Mask
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
+from dhsic.sources.scaling import missing_mask
+
+#: Numbers of a feature: samples, coefficient, standard error, p-value.
+COLUMNS = 4
+#: Steps of Newton's method, change of the coefficient at which it ends, and its largest size.
+STEPS, TOLERANCE, LARGEST = 25, 1e-9, 30.0
+#: Part of a feature's variance that covariates leave, below which it has no effect of its own.
+EXPLAINED = 1e-9
+#: float64 arrays of a tile.
+TILES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AdditiveEffects(AbstractByTile):
+    """Effects of the features, (c, `COLUMNS`); NaN where a feature has none of its own.
+
+    Attributes
+    ----------
+    y : (m,)
+        Labels; 0 and 1 of two classes.
+    Q : (m, p)
+        Basis of ``[1, covariates]``.
+    is_logistic : bool
+        Whether labels are two classes.
+    """
+
+    y: Float
+    Q: Float
+    is_logistic: bool
+
+    @classmethod
+    def of(cls, y: Float, covariates: Array | None, *, is_logistic: bool) -> AdditiveEffects:
+        """From labels (m,) and covariates (m, q)."""
+        return cls(y, covariate_basis(covariates, len(y)), is_logistic)
+
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
+        return tile_height(2 * m), self._of_tile
+
+    def _of_tile(self, tile: Tile) -> Array:
+        mask = missing_mask(tile.raw, tile.missing_code)
+        missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
+        X = np.where(missing, 0.0, tile.raw.astype(np.float64))
+        fit = self._logistic if self.is_logistic else self._linear
+        n = (~missing).sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            beta, error, p = fit(X, missing, n)
+        is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
+        return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p))])
+
+    def _linear(self, X: Float, missing: Mask, n: Array) -> tuple[Float, Float, Float]:
+        y, Q = self.y - self.y.mean(), self.Q
+        xx, xy = np.vecdot(X, X), X @ y
+        b, c = X @ Q, np.broadcast_to(Q.T @ y, (len(X), Q.shape[1])).copy()
+        yy = np.full(len(X), float(y @ y))
+        inverse_b, inverse_c = b.copy(), c.copy()
+        for j in np.flatnonzero(missing.any(axis=1)).tolist():
+            rows = Q[missing[j]]
+            lost = y[missing[j]]
+            c[j] -= rows.T @ lost
+            yy[j] -= float(lost @ lost)
+            both = np.column_stack([b[j], c[j]])
+            solved = np.linalg.lstsq(np.eye(Q.shape[1]) - rows.T @ rows, both, rcond=1e-10)[0]
+            inverse_b[j], inverse_c[j] = solved.T
+        size = xx - np.vecdot(b, inverse_b)
+        size[size <= EXPLAINED * xx] = np.nan
+        beta = (xy - np.vecdot(b, inverse_c)) / size
+        degrees = n - Q.shape[1] - 1
+        rest = yy - np.vecdot(c, inverse_c) - beta * beta * size
+        error = np.sqrt(np.maximum(rest, 0.0) / degrees / size)
+        return beta, error, 2.0 * t.sf(np.abs(beta / error), degrees)
+
+    def _logistic(self, X: Float, missing: Mask, _: Array) -> tuple[Float, Float, Float]:
+        y, p, c = self.y, self.Q.shape[1], len(X)
+        i, k = np.triu_indices(p)
+        products = self.Q[:, i] * self.Q[:, k]
+        coefficients = np.zeros((c, p + 1))
+        there = (~missing).astype(np.float64)
+        H = np.empty((c, p + 1, p + 1))
+        is_open = np.ones(c, dtype=bool)
+        for _step in range(STEPS):
+            at = np.flatnonzero(is_open)
+            x, w = X[at], there[at]
+            eta = coefficients[at, :p] @ self.Q.T + coefficients[at, p:] * x
+            mu = 1.0 / (1.0 + np.exp(-np.clip(eta, -LARGEST, LARGEST)))
+            rest, weights = w * (y - mu), w * mu * (1.0 - mu)
+            weighted = weights * x
+            some = np.empty((at.size, p + 1, p + 1))
+            some[:, i, k] = some[:, k, i] = weights @ products
+            some[:, :p, p] = some[:, p, :p] = weighted @ self.Q
+            some[:, p, p] = np.vecdot(weighted, x)
+            gradient = np.column_stack([rest @ self.Q, np.vecdot(rest, x)])
+            sound = np.linalg.cond(some) < 1 / np.finfo(float).eps
+            step = np.zeros_like(gradient)
+            if sound.any():
+                step[sound] = np.linalg.solve(some[sound], gradient[sound][..., None])[..., 0]
+            coefficients[at] += step
+            H[at] = some
+            coefficients[at[~sound], p] = np.nan
+            is_open[at] = sound & (np.abs(step[:, p]) > TOLERANCE)
+            is_open &= np.abs(coefficients[:, p]) < LARGEST
+            if not is_open.any():
+                break
+        beta = np.where(np.abs(coefficients[:, p]) < LARGEST, coefficients[:, p], np.nan)
+        error = np.full(c, np.nan)
+        fine = np.flatnonzero(np.isfinite(beta) & ~is_open)
+        if fine.size:
+            error[fine] = np.sqrt(np.linalg.inv(H[fine])[:, p, p])
+        return beta, error, 2.0 * norm.sf(np.abs(beta / error))
+
+    def cost(self, m: int) -> Cost:
+        p = self.Q.shape[1]
+        products = 8 * m * p * p if self.is_logistic else 0
+        return Cost(
+            values=m,
+            columns=8 * COLUMNS,
+            state=8 * m * (p + 1),
+            tile=8 * TILES * tile_height(2 * m) * m + products,
+        )
