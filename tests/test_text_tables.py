@@ -564,3 +564,27 @@ def test_components_of_plink_have_families(tmp_path):
     words = ("--labels", tmp_path / "y.txt", "--target", "status", "-n", 1)
     said = ran("select", tmp_path / "x.bed", *words, "--covariates", tmp_path / "p.tsv")
     assert "covariates PC1, PC2" in said
+
+
+def test_ids_beside_features_are_no_features_in_parquet_and_are_refused_in_frames(tmp_path, rng):
+    X = pd.DataFrame(rng.standard_normal((60, 5)), columns=list("abcde"))
+    y = np.arange(60) // 30
+    X["c"] += 2 * y
+    X.insert(2, "patient_id", np.arange(1001, 1061))
+    X.insert(0, "Unnamed: 0", np.arange(60))
+    X.insert(0, "sample", [f"s{i}" for i in range(60)])
+    X.assign(status=y).to_parquet(tmp_path / "x.parquet", index=False)
+
+    with pytest.warns(UserWarning, match="name or count rows.*'Unnamed: 0', 'patient_id'"):
+        result = dhsic.select(
+            tmp_path / "x.parquet", "status", n_features_to_select=1, progress=False
+        )
+
+    assert result["feature"].values.tolist() == list("abcde")
+    assert result["rank"].values[2] == 1
+    frame = X.set_index("sample")
+    with pytest.raises(InputError, match="name or count rows") as refused:
+        dhsic.select(frame, y, n_features_to_select=1, progress=False)
+    assert "X.drop(columns=['Unnamed: 0', 'patient_id'])" in str(refused.value)
+    remedied = frame.drop(columns=["Unnamed: 0", "patient_id"])
+    assert dhsic.select(remedied, y, n_features_to_select=1, progress=False)["rank"].values[2] == 1

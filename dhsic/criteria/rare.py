@@ -125,7 +125,7 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
         second = np.multiply.outer(y, classes[1]) + np.multiply.outer(n - y, classes[0])
         return first, second, parts, False
     drawn = _drawn(m, k + n)
-    first, second = _sums_of(columns, drawn[:, :k]), _sums_of(columns, drawn[:, k:])
+    first, second = sums_over(columns, drawn[:, :k]), sums_over(columns, drawn[:, k:])
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
 
 
@@ -151,7 +151,7 @@ def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
     return found
 
 
-def _sums_of(columns: Float, drawn: Index) -> Float:
+def sums_over(columns: Float, drawn: Index) -> Float:
     """Sums of columns (m, r) over the rows that are drawn (n, k), (n, r)."""
     n, k = drawn.shape
     of_each = np.ones(drawn.size), drawn.ravel(), k * np.arange(n + 1)

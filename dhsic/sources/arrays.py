@@ -28,6 +28,7 @@ from dhsic.sources import (
     run_of,
     take_rows,
 )
+from dhsic.sources.ids import names_rows_by_name
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -238,6 +239,13 @@ def _is_frame(X: Any) -> bool:
 
 def _check_frame(X: pd.DataFrame) -> None:
     kinds, columns = X.dtypes, X.columns
+    row_names = [isinstance(name, str) and names_rows_by_name(name) for name in columns]
+    _refuse_columns(
+        columns[row_names],
+        "name or count rows, by what they are called, and would be features. Drop them, "
+        f"X.drop(columns={[str(name) for name in columns[row_names][:5]]}); a measurement of that "
+        "name needs another one.",
+    )
     odd = [not hasattr(t, "kind") or t.kind not in "biuf" for t in kinds]
     _refuse_columns(
         columns[[type(t).__name__ == "SparseDtype" for t in kinds]],

@@ -106,7 +106,8 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     is_text = not file.is_number(others[0])
     found = TableColumns.of(others, apart, is_text=is_text, turned=turned)
     ids: tuple[str, ...] = file.index or tuple(others[i] for i in found.ids)
-    features = tuple(name for name in others if name not in {*ids, *apart})
+    assumed = tuple(others[i] for i in found.assumed)
+    features = tuple(name for name in others if name not in {*ids, *apart, *assumed})
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
         listed = some((f"{n!r}: {file.told(n)}" for n in odd), 4)
@@ -114,8 +115,11 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
             f"{path} has {f'columns that hold no numbers ({listed})' if odd else 'no features'}, "
             f"and features are numbers. {TEXT}"
         )
-    held = [name for name in apart if name not in ids and not turned]
-    return _source(file, options, ids, features, held, turned=turned)
+    held = [name for name in (*apart, *assumed) if name not in ids and not turned]
+    source = _source(file, options, ids, features, held, turned=turned)
+    source.not_features = (*apart, *assumed)
+    source.hint = "" if turned else found.hint(path)
+    return source
 
 
 def _source(
@@ -139,7 +143,6 @@ def _source(
     if not ids and features[0] == file.names[0]:
         values = source.read(Block(0, 0, 1))[:, 0].astype(np.float64)
         refuse_counted(path, f"column {features[0]!r}", values)
-    source.not_features = tuple(options.not_features)
     if not turned:
         return source
     check_room(2 * n_bytes, path, (file.n_rows, len(features)))

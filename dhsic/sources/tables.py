@@ -131,6 +131,18 @@ class TableColumns:
             assumed=tuple(i for i in held if i not in said),
         )
 
+    def hint(self, path: str) -> str:
+        """Columns that were taken for names or numbers of rows, in a sentence; "" for none."""
+        beyond = [i for i in self.ids[1:] if self.names[i].startswith("Unnamed: ")]
+        names = [self.names[i] for i in (*beyond, *self.assumed)]
+        names = [name for name in names if names_rows_by_name(name)]
+        if not names:
+            return ""
+        return (
+            f"Columns that name or count rows are no features: {some(map(repr, names))} of "
+            f"{path}. A measurement among them needs another name."
+        )
+
     def named(self) -> Array | None:
         """Names of the columns of numbers, None where no line names them."""
         names = np.array([self.names[i] for i in self.numbers], dtype=object)

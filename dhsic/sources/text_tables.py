@@ -98,16 +98,7 @@ class TextTable:
     @property
     def hint(self) -> str:
         """Columns that were taken for ids, in a sentence; "" for none."""
-        columns = self.columns
-        beyond = [i for i in columns.ids[1:] if columns.names[i].startswith("Unnamed: ")]
-        names = [columns.names[i] for i in (*beyond, *columns.assumed)]
-        names = [name for name in names if names_rows_by_name(name)]
-        if self.turned or not names:
-            return ""
-        return (
-            f"Columns that name or count rows are no features: {some(map(repr, names))} of "
-            f"{self.path}. A measurement among them needs another name."
-        )
+        return "" if self.turned else self.columns.hint(self.path)
 
     def described(self) -> str:
         """How the table is read, for people."""
