@@ -92,27 +92,6 @@ def test_a_target_in_the_table_is_no_feature_of_another(tmp_path, exclusive_or):
     assert "9 features" in run("select", tmp_path / "x.csv", *asked).stderr
 
 
-def test_too_many_main_effects_are_no_pairs(rng):
-    X = rng.standard_normal((200, 60))
-    y = (X[:, :12] ** 3).sum(axis=1)
-
-    result = dhsic.select(X, y, n_features_to_select=5)
-
-    assert "are significant alone" in result.attrs["pairs_not_scanned"]
-    assert "pair_first" not in result
-
-
-def test_of_linked_main_effects_the_strongest_is_taken_out(rng):
-    X = rng.integers(0, 3, (400, 150)).astype(float)
-    X[:, 1:40] = np.where(rng.random((400, 39)) < 0.05, 1.0, X[:, :1])  # copies, but for a few
-    y = 1.5 * X[:, 0] + 2 * (X[:, 60] - 1) * (X[:, 70] - 1) + rng.standard_normal(400)
-
-    result = dhsic.select(X, y, n_features_to_select=5)
-
-    assert result.attrs["pair_n_main_effects"] < 5
-    assert result["pair_with"].values[[60, 70]].tolist() == [70, 60]
-
-
 def test_features_of_pairs_and_those_that_act_alone_share_the_front(rng):
     X = uniform(rng, 500, 200)
     u = 12**0.5 * (X - 0.5)

@@ -12,8 +12,7 @@ main effects of single features leave of the labels.
   features of the smallest marginal p-values, which finds pairs that act like a ring.
 
 Main effects of features that are significant alone (family-wise) are taken out before, by several
-functions of their ranks each, of linked features those of the strongest. If they are too many for
-the samples, nothing is scanned. Each scan has half of the family-wise level.
+functions of their ranks each. Each scan has half of the family-wise level.
 
 **The order.** Features that are significant alone (family-wise, `STRICT`) keep their places. Other
 features of a significant pair go in front of the first feature that has less evidence: evidence of
@@ -56,9 +55,6 @@ MOST_FLOPS, MOST_OF_BEST = 2.5e12, 4e12
 MOST_MAIN, MOST_FUNCTIONS = 4, 8
 #: Functions of a feature whose main effect is taken out by ``"auto"``.
 MAIN_FUNCTIONS = 4
-#: Significant features that are looked at for main effects at most, by number and by values, and
-#: the squared correlation of two from which on one stands for both.
-MOST_CONSIDERED, ENTRIES, LINKED = 512, 1 << 22, 0.5
 #: Features whose pairs are scanned by several functions, how many functions of each, by dosages
 #: and else, and samples for each product of functions.
 AMONG, FUNCTIONS, FUNCTIONS_OF_DOSAGES, SAMPLES_EACH = 128, 4, 2, 12
@@ -210,10 +206,7 @@ def with_pairs(
     best = order.features[::-1]
     p = order.extra[P_MARGINAL][0] if P_MARGINAL in order.extra else None
     if scan.kind == "auto":
-        effects, functions = _main_effects(data, best, p, run.n_wanted), MAIN_FUNCTIONS
-        if isinstance(effects, str):
-            return replace(order, told={**order.told, "pairs_not_scanned": effects}), None
-        main = effects
+        main, functions = _main_of(run, best, p), MAIN_FUNCTIONS
         try:
             found = _in_one_table(_scanned(run, given, (data, unscaled), main, best, p))
         except InputError as error:  # nothing is left of the labels, say: no scan was asked for
@@ -233,33 +226,13 @@ def with_pairs(
     return order, found.assign(lead=("pairs", leads, {"description": LEAD}))
 
 
-def _main_effects(data: AbstractReader, best: Index, p: Float | None, n_wanted: int) -> Index | str:
-    """Features whose main effects are taken out, ascending; or why they cannot be.
-
-    Those that are significant alone, the strongest first, of linked ones the strongest; where
-    p-values are not known, the `n_wanted` best.
-    """
-    m = data.n_samples
-    most = max(1, m // MOST_FUNCTIONS // (1 + MAIN_FUNCTIONS))
+def _main_of(run: SelectionRun, best: Index, p: Float | None) -> Index:
+    """Features whose main effects are taken out, ascending: those significant alone, if known."""
+    most = max(1, run.n_samples // MOST_FUNCTIONS // (1 + MAIN_FUNCTIONS))
     if p is None:
-        return np.sort(best[: min(n_wanted, most)])
+        return np.sort(best[: min(run.n_wanted, most)])
     by_p = best[np.argsort(p[best], kind="stable")]
-    significant = by_p[p[by_p] * best.size <= LEVEL]
-    considered = np.sort(significant[: min(MOST_CONSIDERED, max(most, ENTRIES // m))])
-    X = data.values(considered)
-    X = X / np.linalg.norm(X, axis=1, keepdims=True)
-    chosen = list[int]()  # positions among those considered
-    for j in significant[: considered.size]:
-        place = int(np.searchsorted(considered, j))
-        if not chosen or (np.square(X[chosen] @ X[place]) < LINKED).all():
-            chosen.append(place)
-        if len(chosen) > most:
-            return (
-                f"not scanned: {significant.size:,} features are significant alone, and the main "
-                f"effects of more than {most} cannot be taken out of {m:,} samples; what they "
-                "leave looks like pairs"
-            )
-    return np.asarray(considered[np.array(sorted(chosen), dtype=np.int64)])
+    return np.sort(by_p[p[by_p] * best.size <= LEVEL][:most])
 
 
 def _scanned(
