@@ -29,6 +29,7 @@ def fitted(y, X=DATA, **options):
         VALUES.to_frame().reset_index(),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Column 'a' of X has the values of y")
 def test_frames_are_joined_by_their_ids_which_are_no_values(given):
     expected = fitted(VALUES)
     turned = given.sample(frac=1, random_state=2)

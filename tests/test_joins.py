@@ -175,7 +175,7 @@ def by_command(store, kind, path, role, **options):
     """What the command line begins a run with; `plan` and detached runs take the same."""
     tables = {"labels": str(path), "target": (kind.target,)}
     if role == "covariates":
-        tables = {"target": ("sample_trait",), "covariates": f"{path}:{kind.covariate}"}
+        tables = {"target": ("sample_trait",), "covariates": (f"{path}:{kind.covariate}",)}
     taken = open_with_labels(SelectJob(path=store, **tables, **options))
     return taken.y, taken.covariates, taken.rows
 
@@ -357,13 +357,13 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     )  # fmt: skip
     path = tmp_path / "covariates.tsv"
     table.to_csv(path, sep="\t", index=False)
-    job = SelectJob(path=store, target=("sample_trait",), covariates=str(path))
+    job = SelectJob(path=store, target=("sample_trait",), covariates=(str(path),))
     taken = open_with_labels(job)
     assert taken.covariates[:, 0].tolist() == AGE.tolist()
     assert taken.covariates.shape == (M, 1)
     assert taken.notes[-1] == "covariates age"
     named = f"{path}:#FID,age"
-    taken = open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=named))
+    taken = open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=(named,)))
     assert taken.covariates.shape == (M, len(set(fid)))
     with pytest.raises(ReachedError) as reached:
         dhsic.submit(store, TRAIT, covariates=table, checkpoint=tmp_path / "run")
@@ -371,7 +371,7 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     only = str(tmp_path / "only.tsv")
     table[["#FID", "IID"]].to_csv(only, sep="\t", index=False)
     with pytest.raises(InputError, match="no column but names of samples"):
-        open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=only))
+        open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=(only,)))
 
 
 def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path):

@@ -373,8 +373,3 @@ def test_other_codes_for_missing_are_refused_too(code):
     y = np.where(np.arange(len(X)) < 2, code, CLASSES)
     with pytest.raises(InputError, match=f"2 of .* are {code}, which many programs write"):
         dhsic.select(X, y)
-
-
-def test_a_second_table_is_refused():
-    done = run("select", "x.bed", "--covariates", "a", "--covariates=b", code=2)
-    assert "--covariates is there 2 times" in done.stderr

@@ -233,6 +233,7 @@ def test_only_the_order_of_values_counts(rng):
     assert_allclose(raw, transformed, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Missing values depend on the labels")
 def test_missing_values_are_left_out_of_their_feature(rng):
     """As if the feature had been tested on the samples that have it, and none carries a class."""
     m = 400
@@ -250,6 +251,7 @@ def test_missing_values_are_left_out_of_their_feature(rng):
     assert found.p_values[0] < 1e-8
 
 
+@pytest.mark.filterwarnings("ignore:Missing values depend on the labels")
 def test_missing_calls_tell_nothing_of_the_labels(rng):
     m, n = 1000, 4000
     y = rng.permutation(m) % 2

@@ -152,3 +152,11 @@ SCALES = {
 def test_scales_without_a_code_are_taken(name):
     found = [n_coded(SCALES[name], code) for code in (999, 9999, 99999, 99, -1)]
     assert found == [0] * 5
+
+
+def test_99_beside_steps_of_a_scale_is_a_code():
+    steps = np.tile(np.arange(1.0, 8.0), 10)
+
+    assert n_coded(np.append(steps, [99] * 5), 99) == 5
+    assert n_coded(np.append(10 * steps, [99] * 5), 99) == 0
+    assert n_coded(np.append(np.arange(20.0, 70.0), [999] * 4 + [9999] * 3), 999) == 4

@@ -490,7 +490,8 @@ def test_what_a_run_reads_is_not_written_over(store, tmp_path, option):
     for out in (table, tmp_path / "link.tsv"):
         given = f"{table}:trait" if option == "--covariates" else table
         said = run("select", store, *QUICK, option, given, "--out", out, "--force", code=2)
-        assert f"is {option} of this run, which it would overwrite" in told(said)
+        called = f"{option} {given}" if option == "--covariates" else option
+        assert f"is {called} of this run, which it would overwrite" in told(said)
     assert table.read_text().startswith("trait\n1\n")
     same = ("select", tmp_path / "d.zarr", *QUICK, "--out", tmp_path / "d.zarr", "--force")
     assert "is PATH of this run" in told(run(*same, code=2))

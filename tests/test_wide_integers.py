@@ -84,13 +84,13 @@ def test_a_code_for_missing_is_no_value(tmp_path):
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "Int64"])
 def test_frames_of_several_dtypes_name_the_columns(kind):
-    frame = pd.DataFrame({"a": np.linspace(0, 1, M), "b": Y, "person": EDGE + np.arange(M)})
+    frame = pd.DataFrame({"a": np.linspace(0, 1, M), "b": 1 - Y, "person": EDGE + np.arange(M)})
     frame = frame.astype({"person": kind})
     if kind == "Int64":
         frame.loc[0, "person"] = pd.NA
     with pytest.raises(InputError, match=r"\['person'\] .* \(1 in all\) .*2\*\*53"):
         dhsic.BAHSIC(1).fit(frame, Y)
-    dhsic.BAHSIC(1).fit(frame.assign(person=frame["person"] - EDGE), Y)
+    dhsic.BAHSIC(1).fit(frame.assign(person=2 * (frame["person"] - EDGE)), Y)
 
 
 @pytest.mark.parametrize("wide", [EDGE + Y, (EDGE + Y).astype("u8"), (EDGE + Y).astype(object)])

@@ -7,6 +7,7 @@ tell the labels.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -82,6 +83,8 @@ def stacked(named: Sequence[tuple[str, Array]]) -> Array:
 def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> None:
     """Refuse labels that are a column of a frame or table too, by name or, without one, by value.
 
+    If labels have a name, a column of the same values and another name gets a warning.
+
     Only values of a frame are compared, those of the first sample, then of columns that have the
     same there.
     """
@@ -98,13 +101,20 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
             f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
             f"{what} another name."
         )
-    same = None if names or not is_frame else _column_equal(data, target)
-    if same is not None:
-        raise InputError(
-            f"Column {same!r} of X has the values of {what}, so it would be a feature that tells "
-            f"the labels. Leave it out: {columns.format(same)}. If it is another measurement than "
-            f"{what}, give {what} a name: pandas.Series({what}, index=X.index, name='labels')."
-        )
+    same = _column_equal(data, target) if is_frame else None
+    if same is None:
+        return
+    told = (
+        f"Column {same!r} of X has the values of {what}, so it would be a feature that tells "
+        f"the labels. Leave it out: {columns.format(same)}."
+    )
+    if names:
+        warnings.warn(told, stacklevel=2)
+        return
+    raise InputError(
+        f"{told} If it is another measurement than {what}, give {what} a name: "
+        f"pandas.Series({what}, index=X.index, name='labels')."
+    )
 
 
 def _names_of(target: Any) -> list[str]:

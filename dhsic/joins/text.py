@@ -45,8 +45,10 @@ LONE_CODES = (999, 9999, 99999, 99, -1)
 MISSING_CODES = (*FAR_CODES, *LONE_CODES)
 #: How often they occur at least, and different values that others have: fewer are a scale.
 OFTEN, SCALE = 3, 10
-#: Codes up to here may be values beside few others.
-ORDINARY = 99
+#: Codes up to here may be values beside few others, unless the gap is so many times their span;
+#: codes beyond are none of the values that a code is compared with.
+ORDINARY, OF_SPAN = 99, 10
+ALWAYS_CODES = [code for code in LONE_CODES if abs(code) > ORDINARY]
 #: Gap between such a code and all others, over the largest and the middle gap between these.
 OF_LARGEST, OF_MIDDLE = 2, 10
 #: Numbers as people write them: decimal commas, separators of thousands, percent.
@@ -265,6 +267,8 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     2
     >>> n_coded(np.append(np.arange(20, 70), [999] * 4), 999), n_coded(np.arange(-1, 30), -1)
     (4, 0)
+    >>> n_coded(np.array([1, 2, 3, 4, 5, 6, 7] * 3 + [99] * 4), 99)
+    4
     """
     if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
         said = (t.strip() for t in _texts(values))
@@ -286,11 +290,13 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
 
 def _is_apart(code: int, others: Array) -> bool:
     """Whether a code lies beyond all others, further than these from each other."""
-    scale = np.unique(others)
-    gap = max(code - scale[-1], scale[0] - code)
+    scale = np.unique(others[~np.isin(others, ALWAYS_CODES)])
+    if scale.size < 2:
+        return False
+    gap, span = max(code - scale[-1], scale[0] - code), scale[-1] - scale[0]
     gaps = np.diff(scale)
     if scale.size < SCALE:
-        return bool(gaps.size and abs(code) > ORDINARY and gap > scale[-1] - scale[0])
+        return bool(gap > span * (1 if abs(code) > ORDINARY else OF_SPAN))
     return bool(gap > OF_LARGEST * gaps.max() and gap > OF_MIDDLE * np.median(gaps))
 
 

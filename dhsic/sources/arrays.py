@@ -29,6 +29,7 @@ from dhsic.sources import (
     take_rows,
 )
 from dhsic.sources.ids import names_rows_by_name
+from dhsic.sources.number_fields import counting_columns, refuse_counting
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -275,6 +276,11 @@ def _check_frame(X: pd.DataFrame) -> None:
         "are there more than once. Rename them, or keep the first of each: "
         "X.loc[:, ~X.columns.duplicated()].",
     )
+    if counting := counting_columns(
+        lambda at: X.iloc[at].to_numpy(float, na_value=np.nan), X.shape
+    ):
+        names = [str(columns[i]) for i in counting]
+        refuse_counting("The DataFrame", names, f"X.drop(columns={names[:4]})")
 
 
 def _refuse_columns(columns: pd.Index[Any], why: str) -> None:

@@ -17,6 +17,9 @@ from dhsic.sources.ids import BOOLEANS, NA, some
 from dhsic.validation import is_numeral
 
 #: Chance that some feature rises over all rows, below which it is no chance: of whole numbers that
+#: Samples from which on columns that count rows in some order are looked for, rows that are looked
+#: at first, and the range of the numbers, over how many there are.
+FEWEST_COUNTED, HEAD, MOST_GAPS = 20, 64, 1.25
 #: follow each other, and of others.
 CHANCE_OF_COUNT, CHANCE_OF_RISE = 1e-3, 1e-6
 
@@ -195,6 +198,52 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
     return log(n_features) - lgamma(n + 1) < log(most)
 
 
+def counting_columns(
+    values: Callable[[tuple[slice, Index | slice]], Array], shape: tuple[int, int]
+) -> list[int]:
+    """Positions of columns that count rows in some order; none if they are many.
+
+    Whole numbers that all differ and hardly leave a gap count rows: 1 to n shuffled, or falling.
+    More than one column in twenty are ranks, which data may be.
+
+    Parameters
+    ----------
+    values : callable
+        Values (n, d) of a table at some rows and columns.
+    shape : tuple of int
+        n and d.
+
+    Examples
+    --------
+    >>> X = np.column_stack([np.arange(40)[::-1], np.linspace(0, 1, 40)])
+    >>> counting_columns(X.__getitem__, X.shape)
+    [0]
+    """
+    n, d = shape
+    if n < FEWEST_COUNTED:
+        return []
+    head = np.sort(values((slice(HEAD), slice(None))), axis=0)
+    may_be = (np.diff(head, axis=0) > 0).all(axis=0) & (head == np.floor(head)).all(axis=0)
+    at = np.flatnonzero(may_be)
+    columns = np.sort(values((slice(None), at)), axis=0)
+    is_count = (np.diff(columns, axis=0) > 0).all(axis=0)
+    is_count &= (columns == np.floor(columns)).all(axis=0)
+    is_count &= columns[-1] - columns[0] <= MOST_GAPS * n
+    found: list[int] = at[is_count].tolist()
+    return found if len(found) <= max(1, d // 20) else []
+
+
+def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
+    """Refuse columns that count rows in some order, by name."""
+    listed = some(map(repr, names), 4)
+    raise InputError(
+        f"{where} has whole numbers that all differ and leave no gaps ({listed}), as numbers of "
+        "rows do, in whatever order. As a feature they may tell the order of the samples. If they "
+        f"number samples, leave them out: {remedy}. If they were measured, write them as "
+        "fractions, for instance over 10."
+    )
+
+
 def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) -> NoReturn:
     """Refuse features of whole numbers that rise from sample to sample.
 
@@ -205,6 +254,6 @@ def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) ->
     raise InputError(
         f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
         "of rows do. As a feature they tell the order of the samples. If they name or count "
-        f"samples, leave them out: {options}. If they were measured and the samples are sorted by "
-        "them, sort the samples by their names."
+        f"samples, leave them out: {options}. If they were measured, write them as fractions, for "
+        "instance over 10."
     )

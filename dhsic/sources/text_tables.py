@@ -23,8 +23,10 @@ from dhsic.sources.number_fields import (
     NumberFields,
     RisingFeatures,
     comma_advice,
+    counting_columns,
     is_comma_number,
     is_unlikely,
+    refuse_counting,
     refuse_rising,
 )
 from dhsic.sources.options import OpenOptions
@@ -249,6 +251,13 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     convention = 0 if table.turned else 1
     options.feature_axis(values.shape, None, path, convention)  # as many samples as labels?
     names = table.named(beside, values[:, 0])
+    if (
+        columns.are_named
+        and not table.turned
+        and (counting := counting_columns(values.__getitem__, values.shape))
+    ):
+        found = [columns.names[columns.numbers[i]] for i in counting]
+        refuse_counting(path, found, " ".join(f"not_features=['{name}']" for name in found[:4]))
     X = values.T if table.turned else values
     source = ArraySource(X, missing_code=options.code_of(), names=names)
     source.not_features, source.hint = table.not_features, table.hint
