@@ -187,6 +187,9 @@ def test_parts_are_asked_for_by_name():
     assert all(list(part.methods) == ["F test"] for part in only.values())
     assert "shapes-figures" in only
     assert "shapes-time" not in only
+    (few,) = shape_parts(["shapes-noise"], sets=["coordinates, 100 samples"], seeds=3).values()
+    assert list(few.settings) == ["coordinates, 100 samples"]
+    assert few.seeds == 3
     for part in shape_parts(["shapes"], quick=True).values():
         assert part.settings
         assert part.seeds <= 10

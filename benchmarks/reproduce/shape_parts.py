@@ -313,14 +313,24 @@ SHAPE_PARTS = {
 }
 
 
-def shape_parts(names, methods=None, *, quick=False):
-    """Parts by name, all of them for "shapes", with the methods asked for."""
-    found = {}
+def shape_parts(names, methods=None, sets=None, seeds=None, *, quick=False):
+    """Parts by name, all of them for "shapes", with the methods, settings and seeds asked for."""
+    chosen = {}
     for name, part in SHAPE_PARTS.items():
         if "shapes" not in names and name not in names:
             continue
         part = part.quick() if quick else part  # noqa: PLW2901
-        chosen = {key: one for key, one in part.methods.items() if not methods or key in methods}
-        if chosen:
-            found[name] = replace(part, methods=chosen)
-    return found
+        part = replace(  # noqa: PLW2901
+            part,
+            methods=with_names(part.methods, methods),
+            settings=with_names(part.settings, sets),
+            seeds=seeds or part.seeds,
+        )
+        if part.methods and part.settings:
+            chosen[name] = part
+    return chosen
+
+
+def with_names(entries, names):
+    """Entries whose name is among these; all of them where no names are asked for."""
+    return {name: entry for name, entry in entries.items() if not names or name in names}
