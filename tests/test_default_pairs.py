@@ -1,7 +1,9 @@
 """Pairs that are scanned by default, and products of several functions of features."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from commands import run
 
 import dhsic
 from dhsic.errors import InputError
@@ -10,8 +12,10 @@ from dhsic.linalg.rank_basis import rank_functions
 from dhsic.outcome import Order
 from dhsic.pairs.share import Labels
 from dhsic.results import pairs_of
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import pairs as joining
+from dhsic.selectors.several import parts
 
 
 def uniform(rng, m, d):
@@ -46,6 +50,45 @@ def test_an_exclusive_or_is_in_front_by_default(exclusive_or):
     assert "pair_first" not in without
     others = result["rank"].values > 2  # keep their order
     assert np.all(np.diff(result["rank"].values[others][np.argsort(without["rank"][others])]) > 0)
+
+
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")
+@pytest.mark.parametrize("asked", ["auto", "best"])
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_each_of_several_targets_has_its_own_pairs(exclusive_or, client, on_cluster, asked):
+    X, y = exclusive_or
+    targets = {"both": y, "line": X[:, 7] + 0.1 * X[:, 8], "none": X[::-1, 4]}
+    options = {"n_features_to_select": 2, "interactions": asked}
+    runtime = DaskRuntime(client) if on_cluster else Threads(2)
+
+    together = dhsic.select(X, targets, per_target=True, runtime=runtime, **options)
+
+    for name, part in parts(together):
+        alone = dhsic.select(X, targets[name], runtime=Threads(1), **options)
+        pairs = pairs_of(part)
+        np.testing.assert_array_equal(part["rank"], alone["rank"])
+        assert pairs.equals(pairs_of(alone))
+        assert pairs.attrs == pairs_of(alone).attrs
+    if asked == "auto":
+        assert sorted(together["rank"].values[0, :2]) == [1, 2]
+
+
+def test_a_target_in_the_table_is_no_feature_of_another(tmp_path, exclusive_or):
+    X, y = exclusive_or
+    table = pd.DataFrame(X[:, :9], columns=[f"g{j}" for j in range(9)])
+    table.insert(0, "sample", [f"s{i}" for i in range(len(X))])
+    table.assign(both=np.where(y, "yes", "no"), line=X[:, 7]).to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    asked = ("--target", "both", "--target", "line", "--per-target", "-n", 2, "--no-progress")
+
+    out = run("select", tmp_path / "x.csv", *asked).stdout
+
+    names = [line.split()[1] for line in out.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert set(names[:2]) == {"g0", "g1"}
+    assert names[2] == "g7"
+    assert "line" not in names
+    assert "9 features" in run("select", tmp_path / "x.csv", *asked).stderr
 
 
 def test_features_of_pairs_and_those_that_act_alone_share_the_front(rng):
@@ -155,17 +198,35 @@ def test_shares_and_p_values_of_blocks_go_back(rng):
         np.testing.assert_allclose(labels.log_p(labels.share_at(p)), np.log(p), rtol=1e-4)
 
 
-def test_pairs_go_before_features_of_less_evidence():
+@pytest.mark.parametrize(
+    ("p_of_1", "expected", "n_joined"),
+    [
+        (0.1, [0, 4, 5, 1, 2, 3], 0),  # weaker than the pair, and not significant among six
+        (1e-3, [0, 1, 2, 4, 5, 3], 2),  # significant alone: main effects rank it
+    ],
+)
+def test_pairs_go_before_features_of_less_evidence(p_of_1, expected, n_joined):
     order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
-    p = np.array([1e-9, 1e-3, 1e-20, 0.5, 0.6, 0.9])
+    p = np.array([1e-9, p_of_1, 1e-20, 0.5, 0.6, 0.9])
 
     placed = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), p, 3, 6)
     unknown = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), None, 3, 6)
 
-    assert placed.features[::-1].tolist() == [0, 4, 5, 1, 2, 3]
-    assert placed.n_joined == 0
+    assert placed.features[::-1].tolist() == expected
+    assert placed.n_joined == n_joined
     assert unknown.features[::-1].tolist() == [0, 1, 2, 4, 5, 3]
     assert unknown.n_joined == 2
+
+
+def test_features_that_are_significant_alone_stay_where_they_are():
+    order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
+    p = np.array([1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 0.5])
+
+    placed = joining._placed(order, np.array([[3, 4], [4, 5]]), np.array([-300, -200]), p, 2, 6)
+
+    assert placed.features[::-1].tolist() == [0, 1, 5, 2, 3, 4]
+    assert placed.n_joined == 1
+    assert placed.extra["pair_with"][0].tolist() == [-1, -1, -1, 4, 3, 4]
 
 
 def test_other_numbers_of_functions_are_refused(ring):

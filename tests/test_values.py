@@ -482,7 +482,7 @@ def test_a_store_that_is_looked_at_whole_is_read_once(tmp_path, monkeypatch, dty
     if code is not None:
         X[rng.random(X.shape) < 0.02] = code
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(60, 50))
-    # What comes after the rounds, as candidates and pairs, reads features again.
+    # Candidates and pairs, which come after the rounds, read features again.
     asked = {"n_features_to_select": 5, "approx": "lowrank", "progress": False}
     asked |= {"given_others": False, "interactions": None}
 
@@ -495,3 +495,25 @@ def test_a_store_that_is_looked_at_whole_is_read_once(tmp_path, monkeypatch, dty
     # Codes that do not pack, or are not what is kept: it is read again as what they are.
     read_again = code is not None and (code != -1 or dtype == np.float32)
     assert 900 < sum(read) < (4 if read_again else 2) * 900
+
+
+def test_pairs_and_candidates_read_a_store_once_more(tmp_path, monkeypatch):
+    read, read_columns = [], ZarrSource.read_columns
+
+    def counted(self, block, local, rows=None):
+        read.append(local.size)
+        return read_columns(self, block, local, rows)
+
+    monkeypatch.setattr(ZarrSource, "read_columns", counted)
+    X, y = np.random.default_rng(5).standard_normal((120, 300)), np.arange(120) % 2
+    zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(120, 50))
+    n_read = []
+
+    for interactions in (None, "auto"):
+        read.clear()
+        found = dhsic.select(tmp_path / "x.zarr", y, interactions=interactions, progress=False)
+        n_read.append(sum(read))
+
+    expected = dhsic.select(X, y, progress=False)
+    assert found.drop_vars("round_seconds").equals(expected.drop_vars("round_seconds"))
+    assert n_read[1] <= n_read[0] + 300

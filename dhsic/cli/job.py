@@ -283,15 +283,21 @@ class SelectJob:
         """How its data are opened, as of `dhsic.open_source`."""
         dim = self.sample_dim
         is_number = dim is not None and dim.lstrip("-").isdigit()
-        in_data = (*self.target, *self.covariate) if self.labels is None else ()
         return {
             "variable": self.variable,
             "sample_dim": (int(dim) if is_number else dim) if dim is not None else self._turned,
-            "not_features": (*self.not_feature, *(in_data if is_table(self.path) else ())),
+            "not_features": self._not_features,
             "missing_code": self.missing_code,
             "missing_chunks": self.missing_chunks,
             "pass_only": self.pass_only,
         }
+
+    @property
+    def _not_features(self) -> tuple[str, ...]:
+        """Columns of the data that are no features: said to be none, labels and covariates."""
+        holds_labels = self.labels is None and is_table(self.path)
+        labels = (*self.target, *self.covariate) if holds_labels else ()
+        return tuple(dict.fromkeys((*self.not_feature, *labels)))
 
     @property
     def _turned(self) -> int | None:
@@ -307,7 +313,8 @@ class SelectJob:
         """The job for each target by itself; all of it where they are selected for jointly."""
         if not self.per_target:
             return [self]
-        return [replace(self, target=(name,)) for name in self.target]
+        no_features = self._not_features  # labels of one run are no features of another
+        return [replace(self, target=(name,), not_feature=no_features) for name in self.target]
 
     @property
     def dim(self) -> str | None:

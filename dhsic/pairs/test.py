@@ -157,15 +157,21 @@ class PairTest:
         *,
         effects: Float | None = None,
         with_all: bool = False,
+        reader: Reader | None = None,
     ) -> xr.Dataset:
         """The best pairs of data that are open, see `dhsic.interactions.find_pairs`.
 
         `main` are features whose main effects are taken out, `among` those whose pairs are looked
         at, ascending; all by default; or, `with_all`, their pairs with all features. `effects`
-        (m, r) are taken out too.
+        (m, r) are taken out too. A `reader` of the data whose values were looked at, of unknown
+        scaling, saves looking at them again.
         """
         source = given.source
-        reader = measured(source, runtime, given.rows, self.missing)
+        if reader is None:
+            reader, _ = looked_at(source, runtime, given.rows, stacklevel=3)
+        else:
+            reader = reader.apart()
+        measure(reader, self.missing)
         with closing(reader), single_blas_thread():  # several sum in another order
             Q = basis(reader, given.covariates, main, self.main_functions)
             if effects is not None:
@@ -289,13 +295,10 @@ class PairTest:
         return {"source": source, "parameters": parameters, "versions": versions()}
 
 
-def measured(
-    source: AbstractSource, runtime: AbstractRuntime, rows: Index | None, missing: str
-) -> Reader:
-    """Reader of a source, of which it knows the scaling, and has loaded what fits in memory."""
-    reader, _ = looked_at(source, runtime, rows, stacklevel=4)
-    reader.measure(Measure(standardize=True)).check(missing, standardize=True, has_bandwidth=False)
-    return reader
+def measure(reader: AbstractReader, missing: str) -> None:
+    """Read how features are scaled, having loaded what fits in memory."""
+    scaling = reader.measure(Measure(standardize=True))
+    scaling.check(missing, standardize=True, has_bandwidth=False)
 
 
 def basis(

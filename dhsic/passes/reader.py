@@ -300,6 +300,10 @@ class AbstractReader(ABC):
     def know(self, scaling: Scaling) -> None:
         """Take features for scaled so, and what is read from now on for what was scaled then."""
         self._scaling = scaling
+        self.compare(scaling)
+
+    def compare(self, scaling: Scaling) -> None:
+        """Compare what is read from now on with what was scaled so."""
         if isinstance(self.source, RecutSource):
             self.source = self.source.checked(scaling.checksum, self.rows)
         elif self.held is None:  # else this process has seen to it, or it is in memory

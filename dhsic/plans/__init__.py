@@ -225,10 +225,10 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
     if scan is not None and scan.skipped:
         yield f"pairs are {scan.skipped}"
     elif scan is not None:
-        n, flops = sum(each.n_pairs for each in scan.forecasts), scan.flops
+        n = sum(each.n_pairs for each in scan.forecasts)
         yield (
-            f"a scan of pairs comes after, {n:,} of them in {flops:.2g} operations, and is not "
-            "counted"
+            f"a scan of {n:,} pairs follows, which takes about {scan.core_time} of one core; the "
+            "times here leave it out"
         )
 
 

@@ -243,9 +243,12 @@ class KernelSelector(Selector, Generic[D]):
         if again is not None:
             order = again.ranked(order, scaling.constant)
             if isinstance(marginal, MarginalTest):
-                with run.known(scaling, budget) as data:
-                    samples = compared_samples(run.n_samples, self._seed)
-                    order = with_shapes(order, marginal, again, data, samples)
+                assert run.later is not None, "a run that is ranked has it"
+                samples, data = (
+                    compared_samples(run.n_samples, self._seed),
+                    run.later.known(scaling),
+                )
+                order = with_shapes(order, marginal, again, data, samples)
         if marginal is not None:
             order = _with_marginal(order, marginal)
         order = order if run.groups is None else run.groups.spread(order, scaling)

@@ -14,10 +14,11 @@ main effects of single features leave of the labels.
 Main effects of features that are significant alone (family-wise) are taken out before, by several
 functions of their ranks each. Each scan has half of the family-wise level.
 
-**The order.** The features of a significant pair go in front of the first feature that has less
-evidence: evidence of a feature is its marginal p-value times the number of features, that of a pair
-its p-value times the number of pairs, doubled for two scans. Where marginal p-values are not known,
-the features of pairs come behind those selected, and are selected too.
+**The order.** Features that are significant alone (family-wise) keep their places. The other
+features of a significant pair go in front of the first feature that has less evidence: evidence of
+a feature is its marginal p-value times the number of features, that of a pair its p-value times the
+number of pairs, doubled for two scans. Where marginal p-values are not known, the features of pairs
+come behind those selected, and are selected too.
 
 Of variants in linkage with two that act together every pair is significant, so a pair counts only
 if it still is once better ones, with their products, are taken out of the labels too.
@@ -41,7 +42,7 @@ from dhsic.pairs.products import FunctionRun, product_shares
 from dhsic.pairs.scan import n_pairs_of
 from dhsic.pairs.share import Labels, Side, label_columns, share_given_squares, shares_of_rows
 from dhsic.pairs.test import Forecast, PairTest, basis
-from dhsic.passes.reader import AbstractReader
+from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.sources.views import stored_positions
 from dhsic.validation import seed_of
 
@@ -103,6 +104,11 @@ class PairScan:
         return sum(each.flops + each.permuted_flops for each in self.forecasts)
 
     @property
+    def core_time(self) -> str:
+        """Time of all scans on one core, in words."""
+        return _core_time(self.flops)
+
+    @property
     def is_optional(self) -> bool:
         """Whether the run does without where memory is short."""
         return self.kind == "auto"
@@ -154,23 +160,41 @@ def _is_default(run: SelectionRun) -> bool:
     )
 
 
+def _core_time(flops: float) -> str:
+    """Time of one core for so many multiplications and additions, in words.
+
+    >>> _core_time(1e12), _core_time(1e13), _core_time(1e15)
+    ('24 seconds', '4 minutes', '7 hours')
+    """
+    minutes = flops / MOST_FLOPS
+    if minutes < 1.5:
+        seconds = round(60 * minutes)
+        return "a second" if seconds < 2 else f"{seconds} seconds"
+    return f"{minutes:,.0f} minutes" if minutes < 90 else f"{minutes / 60:,.0f} hours"
+
+
 def _too_many(d: int, flops: float) -> str:
     """Sentence about a scan that is not made."""
-    hours = flops / MOST_FLOPS / 60
-    time = f"{hours:,.0f} hours" if hours >= 1.5 else f"{60 * hours:,.0f} minutes"
     return (
-        f"not scanned: the {n_pairs_of(d):,} pairs of {d:,} features would take about {time} of "
-        "one core. dhsic pairs scans them, --interactions best scans pairs of the best features"
+        f"not scanned: the {n_pairs_of(d):,} pairs of {d:,} features would take about "
+        f"{_core_time(flops)} of one core. dhsic pairs scans them, --interactions best scans pairs "
+        "of the best features"
     )
 
 
 def with_pairs(
-    run: SelectionRun, scan: PairScan, order: Order, data: AbstractReader, n: int
+    run: SelectionRun,
+    scan: PairScan,
+    order: Order,
+    data: AbstractReader,
+    unscaled: Reader,
+    n: int,
 ) -> tuple[Order, xr.Dataset | None]:
     """The order of n features asked for with those of significant pairs, and the best pairs.
 
-    `data` has read how features are scaled. In `Order.extra` ``pair_with`` (d,) says who acts with
-    whom, ``lead`` of the pairs which ones have placed their features.
+    `data` knows how features are scaled, `unscaled` reads them for scans. In `Order.extra`
+    ``pair_with`` (d,) says who acts with whom, ``lead`` of the pairs which ones have placed their
+    features.
     """
     if scan.skipped:
         return replace(order, told={**order.told, "pairs_not_scanned": scan.skipped}), None
@@ -181,14 +205,14 @@ def with_pairs(
     if scan.kind == "auto":
         main, functions = _main_of(run, best, p), MAIN_FUNCTIONS
         try:
-            found = _in_one_table(_scanned(run, given, data, main, best, p))
+            found = _in_one_table(_scanned(run, given, (data, unscaled), main, best, p))
         except InputError as error:  # nothing is left of the labels, say: no scan was asked for
             why = f"not scanned: {error}"
             return replace(order, told={**order.told, "pairs_not_scanned": why}), None
     else:
         main, functions = np.sort(best[: _n_main(run)]), 0
         candidates = best[: _n_candidates(run, label_columns(run.y).shape[1])]
-        found = _test(run).of(given, run.runtime, main, np.sort(candidates))
+        found = _test(run).of(given, run.runtime, main, np.sort(candidates), reader=unscaled)
     pairs = _pairs_of(run, found)
     Q = basis(data, run.covariates, main, functions)
     leads, _ = _leads(data, pairs, found, run.y, Q)
@@ -210,22 +234,23 @@ def _main_of(run: SelectionRun, best: Index, p: Float | None) -> Index:
 def _scanned(
     run: SelectionRun,
     given: Labelled,
-    data: AbstractReader,
+    readers: tuple[AbstractReader, Reader],
     main: Index,
     best: Index,
     p: Float | None,
 ) -> list[xr.Dataset]:
     """Tables of the scans of ``"auto"``: pairs of the first are taken out for the second."""
     assert run.y is not None, "it was checked"
-    tests = _tests(run)
-    found = [tests[0].of(given, run.runtime, main)]
+    tests, (data, unscaled) = _tests(run), readers
+    found = [tests[0].of(given, run.runtime, main, reader=unscaled)]
     if len(tests) > 1:
         by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
         _, effects = _leads(data, _pairs_of(run, found[0]), found[0], run.y, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])
         more = effects if effects.size else None
-        found.append(tests[1].of(given, run.runtime, main, among, effects=more, with_all=True))
+        options: dict[str, Any] = {"effects": more, "with_all": True, "reader": unscaled}
+        found.append(tests[1].of(given, run.runtime, main, among, **options))
     return found
 
 
@@ -269,29 +294,45 @@ def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
 def _placed(
     order: Order, pairs: Index, strength: Float, p: Float | None, n: int, n_features: int
 ) -> Order:
-    """The order with features of pairs (k, 2), the strongest first, in their places.
+    """Order of n features asked for with the features of pairs in their places.
 
-    `strength` (k,) is the logarithm of what is expected by chance, p (d,) are marginal p-values.
+    Parameters
+    ----------
+    order : Order
+        All features that vary, the least relevant first.
+    pairs : (k, 2) int
+        Pairs that act together, the strongest first.
+    strength : (k,)
+        Logarithm of the number of pairs as strong that are expected by chance.
+    p : (d,) or None
+        Marginal p-values. Features that are significant alone, family-wise, neither move nor are
+        overtaken: their main effects rank them.
+    n, n_features : int
+        Features asked for, and d.
     """
     best, size = order.features[::-1], order.features.size
-    partner, at = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
-    at[best] = np.arange(size)
-    alone = np.full(size, np.inf)
+    partner, position = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
+    position[best] = np.arange(size)
+    by_chance = np.full(size, np.inf)  # log of features as strong that are expected by chance
     if p is not None:
-        alone = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
-    places, is_other = np.arange(float(size)), ~np.isin(best, pairs)
+        by_chance = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
+    acts_alone = by_chance <= np.log(LEVEL)
+    places, may_be_overtaken = np.arange(float(size)), ~acts_alone & ~np.isin(best, pairs)
+    is_placed = np.zeros(size, dtype=bool)
     for i, ((j, k), of_pair) in enumerate(zip(pairs.tolist(), strength.tolist(), strict=True)):
-        weaker = np.flatnonzero(is_other & (alone > of_pair))
+        weaker = np.flatnonzero(may_be_overtaken & (by_chance > of_pair))
         place = weaker[0] if weaker.size and p is not None else n
         for feature, other in ((j, k), (k, j)):
-            if partner[feature] < 0:
-                partner[feature] = other
+            at = position[feature]
+            if partner[feature] < 0 and not acts_alone[at]:
                 ahead = place - 1 + (1 + i) / (2 + len(pairs))  # of the one at the place
-                places[at[feature]] = min(at[feature], ahead)
+                places[at] = min(at, ahead)
+                is_placed[at] = True
+            partner[feature] = other if partner[feature] < 0 else partner[feature]
     listed = np.lexsort((np.arange(size), places))
-    is_late = (partner[best[listed]] >= 0) & (np.arange(size) >= n)
-    asked = np.arange(size) < n
-    listed = listed[np.lexsort((np.arange(size), np.where(asked, 0, np.where(is_late, 1, 2))))]
+    is_late = is_placed[listed] & (np.arange(size) >= n)
+    is_wanted = np.arange(size) < n
+    listed = listed[np.lexsort((np.arange(size), np.where(is_wanted, 0, np.where(is_late, 1, 2))))]
     order = replace(order, n_joined=int(is_late.sum()))
     return order.at(size - 1 - listed[::-1], pair_with=(partner, PARTNER))
 

@@ -184,12 +184,6 @@ class Request:
         asked = self.selector.interactions
         return asked is not None and not (self.selector.scans_pairs and asked == "auto")
 
-    def without_default_scan(self) -> Request:
-        """The request without the scan of pairs that is made by default."""
-        if self.asks_for_pairs or self.selector.interactions is None:
-            return self
-        return replace(self, selector=copy(self.selector).set_params(interactions=None))
-
     def opened(self) -> AbstractSource:
         """The data, open."""
         if self.source is not None:
@@ -242,8 +236,9 @@ def results_of(
 
     `names` are what sentences call them where they are several.
     """
-    requests = _checked(requests)
     first = requests[0]
+    for request in requests:
+        request.selector.check()
     with scored_on(first.device), first.running(runtime) as there:
         requests = [_sized(request, there) for request in requests]
         source, runs = requests[0].opened(), []
@@ -268,20 +263,6 @@ def results_of(
             }
             results.append(found.assign_attrs({**told, **request.attributes}))
         return results
-
-
-def _checked(requests: Sequence[Request]) -> list[Request]:
-    """Requests whose parameters are checked; of several, none scans pairs."""
-    if len(requests) > 1:
-        requests = [request.without_default_scan() for request in requests]
-    for request in requests:
-        request.selector.check()
-        if len(requests) > 1 and request.asks_for_pairs:
-            raise InputError(
-                "interactions= is for one run at a time, and there are several targets or "
-                "settings; select for each, or leave it out."
-            )
-    return list(requests)
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:

@@ -158,6 +158,8 @@ class SelectionRun:
     loaded: HeldSource | None = None
     #: What reads them, where they were loaded for this run and others.
     common: Reader | None = None
+    #: Readers of features for what comes after the rounds.
+    later: LaterReaders | None = None
     #: Samples that take no part, on which what is selected is tested.
     held_out: HeldOut | None = None
 
@@ -208,22 +210,21 @@ class SelectionRun:
         """Outcome of a run that has looked at the values, with memory as of `promised`."""
         assert self.values is not None, "they were looked at"
         asked = self.selector
-        with single_blas_thread():
+        with single_blas_thread(), closing(LaterReaders(self, budget, needed)) as later:
             labels, m = asked.labels(self), self.n_samples
             if labels is not None and labels.n_samples != m:
                 raise InputError(
                     f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
                     f"{m} samples; pass one row a sample."
                 )
-            order, scaling = asked.rank(self, labels, budget)
+            run = replace(self, later=later)
+            order, scaling = asked.rank(run, labels, budget)
             pairs = None
             if asked.clump_r2 is not None:
-                with self.known(scaling, budget) as data:
-                    order = clumped(order, data, self.n_wanted, asked.clump_r2)
-            scan = self.pair_scan(needed)
-            if scan is not None:
-                with self.known(scaling, budget) as data:
-                    order, pairs = with_pairs(self, scan, order, data, self.n_wanted)
+                order = clumped(order, later.known(scaling), self.n_wanted, asked.clump_r2)
+            if later.scan is not None:
+                data, unscaled = later.known(scaling), later.unscaled(scaling)
+                order, pairs = with_pairs(self, later.scan, order, data, unscaled, self.n_wanted)
         return Outcome(
             order,
             scaling,
@@ -237,13 +238,6 @@ class SelectionRun:
             self.runtime.name,
             pairs,
         )
-
-    @contextmanager
-    def known(self, scaling: Scaling, budget: int | None) -> Iterator[Reader]:
-        """Yield what reads features again, of known scaling; those loaded were compacted since."""
-        with closing(replace(self, loaded=None).reader(budget)) as data:
-            data.know(scaling)
-            yield data
 
     @property
     def n_wanted(self) -> int:
@@ -413,3 +407,36 @@ class SelectionRun:
                 "label_kernel='self' takes the data for labels, which this method cannot; pass y "
                 "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
             )
+
+
+class LaterReaders:
+    """Readers of features once the rounds of a run are over, and the scan of pairs that it makes.
+
+    The rounds have kept the last features alone, so features are read again. A scan of pairs looks
+    at all of them several times: then they are loaded once, where they fit in `budget` bytes.
+    """
+
+    def __init__(self, run: SelectionRun, budget: int | None, needed: MemoryEstimate) -> None:
+        self._run, self._budget = replace(run, loaded=None), budget
+        self._reader: Reader | None = None
+        self.scan = run.pair_scan(needed)
+
+    def unscaled(self, scaling: Scaling) -> Reader:
+        """Reader that compares what it reads with what was scaled so, and knows no scaling."""
+        if self._reader is None:
+            self._reader = data = self._run.reader(self._budget)
+            data.compare(scaling)
+            if self.scan is not None and not self.scan.skipped:
+                data.load()
+        return self._reader.apart()
+
+    def known(self, scaling: Scaling) -> Reader:
+        """Reader of features that are scaled so."""
+        data = self.unscaled(scaling)
+        data.know(scaling)
+        return data
+
+    def close(self) -> None:
+        """Remove scratch that features were loaded to."""
+        if self._reader is not None:
+            self._reader.close()

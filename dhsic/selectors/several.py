@@ -22,6 +22,7 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.outcome import PAIR
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.request import Announce, Request, results_of
 from dhsic.selectors.run import named
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Variables that follow from the data and the samples alone.
 OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
+#: Dimensions whose length differs between runs, with a variable that is finite where a run has an
+#: entry of its own.
+MARKS = {"rounds": "round_seconds", "pairs": f"{PAIR}p_value"}
 #: Attributes of the first run that count for all.
 OF_FIRST = ("created", "promised_bytes")
 
@@ -177,11 +181,11 @@ def _of_columns(target: Any, data: Any) -> dict[str, Any]:
 def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
     """One result of several, which go by these names along a new dimension, one of `OF_RUNS`."""
     first = results[0]
-    n_rounds = max(int(result.sizes.get("rounds", 0)) for result in results)
+    lengths = {dim: max(int(result.sizes.get(dim, 0)) for result in results) for dim in MARKS}
     data: dict[Hashable, Any] = {}
     for name in dict.fromkeys(name for result in results for name in result.data_vars):
         like = next(result[name] for result in results if name in result)
-        values = [_values(result, str(name), like, n_rounds) for result in results]
+        values = [_values(result, str(name), like, lengths) for result in results]
         if name in OF_DATA and all(_are_same(values[0], other) for other in values[1:]):
             data[name] = like
         else:
@@ -192,7 +196,7 @@ def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.
         if key in OF_FIRST or all(value == told[0] for value in told):
             attributes[key] = told[0]
         else:
-            data[key] = (dim, _column(told))
+            data[key] = (dim, _column(told), _kind_of(told))
     coords = {**first.coords, dim: np.array([str(name) for name in names], dtype=object)}
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
@@ -211,25 +215,44 @@ def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     for i, name in enumerate(result[dim].to_numpy()):
         part = result.isel({dim: i}).drop_vars(dim)
         known = [key for key in part.data_vars if not part[key].dims]
-        told = {str(key): part[key].to_numpy().item() for key in known}
-        part = part.drop_vars(known).assign_attrs(told)
-        if "rounds" in part.dims:
-            part = part.isel(rounds=np.isfinite(part["round_seconds"].to_numpy()))
+        attributes = {str(key): _attribute(part[key]) for key in known}
+        has = {key: value for key, value in attributes.items() if value is not None}
+        part = part.drop_vars(known).assign_attrs(has)
+        for own, mark in MARKS.items():
+            if own in part.dims:
+                is_own = np.isfinite(part[mark].to_numpy())
+                part = part.isel({own: is_own}) if is_own.any() else part.drop_dims(own)
         yield str(name), part
 
 
-def _values(result: xr.Dataset, name: str, like: xr.DataArray, n_rounds: int) -> Array:
-    """Values of a variable, filled up to so many rounds: with "", NaN or 0."""
+def _values(result: xr.Dataset, name: str, like: xr.DataArray, lengths: Mapping[str, int]) -> Array:
+    """Values of a variable of one run, padded with "", NaN or 0 to the longest of all runs."""
     empty: Any = {"O": "", "f": np.nan}.get(like.dtype.kind, 0)
-    values = result[name].to_numpy() if name in result else np.full(like.shape, empty, like.dtype)
-    if like.dims == ("rounds",):
-        more = np.full(n_rounds - len(values), empty, dtype=values.dtype)
-        values = np.concatenate([values, more])
-    return values
+    shape = tuple(lengths.get(str(dim), like.sizes[dim]) for dim in like.dims)
+    padded = np.full(shape, empty, dtype=like.dtype)
+    if name in result:
+        values = result[name].to_numpy()
+        padded[tuple(slice(n) for n in values.shape)] = values
+    return padded
 
 
 def _are_same(one: Array, other: Array) -> bool:
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+
+
+def _kind_of(values: Sequence[Any]) -> dict[str, str]:
+    """Attribute of a variable that says its numbers are whole; NaN stands for runs without one."""
+    has = [value for value in values if value is not None]
+    is_whole = len(has) < len(values) and all(isinstance(value, int) for value in has)
+    return {"numbers": "whole"} if is_whole else {}
+
+
+def _attribute(value: xr.DataArray) -> Any:
+    """Attribute of one run from its variable; None where the run has none."""
+    item = value.to_numpy().item()
+    if isinstance(item, float) and np.isnan(item):
+        return None
+    return int(item) if value.attrs.get("numbers") == "whole" else item
 
 
 def _column(told: Sequence[Any]) -> Array:

@@ -13,8 +13,8 @@ bring it into the order:
   and so on, while a p-value as small is expected less than once among all features.
 
 The order by forward steps is taken if its first features explain labels that are left out clearly
-better; the one with missed features in front unless it explains them clearly worse; else the order
-remains as it is, to the bit.
+better. The one with missed features in front is taken if it explains them about as well, or, where
+no first feature is significant alone, not clearly worse. Else the order remains, to the bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dhsic.algorithms.additive import (
     extended_basis,
     leading_functions,
 )
-from dhsic.algorithms.ridge import COMPARED
+from dhsic.algorithms.ridge import CLEARLY, COMPARED
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import AT_ONCE, WIDTHS, Multiscale, WidthFamily
 from dhsic.criteria.null import NullOf
@@ -57,6 +57,8 @@ LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
 #: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
 GATHERED = 8
+#: Standard errors by which a front may explain labels worse beside significant first features.
+SLIGHTLY = 0.5
 #: Length of a label direction, of 1, that must be left for it to be tested on.
 LEAST_LEFT = 1e-3**0.5
 
@@ -155,8 +157,8 @@ class ConditionalTest:
         X, missing, m = candidates.X, candidates.missing, state.n_samples
         height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
         blocks = tuple(
-            OrderedBlock.of(state, X[some], None if missing is None else missing[some], height)
-            for some in slices(len(X), height)
+            OrderedBlock.of(state, X[rows], None if missing is None else missing[rows], height)
+            for rows in slices(len(X), height)
         )
         return ConditionalTest(state, candidates, blocks)
 
@@ -168,48 +170,48 @@ class ConditionalTest:
         basis : (m, p)
             Orthonormal, of 1 and covariates first; labels are projected on what is orthogonal.
         """
-        state = self._left(basis)
+        state = self._residual_state(basis)
         if state is None:
             return None
-        found = [replace(block, state=state).scores() for block in self.blocks]
-        log_p, width = ([getattr(each, name) for each in found] for name in ("log_p", "width"))
+        scores = [replace(block, state=state).scores() for block in self.blocks]
+        log_p, width = ([getattr(each, name) for each in scores] for name in ("log_p", "width"))
         return np.concatenate(log_p), np.concatenate(width)
 
-    def _left(self, basis: Float) -> Multiscale | None:
-        """State of the test for what is left of the labels."""
+    def _residual_state(self, basis: Float) -> Multiscale | None:
+        """State of the test with `basis` regressed out of the labels; None if nothing is left."""
         state = self.state
         if basis.shape[1] == state.Q.shape[1]:
             return state
         labels = state.labels
-        B, kept = orthonormal_columns(labels.B, basis, LEAST_LEFT)
-        if not kept:
+        B, columns = orthonormal_columns(labels.B, basis, LEAST_LEFT)
+        if not columns:
             return None
-        if len(kept) < labels.B.shape[1]:
-            mu = labels.mu[:, kept]
+        if len(columns) < labels.B.shape[1]:
+            mu = labels.mu[:, columns]
             mu = mu / np.linalg.norm(mu, axis=1, keepdims=True)
-            left = LabelDirections(B, mu, labels.shares)
-            return _without_preference(Multiscale.of(left, state.Q))
-        left = LabelDirections(B, labels.mu, labels.shares)
-        nulls = tuple(NullOf.of(C) for C in left.matrices)
+            residual = LabelDirections(B, mu, labels.shares)
+            return _without_preference(Multiscale.of(residual, state.Q))
+        residual = LabelDirections(B, labels.mu, labels.shares)
+        nulls = tuple(NullOf.of(C) for C in residual.matrices)
         families = state.ranks, state.levels, state.single  # these follow from weights alone
-        return Multiscale(left, state.Q, nulls, *families)
+        return Multiscale(residual, state.Q, nulls, *families)
 
     def steps(self, basis: Float, goes_on: Callable[[float], bool]) -> list[int]:
-        """Features that enter a model one after the other.
+        """Select features forward: positions among all features, in the order of entry.
 
         Parameters
         ----------
         basis : (m, p)
-            What is in the model from the start, as of `given`.
+            Orthonormal basis of the model to start from, see `given`.
         goes_on : callable
-            Whether a feature of this logarithm of its p-value enters.
+            Takes the logarithm of the smallest p-value, and says whether its feature enters.
         """
         m, entered = self.candidates.X.shape[1], list[int]()
         while len(entered) < MOST_STEPS and basis.shape[1] < most_functions(m):
-            found = self.given(basis)
-            if found is None:
+            tested = self.given(basis)
+            if tested is None:
                 break
-            log_p, width = found
+            log_p, width = tested
             log_p[entered] = 0.0
             j = int(log_p.argmin())  # of equal ones the first
             if not goes_on(float(log_p[j])):
@@ -219,7 +221,7 @@ class ConditionalTest:
         return [int(self.candidates.features[j]) for j in entered]
 
     def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
-        """How much less of the labels a model of these features explains without each of them.
+        """Loss of explained labels when each feature leaves a model of all of them, by feature.
 
         Parameters
         ----------
@@ -232,15 +234,15 @@ class ConditionalTest:
         places = [self.candidates.place(j) for j in features]
         groups = [self.candidates.functions(i, float(width[i])) for i in places]
 
-        def explained(some: Sequence[Float]) -> float:
-            if not some:
+        def explained(functions: Sequence[Float]) -> float:
+            if not functions:
                 return 0.0
-            basis = extended_basis(self.state.Q, np.concatenate(some))
+            basis = extended_basis(self.state.Q, np.concatenate(functions))
             return float(np.square(basis.T @ U).sum())
 
-        whole = explained(groups)
-        others = (explained(groups[:i] + groups[i + 1 :]) for i in range(len(groups)))
-        return {j: whole - other for j, other in zip(features, others, strict=True)}
+        by_all = explained(groups)
+        reduced = (explained(groups[:i] + groups[i + 1 :]) for i in range(len(groups)))
+        return {j: by_all - by_others for j, by_others in zip(features, reduced, strict=True)}
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
@@ -254,100 +256,113 @@ def _without_preference(state: Multiscale) -> Multiscale:
 def with_shapes(
     order: Order, marginal: MarginalTest, again: Reranking, data: AbstractReader, samples: Index
 ) -> Order:
-    """The order with features in front that it missed, where labels left out say so.
+    """Order with features it had missed in front, if held-out labels are explained no worse.
 
     Parameters
     ----------
     order : Order
-        Of all features that vary, the least relevant first.
+        All features that vary, the least relevant first.
     marginal : MarginalTest
-        Of all features.
+        Test of all features.
     again : Reranking
-        Labels at the samples that orders are compared on.
+        Final ranking, with the labels of the samples that orders are compared on.
     data : AbstractReader
-        Reads all features, and knows how they are scaled.
-    samples : (s,)
-        These samples.
+        Reader of all features that knows how they are scaled.
+    samples : (s,) int
+        Positions of the samples that orders are compared on.
+
+    Returns
+    -------
+    Order
+        The same order, to the bit, where nothing goes in front. Attributes `in_front_by` and
+        `n_in_front` say what did.
     """
     best = order.features[::-1]
     n_tests, m = best.size, data.n_samples
     by_p = best[np.lexsort((best, marginal.p[best]))][: n_candidates(m)]
     features = np.unique(np.concatenate([by_p, best[: max(FIRST, *COMPARED)]]))
-    found = Candidates.read(data, features)
-    test = ConditionalTest.of(marginal.state, found)
+    candidates = Candidates.read(data, features)
+    test = ConditionalTest.of(marginal.state, candidates)
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
-    missed, with_them = _missed(test, first, n_tests)
+    missed, with_missed, tolerance = _missed(test, first, n_tests)
     level = np.log(BY_CHANCE / n_tests)
     entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
 
-    U, values = again.labels, found.of_samples(samples)
-    known: dict[tuple[int, ...], Float] = {}
+    U, values = again.labels, candidates.of_samples(samples)
+    error_cache: dict[tuple[int, ...], Float] = {}
 
     def errors_of(front: Sequence[int]) -> OrderErrors:
-        return OrderErrors.of(values, _moved(best, front)[: max(COMPARED) * 2], U, known)
+        return OrderErrors.of(values, _with_front(best, front)[: max(COMPARED) * 2], U, error_cache)
 
     front: list[int] = []
-    told: dict[str, float | int | str] = {"in_front_by": "", "n_in_front": 0}
+    attributes: dict[str, float | int | str] = {"in_front_by": "", "n_in_front": 0}
     if missed or not set(entered) <= set(first[:10].tolist()):
-        as_it_is = errors_of([])
-        chosen = as_it_is
-        if missed and not (better := errors_of(with_them)).is_clearly_worse(as_it_is):
-            front, chosen, told["in_front_by"] = with_them, better, "missed features"
+        unchanged = errors_of([])
+        chosen = unchanged
+        if missed and (other := errors_of(with_missed)).excess(unchanged) <= tolerance:
+            front, chosen, attributes["in_front_by"] = with_missed, other, "missed features"
         if chosen.is_clearly_worse(by_steps := errors_of(entered)):
-            front, chosen, told["in_front_by"] = entered, by_steps, "forward steps"
-        told |= {
-            "n_in_front": len(missed) if front is with_them else len(front),
+            front, chosen, attributes["in_front_by"] = entered, by_steps, "forward steps"
+        attributes |= {
+            "n_in_front": len(missed) if front is with_missed else len(front),
             "explained_with_front": chosen.explained,
-            "explained_without_front": as_it_is.explained,
+            "explained_without_front": unchanged.explained,
         }
     if not front:
-        return order.at(slice(None), told)
-    places = np.arange(best.size)
-    at = np.flatnonzero(np.isin(order.features, front))
-    where = {int(order.features[i]): int(i) for i in at}
-    last = np.array([where[j] for j in front[::-1]])
-    places = np.concatenate([np.delete(places, at), last])
-    return order.at(places, told)
+        return order.at(slice(None), attributes)
+    positions = np.flatnonzero(np.isin(order.features, front))
+    position_of = {int(order.features[i]): int(i) for i in positions}
+    last = np.array([position_of[j] for j in front[::-1]])
+    positions = np.concatenate([np.delete(np.arange(best.size), positions), last])
+    return order.at(positions, attributes)
 
 
-def _moved(best: Index, front: Sequence[int]) -> list[int]:
-    """Features, the most relevant first, with some in front of all others."""
+def _with_front(best: Index, front: Sequence[int]) -> list[int]:
+    """Order of features, the most relevant first, with `front` ahead of all others."""
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 
-def _missed(test: ConditionalTest, first: Index, n_tests: int) -> tuple[list[int], list[int]]:
-    """Features that tell what the first features of the order do not; and a front that has them.
+def _missed(
+    test: ConditionalTest, first: Index, n_tests: int
+) -> tuple[list[int], list[int], float]:
+    """Missed features, a front with them in its order, and how much worse it may explain labels.
 
-    Straight lines are taken out of the labels for those of the first features that tell something
-    themselves: others were chosen by chance, and their lines would take away what is looked for.
-    Where no first feature is significant, weaker evidence is enough.
+    A feature is missed if the labels depend on it beyond the straight lines of the `first` features
+    (the best first). Only first features that are associated with the labels on their own are
+    regressed out: the others were chosen by chance, and their lines would remove the effect that is
+    looked for. If no first feature is significant, a weaker level is enough.
 
-    The front has the missed features among the first ones that tell something, which keep their
-    order: each before those without which a model of all of them explains less of the labels.
+    In the front the first features keep their order. A missed feature stands before every first
+    feature whose removal from a model of all of them costs less of the labels.
+
+    Beside significant first features a front with missed ones must explain left-out labels about as
+    well: an effect worth a place shows there. Where no first feature is significant, noise may hide
+    it, so the front may explain them worse by `CLEARLY` standard errors.
     """
-    found = test.candidates
-    at = np.array([found.place(int(j)) for j in first])
-    alone = test.given(test.state.Q)
-    assert alone is not None, "labels were tested"
-    log_p, width = alone
+    candidates = test.candidates
+    at = np.array([candidates.place(int(j)) for j in first])
+    marginal = test.given(test.state.Q)
+    assert marginal is not None, "labels were tested"
+    log_p, width = marginal
     level, by_chance = np.log(LEVEL / n_tests), np.log(BY_CHANCE / n_tests)
-    telling = at[log_p[at] < by_chance]
+    associated = at[log_p[at] < by_chance]
     basis = test.state.Q
-    if telling.size:
-        basis = extended_basis(basis, found.X[telling])
+    if associated.size:
+        basis = extended_basis(basis, candidates.X[associated])
     strongest = float(log_p[at].min())
+    tolerance = SLIGHTLY if strongest < level else CLEARLY
 
     def goes_on(log_p: float) -> bool:
         nonlocal strongest
-        enough = level if strongest < level else by_chance
+        threshold = level if strongest < level else by_chance
         strongest = min(strongest, log_p)
-        return bool(log_p < enough)
+        return bool(log_p < threshold)
 
     missed = test.steps(basis, goes_on)
-    stay = [int(j) for j in found.features[telling] if j not in missed]
-    falls = test.falls([*stay, *missed], width)
-    front = stay
+    staying = [int(j) for j in candidates.features[associated] if j not in missed]
+    falls = test.falls([*staying, *missed], width)
+    front = staying
     for j in sorted(missed, key=lambda j: falls[j]):  # the strongest last
         weaker = (i for i, other in enumerate(front) if falls[other] < falls[j])
         front.insert(next(weaker, len(front)), j)
-    return missed, front
+    return missed, front, tolerance
