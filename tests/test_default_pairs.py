@@ -201,8 +201,8 @@ def test_shares_and_p_values_of_blocks_go_back(rng):
 @pytest.mark.parametrize(
     ("p_of_1", "expected", "n_joined"),
     [
-        (0.1, [0, 4, 5, 1, 2, 3], 0),  # weaker than the pair, and not significant among six
-        (1e-3, [0, 1, 2, 4, 5, 3], 2),  # significant alone: main effects rank it
+        (1e-3, [0, 4, 5, 1, 2, 3], 0),  # weaker than the pair
+        (1e-5, [0, 1, 2, 4, 5, 3], 2),  # significant alone beyond doubt: main effects rank it
     ],
 )
 def test_pairs_go_before_features_of_less_evidence(p_of_1, expected, n_joined):

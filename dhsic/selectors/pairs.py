@@ -14,7 +14,7 @@ main effects of single features leave of the labels.
 Main effects of features that are significant alone (family-wise) are taken out before, by several
 functions of their ranks each. Each scan has half of the family-wise level.
 
-**The order.** Features that are significant alone (family-wise) keep their places. The other
+**The order.** Features that are significant alone (family-wise, `STRICT`) keep their places. Other
 features of a significant pair go in front of the first feature that has less evidence: evidence of
 a feature is its marginal p-value times the number of features, that of a pair its p-value times the
 number of pairs, doubled for two scans. Where marginal p-values are not known, the features of pairs
@@ -64,8 +64,8 @@ PAIRS_OF_FUNCTIONS = 20
 PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
 #: Samples below which ``"auto"`` scans nothing.
 FEWEST = 100
-#: Family-wise level of features and of pairs.
-LEVEL = 0.05
+#: Family-wise level of features and of pairs, and that at which a feature keeps its place.
+LEVEL, STRICT = 0.05, 1e-3
 #: Column of marginal p-values in `Order.extra`, and the least that a logarithm is taken of.
 P_MARGINAL, TINY = "p_marginal", 1e-300
 #: Why a scan that is not asked for is not made.
@@ -305,7 +305,7 @@ def _placed(
     strength : (k,)
         Logarithm of the number of pairs as strong that are expected by chance.
     p : (d,) or None
-        Marginal p-values. Features that are significant alone, family-wise, neither move nor are
+        Marginal p-values. Features that are significant alone by `STRICT` neither move nor are
         overtaken: their main effects rank them.
     n, n_features : int
         Features asked for, and d.
@@ -316,7 +316,7 @@ def _placed(
     by_chance = np.full(size, np.inf)  # log of features as strong that are expected by chance
     if p is not None:
         by_chance = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
-    acts_alone = by_chance <= np.log(LEVEL)
+    acts_alone = by_chance <= np.log(STRICT)
     places, may_be_overtaken = np.arange(float(size)), ~acts_alone & ~np.isin(best, pairs)
     is_placed = np.zeros(size, dtype=bool)
     for i, ((j, k), of_pair) in enumerate(zip(pairs.tolist(), strength.tolist(), strict=True)):
