@@ -10,6 +10,7 @@ from dhsic.errors import InputError
 from dhsic.interactions import find_pairs
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.outcome import Order
+from dhsic.pairs import products
 from dhsic.pairs.share import Labels
 from dhsic.results import pairs_of
 from dhsic.runtime.dask import DaskRuntime
@@ -179,7 +180,23 @@ def test_the_share_of_functions_is_that_of_least_squares(ring):
     np.testing.assert_allclose(found["share"].values[pair], max(blocks), rtol=1e-4)
 
 
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("t", [3, 8, 20])
+def test_traces_are_those_of_labels_without_main_effects(rng, t):
+    n, g, permuted, r = 5, 4, 3, 8
+    along, main = 0.1 * rng.standard_normal((2, n, 8, permuted * t))
+    along = along[:, :g]
+
+    traces = products._traces(along, main, t)
+
+    for i in range(n):
+        for b in range(permuted):
+            E, C = (each[i, :, b * t : (b + 1) * t] for each in (along, main))
+            expected = np.trace(E @ np.linalg.inv(np.eye(t) - C.T @ C) @ E.T)
+            assert len(C) == r
+            np.testing.assert_allclose(traces[i, b], expected)
+
+
+@pytest.mark.parametrize("classes", [2, 4, 12])
 def test_p_values_of_functions_are_uniform_where_nothing_is_there(rng, classes):
     X, y = rng.standard_normal((300, 100)), rng.integers(0, classes, 300)
 

@@ -213,13 +213,24 @@ def products_of(F: Array, G: Array) -> Array:
 
 
 def _traces(along: Float, main: Float, t: int) -> Float:
-    """Pillai's traces (n, 1 + B), of t columns of labels each."""
+    """Pillai's traces (n, 1 + B) of products with t label columns, main effects taken out of both.
+
+    With E (t, g) the coordinates of the labels along products, and C (r, t) along main effects, a
+    trace is ``tr E' (I - C' C)^-1 E``. With more columns than main effects it is computed as
+    ``|E|^2 + tr (C E)' (I - C C')^-1 C E`` (Woodbury).
+    """
     n, g, columns = along.shape
     E = along.reshape(n, g, columns // t, t).transpose(0, 2, 3, 1)  # (n, B, t, g)
-    C = main.reshape(n, -1, columns // t, t).transpose(0, 2, 1, 3)
-    N = np.eye(t) - np.matmul(C.swapaxes(2, 3), C)
-    both = _coordinates(N.reshape(-1, t, t), [E.reshape(-1, t, g)], LEAST_LEFT)
-    return np.asarray(np.square(both).sum(axis=(1, 2)).reshape(n, -1))
+    C = main.reshape(n, -1, columns // t, t).transpose(0, 2, 1, 3)  # (n, B, r, t)
+    r = C.shape[2]
+    if t <= r:
+        N = np.eye(t, dtype=C.dtype) - np.matmul(C.swapaxes(2, 3), C)
+        both = _coordinates(N.reshape(-1, t, t), [E.reshape(-1, t, g)], LEAST_LEFT)
+        return np.asarray(np.square(both).sum(axis=(1, 2)).reshape(n, -1))
+    N = np.eye(r, dtype=C.dtype) - np.matmul(C, C.swapaxes(2, 3))
+    both = _coordinates(N.reshape(-1, r, r), [np.matmul(C, E).reshape(-1, r, g)], LEAST_LEFT)
+    explained = np.square(both).sum(axis=(1, 2)).reshape(n, -1)
+    return np.asarray(np.square(E).sum(axis=(2, 3)) + explained)
 
 
 def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
