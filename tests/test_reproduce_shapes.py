@@ -10,6 +10,9 @@ from reproduce.part import Part
 from reproduce.shape_methods import RANKING, dhsic_test
 from reproduce.shape_parts import (
     SHAPE_PARTS,
+    ShapeSetting,
+    alone,
+    alone_tables,
     noise_tables,
     outside,
     power_tables,
@@ -140,6 +143,22 @@ def test_power_of_a_turning_effect():
     assert ours[0] > 0.8 > 0.2 > theirs[0]
 
 
+def test_a_p_value_ranks_a_feature_among_noise():
+    rng, d, p = np.random.default_rng(10), 40, 0.05
+    smaller = (rng.random((20_000, d - 1)) < p).sum(axis=1)
+    for k in (1, 3):
+        share = power.among_the_first(np.array([p]), k, d)[0]
+        assert share == pytest.approx((smaller < k).mean(), abs=0.02)
+
+
+def test_a_strong_effect_is_found_alone():
+    rows = alone(ShapeSetting("linear", 60, 1_000, 0.9, 0), power.TESTS["F test"], 0)
+    assert rows["first 1"] > 0.99
+    assert rows["1e-05"] >= rows["1e-06"] > 0.99
+    table = alone_tables(pd.DataFrame([{"set": "a", "method": "F test", **rows}] * 2))[1]
+    assert "| a | F test | 4,000 | 1.0000 |" in table
+
+
 def test_genes_inside_their_pattern_have_the_threefold_mean():
     setting = space.SpaceSetting("half", n_spots=4_000, n_genes=4, n_patterned=2, mean=2.0)
     counts, xy, patterned = setting.draw(np.random.default_rng(9))
@@ -187,6 +206,9 @@ def test_parts_are_asked_for_by_name():
     assert all(list(part.methods) == ["F test"] for part in only.values())
     assert "shapes-figures" in only
     assert "shapes-time" not in only
+    (few,) = shape_parts(["shapes-noise"], sets=["coordinates, 100 samples"], seeds=3).values()
+    assert list(few.settings) == ["coordinates, 100 samples"]
+    assert few.seeds == 3
     for part in shape_parts(["shapes"], quick=True).values():
         assert part.settings
         assert part.seeds <= 10

@@ -45,6 +45,7 @@ def arguments():
     add("--sets", nargs="+", metavar="NAME", help="of the sets only these")
     add("--methods", nargs="+", metavar="NAME", help="of the methods only these")
     add("--repeats", type=int, help="how often folds are drawn, to tell methods apart more finely")
+    add("--seeds", type=int, help="draws of each setting of the shapes")
     add("--cache", type=Path, default=OUT / "cache", help="where results are filed")
     add("--stale", action="store_true", help="take results of other versions where there are some")
     add("--out", type=Path, default=OUT, help="where tables and figures go")
@@ -73,7 +74,9 @@ def chosen(options):
         name: replace(one, sets=tuple(a_set for a_set in one.sets if a_set not in absent))
         for name, one in others.items()
     }
-    shapes = shape_parts(options.only or (), options.methods, quick=options.quick)
+    shapes = shape_parts(
+        options.only or (), options.methods, options.sets, options.seeds, quick=options.quick
+    )
     return drawn | {name: one for name, one in others.items() if one.sets} | shapes
 
 

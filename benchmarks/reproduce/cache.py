@@ -15,7 +15,7 @@ import measuring
 import numpy as np
 
 #: Parts of dhsic that no ranking depends on.
-EDGES = ("cli", "detached", "plans", "storage", "runtime", "simulation", "independence")
+EDGES = ("cli", "detached", "plans", "storage", "runtime", "simulation")
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def alone(criterion, classes=None):
 
 
 METHODS = {
-    DEFAULT: ours(rankers.bahsic, **STEP, given_others="auto"),
+    DEFAULT: ours(rankers.default, **STEP),
     "BAHSIC": ours(rankers.bahsic, **ALONE),
     "BAHSIC, median width": ours(rankers.bahsic, **ALONE, bandwidth="median"),
     "BAHSIC, step 0.5": ours(rankers.bahsic, step=0.5, given_others=False),

@@ -7,7 +7,7 @@ labels, so that all draws share one vector of labels and are the features of one
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import bdtr, stdtr
 
 from .shapes import SHAPES
 
@@ -69,8 +69,20 @@ def of_f_test(setting, X, Y):
 TESTS = {"dhsic test": of_dhsic, "F test": of_f_test}
 
 
+def p_values(setting, test, n_draws, seed):
+    """p-values of a relevant feature, (n_draws,)."""
+    return test(setting, *setting.draw(np.random.default_rng(seed), n_draws))
+
+
 def power(setting, test, n_draws, seed):
     """Share of draws at or below each level."""
-    X, Y = setting.draw(np.random.default_rng(seed), n_draws)
-    p = test(setting, X, Y)
+    p = p_values(setting, test, n_draws, seed)
     return [float(np.mean(p <= level)) for level in LEVELS]
+
+
+def among_the_first(p, k, d):
+    """Probability of a rank of k or better among d features, of which d - 1 are noise, (n_draws,).
+
+    p-values of noise are independent and uniform: those smaller than p are a binomial number.
+    """
+    return bdtr(k - 1, d - 1, p)

@@ -35,6 +35,12 @@ def bahsic(X, y, _, step=1, **options):
     return model.fit(X, y, missing_code=None).ranking_
 
 
+def default(X, y, n, **options):
+    """The default of `dhsic.select`, asked for n features, among which pairs are placed."""
+    model = dhsic.BAHSIC(min(n, X.shape[1]), **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
+
+
 def bahsic_first(X, y, _, **options):
     """By the first round alone, in which all features leave."""
     return bahsic(X, y, _, step=X.shape[1], **options)

@@ -17,6 +17,8 @@ FIGURE_SAMPLES = 833
 FOUND_RANK, WANTED = 3, 50
 #: Draws of a relevant feature for each power.
 POWER_DRAWS = 2_000
+#: Levels at which the p-value of a relevant feature stands before noise.
+ALONE_LEVELS = (1e-6, 1e-5)
 #: Blocks of noise for each setting of a full run, and features of each: 10^7 tests.
 NOISE_BLOCKS, NOISE_FEATURES = 1_000, 10_000
 
@@ -82,6 +84,18 @@ def powers(setting, method, seed):
     found = power.power(setting, method, POWER_DRAWS, seed)
     named = {f"{level:g}": share for level, share in zip(power.LEVELS, found, strict=True)}
     return {**named, "seconds": time.process_time() - start}
+
+
+def alone(setting, method, seed):
+    """p-values of the relevant feature below each level, and how often it is among the first."""
+    start = time.process_time()
+    single = power.PowerSetting(setting.name, setting.m, setting.r2, setting.n_classes)
+    p = power.p_values(single, method, POWER_DRAWS, seed)
+    below = {f"{level:g}": float((p <= level).mean()) for level in ALONE_LEVELS}
+    first = {
+        f"first {k}": float(power.among_the_first(p, k, setting.d).mean()) for k in (1, FOUND_RANK)
+    }
+    return {**below, **first, "draws": p.size, "seconds": time.process_time() - start}
 
 
 def spatial(setting, method, seed):
@@ -187,6 +201,27 @@ def power_tables(rows):
     return parts
 
 
+def alone_tables(rows):
+    """Share of p-values below each level, and expected share among the first."""
+    columns = [*(f"{level:g}" for level in ALONE_LEVELS), "first 1", f"first {FOUND_RANK}"]
+    lines = [
+        [
+            name,
+            method,
+            f"{int(part['draws'].sum()):,}",
+            *(f"{part[key].mean():.4f}" for key in columns),
+        ]
+        for (name, method), part in rows.groupby(["set", "method"], sort=False)
+    ]
+    text = (
+        "One relevant feature, tested alone: share of draws with a p-value at or below a level, "
+        f"and the expected share in which it is first, or among the first {FOUND_RANK}, by its "
+        "p-value among as many features of noise as the setting has."
+    )
+    heads = ("effect", "test", "draws", *(f"p <= {level:g}" for level in ALONE_LEVELS))
+    return [text, markdown((*heads, "first", f"first {FOUND_RANK}"), lines)]
+
+
 def space_tables(rows):
     """Genes found, falsely found, and seconds."""
 
@@ -286,6 +321,16 @@ SHAPE_PARTS = {
         quick_settings=lambda name: "400 samples" in name,
         quick_seeds=1,
     ),
+    "shapes-alone": Part(
+        "One relevant feature, tested alone",
+        _shape_settings(),
+        power.TESTS,
+        alone,
+        alone_tables,
+        seeds=5,
+        quick_settings=lambda name: "500 x" in name,
+        quick_seeds=1,
+    ),
     "shapes-space": Part(
         "Patterns in space",
         {
@@ -313,14 +358,24 @@ SHAPE_PARTS = {
 }
 
 
-def shape_parts(names, methods=None, *, quick=False):
-    """Parts by name, all of them for "shapes", with the methods asked for."""
-    found = {}
+def shape_parts(names, methods=None, sets=None, seeds=None, *, quick=False):
+    """Parts by name, all of them for "shapes", with the methods, settings and seeds asked for."""
+    chosen = {}
     for name, part in SHAPE_PARTS.items():
         if "shapes" not in names and name not in names:
             continue
         part = part.quick() if quick else part  # noqa: PLW2901
-        chosen = {key: one for key, one in part.methods.items() if not methods or key in methods}
-        if chosen:
-            found[name] = replace(part, methods=chosen)
-    return found
+        part = replace(  # noqa: PLW2901
+            part,
+            methods=with_names(part.methods, methods),
+            settings=with_names(part.settings, sets),
+            seeds=seeds or part.seeds,
+        )
+        if part.methods and part.settings:
+            chosen[name] = part
+    return chosen
+
+
+def with_names(entries, names):
+    """Entries whose name is among these; all of them where no names are asked for."""
+    return {name: entry for name, entry in entries.items() if not names or name in names}
