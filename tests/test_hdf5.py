@@ -167,3 +167,15 @@ def test_other_files_are_refused_with_what_they_hold(tmp_path, monkeypatch):
 def test_names_that_repeat_have_their_id():
     names = hdf5._unique(np.array(SYMBOLS, object), np.array(IDS, object))
     assert names.tolist() == NAMES
+
+
+def test_counts_without_names_of_features_get_a_sentence(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = file.create_group("matrix")
+        counts = scipy.sparse.random(50, 20, 0.3, format="csc", random_state=0)
+        for name in ("data", "indices", "indptr", "shape"):
+            group[name] = getattr(counts, name)
+        group["barcodes"] = np.array([f"AAAC-{i}" for i in range(20)], "S")
+
+    with pytest.raises(DataError, match="no names of their features"):
+        dhsic.open_source(tmp_path / "x.h5")

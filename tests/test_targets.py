@@ -153,6 +153,7 @@ def test_labels_that_are_a_column_of_X_are_refused(kind, tmp_path):
         assert_refused(call, InputError, ("would be a feature that tells", remedy), tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:Column 'bmi' of X has the values of y")
 def test_the_remedies_work():
     held = WHOLE[[*"abcd", "bmi"]]
     expected = ranks(select(X, BMI))
@@ -206,3 +207,14 @@ def test_a_table_is_transformed_without_its_labels(suffix, tmp_path):
     model = dhsic.BAHSIC(2, progress=False).fit(path, "status", not_features=["bmi", "age"])
     expected = model.feature_names_in_[model.get_support()]
     assert model.transform(path)["features"].values.tolist() == expected.tolist()
+
+
+def test_a_named_column_is_no_leak_and_another_with_its_values_is_told(rng, recwarn):
+    frame = pd.DataFrame(rng.standard_normal((40, 4)), columns=list("abcd"))
+    frame = frame.assign(status=rng.integers(0, 2, 40))
+
+    dhsic.select(frame, "status", n_features_to_select=2, progress=False)
+
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="Column 'outcome' of X has the values of y"):
+        dhsic.select(frame.assign(outcome=frame["status"]), "status", n_features_to_select=2)

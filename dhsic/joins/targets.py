@@ -101,7 +101,8 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
             f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
             f"{what} another name."
         )
-    same = _column_equal(data, target) if is_frame else None
+    features = [name for name in data.columns if name in set(known)] if is_frame else []
+    same = _column_equal(data[features], target) if is_frame else None
     if same is None:
         return
     told = (

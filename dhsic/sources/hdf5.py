@@ -115,6 +115,12 @@ def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
         of = {key: text(values_at(node)) for key, node in _columns(group).items()}
         options.feature_axis(shape, ("features", "cells"), path)
         source = open_stored_sparse(path, group, CSC, shape, 0, options.code_of())
+    if "id" not in of:
+        raise DataError(
+            f"{path} holds counts in {name!r} and no names of their features (features/id, or "
+            "genes). It is damaged, or of another program: copy it again, or pass the folder with "
+            "matrix.mtx that lies beside it."
+        )
     _check_sizes(path, shape, of["id"], cells)
     return _with_names(source, path, of, cells, options)
 
