@@ -623,3 +623,20 @@ def test_ranks_of_all_features_are_features(tmp_path, rng):
     result = dhsic.select(table, y, n_features_to_select=1, progress=False)
 
     assert result["rank"].values[2] == 1
+
+
+@pytest.mark.filterwarnings("default:Missing values depend on the labels")
+def test_the_warning_of_missing_values_names_columns_that_can_be_left_out(tmp_path, rng):
+    y = np.arange(400) % 2
+    X = pd.DataFrame(rng.standard_normal((400, 5)), columns=list("abcde"))
+    X.loc[(y == 1) & (rng.random(400) < 0.4), "d"] = np.nan
+    X.index = pd.Index([f"s{i}" for i in range(400)], name="sample")
+    X.assign(status=np.where(y, "case", "control")).to_csv(tmp_path / "t.csv")
+    asked = ("select", tmp_path / "t.csv", "--target", "status", "-n", 1, "--no-progress")
+
+    said = " ".join(ran(*asked).split())
+
+    assert "in 1 feature (d; " in said
+    assert "Exclude it (--exclude)" in said
+    (tmp_path / "ids.txt").write_text("d\n")
+    ran(*asked, "--exclude", tmp_path / "ids.txt")

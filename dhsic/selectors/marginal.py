@@ -133,7 +133,7 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     order = np.argsort(np.concatenate([some for some, _ in parts]))
     columns = np.concatenate(found, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
-    warn_of_missing(data.source, columns[-1, alive], alive)
+    warn_of_missing(run.source, columns[-1, alive], alive)
     others = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)
@@ -158,11 +158,13 @@ def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int
     n = features.size
     if not n:
         return 0
-    known = described(source).get(NAME)
-    names = [
-        f"feature {j}" if known is None else str(known.read(slice(j, j + 1))[0])
-        for j in features[:MOST_NAMED].tolist()
-    ]
+    first, known = features[:MOST_NAMED].tolist(), described(source).get(NAME)
+    if known is not None:
+        names = [str(known.read(slice(j, j + 1))[0]) for j in first]
+    elif (every := source.feature_names()) is not None:
+        names = [str(every[j]) for j in first]
+    else:
+        names = [f"feature {j}" for j in first]
     more = ", ..." if n > MOST_NAMED else ""
     what = "1 feature" if n == 1 else f"{n:,} features"
     warnings.warn(
