@@ -10,6 +10,7 @@ from commands import run
 from stores import write, write_vcz
 
 import dhsic
+from dhsic.cli.effects import response_of
 from dhsic.criteria.independence import inflation_of
 from dhsic.errors import InputError
 from dhsic.independence import test_features as tested
@@ -461,3 +462,12 @@ def test_a_class_of_one_sample_is_told(cohort, tmp_path):
     where = ("--labels", tmp_path / "y.tsv", "--target", "status")
     told = " ".join(run("test", cohort / "x.pgen", *where).stderr.split())
     assert "class has one of 120 samples (case)" in told
+
+
+def test_effects_of_whole_numbers_are_those_of_numbers():
+    ages = np.repeat(np.arange(20, 60), 4)
+
+    response, case = response_of(ages)
+
+    assert case == ""
+    np.testing.assert_array_equal(response, ages)

@@ -361,11 +361,11 @@ SHAPE_PARTS = {
 def shape_parts(names, methods=None, sets=None, seeds=None, *, quick=False):
     """Parts by name, all of them for "shapes", with the methods, settings and seeds asked for."""
     chosen = {}
-    for name, part in SHAPE_PARTS.items():
+    for name, whole in SHAPE_PARTS.items():
         if "shapes" not in names and name not in names:
             continue
-        part = part.quick() if quick else part  # noqa: PLW2901
-        part = replace(  # noqa: PLW2901
+        part = whole.quick() if quick else whole
+        part = replace(
             part,
             methods=with_names(part.methods, methods),
             settings=with_names(part.settings, sets),

@@ -16,7 +16,7 @@ from dhsic._typing import Array, Float
 from dhsic.cli.out import write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
-from dhsic.kernels.labels import auto_kernel
+from dhsic.kernels.labels import MIXED, REAL_KERNELS, auto_kernel
 from dhsic.passes.effects import AdditiveEffects
 from dhsic.passes.once import looked_at
 from dhsic.runtime.base import AbstractRuntime
@@ -43,7 +43,7 @@ def response_of(y: Array | None) -> tuple[Float, str]:
     if labels is None or (labels.ndim > 1 and labels.shape[1] > 1):
         raise InputError("--effects is for one target at a time; pass one --target.")
     labels = labels.ravel()
-    if auto_kernel(labels) == "gaussian":
+    if auto_kernel(labels) in (*REAL_KERNELS, MIXED):
         return labels.astype(np.float64), ""
     names, codes = np.unique(labels, return_inverse=True)
     if names.size != 2:
@@ -59,7 +59,7 @@ def response_of(y: Array | None) -> tuple[Float, str]:
 def write_effects(
     given: Labelled, result: xr.Dataset, runtime: AbstractRuntime, path: str
 ) -> list[str]:
-    """Compute additive effects in a pass, and write them; sentences that say what they are."""
+    """Compute additive effects in a pass and write them; returns sentences that explain them."""
     y, case = response_of(given.y)
     asked = AdditiveEffects.of(y, given.covariates, is_logistic=bool(case))
     with single_blas_thread():

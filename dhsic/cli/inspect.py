@@ -21,7 +21,7 @@ import zarr
 from dhsic._typing import Array, Index
 from dhsic.cli.console import counted, echo_json, paragraph, waiting
 from dhsic.cli.job import SelectJob
-from dhsic.cli.labels import describe
+from dhsic.cli.label_notes import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, DhsicError, InputError

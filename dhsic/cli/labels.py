@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Mask
 from dhsic.cli.console import waiting
+from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
@@ -33,11 +34,8 @@ from dhsic.joins.text import (
 )
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
-    MIXED,
     MOST_CLASSES,
-    REAL_KERNELS,
     auto_kernel,
-    target_kernels,
 )
 from dhsic.passes.once import counting_on
 from dhsic.sources import AbstractSource
@@ -53,16 +51,8 @@ REMEDIES = (
     "name the column that holds them with --sample-column",
     "Leave those out with --drop-missing, add rows for them",
 )
-#: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
-CASE_CONTROL = {0, 1, 2}
 #: Names of PLINK's columns of such codes; columns without a header have them too.
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
-
-#: Classes that are named with their sizes, at most, and samples of a class that are few.
-MOST_TOLD, FEW = 20, 20
-#: Names of survival times, and of events.
-OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
-OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
 
 Columns = Sequence[tuple[str, Array]]
 
@@ -392,113 +382,3 @@ def _refuse_mixed(name: str, column: Array) -> None:
             f"({some(map(repr, odd))}). If these are missing: {na} --drop-missing; else mend them, "
             "or say that labels are classes: --label-kernel multiclass."
         )
-
-
-def notes_on(y: Array | None) -> Iterator[str]:
-    """What is to be known of labels that may be PLINK's cases and controls."""
-    if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
-        yield (
-            "labels are 0, 1 and 2, and all are taken for values; where PLINK wrote them, 0 is "
-            "missing: --na 0 --drop-missing"
-        )
-
-
-def censoring_note(job: SelectJob, y: Array | None) -> Iterator[str]:
-    """Note on targets that look like times and events of survival data."""
-    if y is None or y.ndim != 2 or len(job.target) != y.shape[1] or job.per_target:
-        return
-    names = [plain(name) for name in job.target]
-    times = [n for n, name in enumerate(names) if OF_TIME.search(name)]
-    events = [
-        n
-        for n, name in enumerate(names)
-        if n not in times and OF_EVENT.search(name) and len(np.unique(y[:, n].astype(str))) == 2
-    ]
-    if times and events:
-        time, event = job.target[times[0]], job.target[events[0]]
-        yield (
-            f"{time!r} and {event!r} look like survival times and events; censoring cannot be told "
-            "yet, and each is taken for a label of its own. Martingale residuals of a Cox model "
-            "without features, as one target, take censoring into account"
-        )
-
-
-def single_samples(y: Array | None) -> Iterator[str]:
-    """Say which classes have one sample, as a mistake in labels makes them."""
-    if y is None or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
-        return
-    names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
-    alone = [_plain(name) for name, n in zip(names, counts, strict=True) if n == 1]
-    if alone:
-        one = "class has" if len(alone) == 1 else "classes have"
-        yield (
-            f"{len(alone):,} {one} one of {len(y):,} samples ({some(alone, MOST_TOLD)}), about "
-            "which nothing can be found out. Check the labels, or leave that sample out (--remove)"
-        )
-
-
-def small_classes(y: Array | None) -> Iterator[str]:
-    """What is to be known before features are ranked for each class: which ones are small."""
-    if y is None or y.ndim > 1:
-        return
-    names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
-    small = [f"{_plain(n)} ({c})" for n, c in zip(names, counts, strict=True) if c < FEW]
-    if small:
-        yield (
-            f"{some(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is selected is "
-            "weak evidence; --stability 20 tells how often it would be"
-        )
-
-
-def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = False) -> str:
-    """What the labels are, and which kernel they get where it is not None, for people.
-
-    `in_columns` says that whole numbers which may name classes are taken as they are, as pairs are
-    tested.
-    """
-    if y is None:
-        return "none: the data are their own"
-    Y = y[:, None] if y.ndim == 1 else y
-    kernels = target_kernels(Y, label_kernel or "auto")
-    told = [
-        _describe(column, kernel, label_kernel, in_columns=in_columns)
-        for column, kernel in zip(Y.T, kernels, strict=True)
-    ]
-    if len(told) > 1 and label_kernel is not None:
-        is_one = in_columns or all(kernel in REAL_KERNELS for kernel in kernels)
-        how = "all with one kernel" if is_one else "each with its kernel, scaled alike"
-        told.append(f"{len(kernels)} targets together, {'as columns' if in_columns else how}")
-    return "; ".join(told)
-
-
-def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_columns: bool) -> str:
-    """As of `describe`, of one target (m,) that gets a kernel."""
-    told = "" if label_kernel is None or in_columns else f", kernel {kernel!r}"
-    if kernel in CLASS_KERNELS:
-        names, counts = np.unique(
-            column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
-        )
-        order = np.argsort(-counts, kind="stable")
-        sizes = some((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
-        plural = "class" if len(names) == 1 else "classes"
-        if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > 2:
-            other = "linear" if in_columns else MIXED
-            told += f"; if these are steps of a scale, --label-kernel {other}"
-        return f"{len(names)} {plural} {sizes}{told}"
-    values = column.astype(np.float64)
-    bounds = f"from {values.min():.4g} to {values.max():.4g}"
-    if kernel != MIXED:
-        return f"{values.size:,} real values {bounds}{told}"
-    found = f"{values.size:,} whole numbers {bounds} ({len(np.unique(values))} different)"
-    if in_columns:
-        return f"{found}, taken as numbers; if they name classes, --label-kernel multiclass"
-    if label_kernel is None:
-        return found
-    return (
-        f"{found}, taken both as numbers and as classes; --label-kernel gaussian or multiclass "
-        "takes them as one alone"
-    )
-
-
-def _plain(name: object) -> str:
-    return f"{name:g}" if isinstance(name, float) else str(name)

@@ -16,7 +16,8 @@ import xarray as xr
 
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import NO_TARGET, SelectJob
-from dhsic.cli.labels import censoring_note, describe, open_with_labels
+from dhsic.cli.label_notes import censoring_note, describe
+from dhsic.cli.labels import open_with_labels
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
@@ -91,7 +92,7 @@ def _opened(job: SelectJob) -> Labelled:
     if given.filtered.left_out:
         say("filters", filters_told(given.filtered.left_out))
     say("labels", "; ".join([describe(given.y, job.labels_as, in_columns=True), *given.notes]))
-    for note in censoring_note(job, given.y):
+    for note in censoring_note(job.target, given.y):
         say("note", note)
     return given
 

@@ -36,14 +36,14 @@ from dhsic.cli.detached import detach, settle
 from dhsic.cli.effects import response_of, write_effects
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import LISTS, SelectJob
-from dhsic.cli.labels import (
+from dhsic.cli.label_notes import (
     censoring_note,
     describe,
     notes_on,
-    open_with_labels,
     single_samples,
     small_classes,
 )
+from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute, check_table
 from dhsic.cli.report import filters_told, show
@@ -247,7 +247,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         say("labels", "; ".join([describe(given.y, kernel), *each, *given.notes]))
     sites = Sites.of(source, filtered.left_out)
     small = (small_classes if job.per_class else single_samples)(every[0].y)
-    censored = censoring_note(job, every[0].y)
+    censored = () if job.per_target else censoring_note(job.target, every[0].y)
     for note in (
         *sites.notes(),
         *(n for given in every for n in notes_on(given.y)),

@@ -57,7 +57,7 @@ class Content:
 
     @classmethod
     def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
-        """What is known of a source, opened from a variable of X."""
+        """Metadata of a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
             made, store = cls.named(source), anndata_of(X)

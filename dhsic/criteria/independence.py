@@ -173,7 +173,7 @@ class Permuted:
         return U, of_diagonal, rest[..., :p] * np.sqrt(larger), S * larger[..., None]
 
     def of_samples(self, rows: Index) -> Permuted:
-        """The same labels of some samples (n,), from which covariates are taken out again."""
+        """Labels of the samples `rows` (n,), with the covariates regressed out among them."""
         Q = covariate_basis(None if self.Q is None else self.Q[rows], rows.size)
         return replace(self, C=self.C.of_samples(rows).projected(Q), Q=Q)
 
@@ -383,9 +383,10 @@ def _missingness(state: Permuted | Multiscale, features: Features, place: slice)
 
 
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
-    """Size of label matrices over the samples present, times that of permutations there; (c,).
+    """Factor (c,) by which moments over all samples become those over the samples present.
 
-    Both are relative to C over all samples; 1 where none is missing.
+    It is the trace of the label matrix over the samples present, relative to that of C, times
+    ``(m - 1) / (n - 1)``; 1 where no sample is missing.
 
     Parameters
     ----------

@@ -173,9 +173,9 @@ class QMI(AbstractKernelCriterion):
     exp(-sigma u^2)``. The inner product of two is a Gaussian of twice the variance, ``kappa =
     sqrt(sigma / (2 pi)) exp(-(sigma / 2) (x - x')^2)``, and the integral ``tr kappa H nu H / m^2 =
     ((m - 1) / m)^2 HSIC_0`` (the paper's bracket lacks ``1/m`` and ``1/m^2`` in its second and
-    third term). Labels that are classes have ``nu = 1`` within a class and 0 between; numbers,
-    standardised, a window whose sigma is that of the median distance; whole numbers that may be
-    either the sum of both, scaled alike.
+    third term). For classes, ``nu`` is 1 within a class and 0 between two. For numbers,
+    standardised, it is a window whose width is the median distance. For whole numbers that may be
+    either, it is the sum of both, scaled to the same norm.
 
     When to use it: any dependence between a feature and labels of any kind, as an amount of
     information: it grows where densities are high.

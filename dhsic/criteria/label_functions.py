@@ -4,9 +4,10 @@ Real labels are replaced by functions of their ranks, as features are (`dhsic.li
 the first sees the mean, the second the spread, further ones tails and turns. Coordinates of two or
 three dimensions have products of such functions, which under a Gaussian kernel on all of them have
 the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Whole
-numbers that may name classes or be measured (`dhsic.kernels.label_parts.MixedTarget`) have the
-label matrices of both: those of ranks, and that of all functions of the classes alike, with
-`CLASS_SHARE` of the shares. Several targets are scaled alike: the label matrix of each has norm 1.
+numbers that may name classes or be measured (`dhsic.kernels.label_parts.MixedTarget`) have two
+kinds of label matrices: those of functions of ranks, and one in which all functions of the classes
+count alike, which has the share `CLASS_SHARE`. Several targets are scaled alike: the label matrix
+of each has norm 1.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """As of `_of_part`: functions of ranks, then what else there is among those of the classes."""
+    """Directions, weights and shares of whole numbers: functions of ranks, then of classes."""
     B, mu, shares = _of_ranks(part.numbers.values, Q)
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)

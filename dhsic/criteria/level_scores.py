@@ -1,4 +1,4 @@
-r"""FeatureScores of features of two or three values, genotypes above all, at several widths.
+r"""Scores of features of two or three values, genotypes above all, at several widths.
 
 Such a feature has two functions: the value itself, and what is left of three levels, such as
 dominance. All that is asked of it are counts and sums of directions over its levels. Samples whose
@@ -31,7 +31,7 @@ _DRAWING = threading.Lock()
 
 
 def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> FeatureScores:
-    """FeatureScores of features of two or three values; `place` says which sums are the state's.
+    """Scores of features of two or three values, from sums of directions at `place`.
 
     A function of its own for the third level takes more than a few samples in each.
     """
@@ -71,7 +71,7 @@ def _of_family(
     along: Float,
     absent: Float | None,
 ) -> FeatureScores:
-    """FeatureScores of features of as many functions each; `absent` sums over missing samples."""
+    """Scores of features of one family; `absent` holds sums over missing samples."""
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
     functions = level_functions(counts, values, family.weights.shape[1])

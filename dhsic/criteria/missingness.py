@@ -44,9 +44,9 @@ class MissingnessTest:
 
     @cached_property
     def _classes(self) -> tuple[Float, Index] | None:
-        """Inverse of what takes counts of classes to sums, and sizes of the classes; None if none.
+        """Matrix from sums to counts of missing samples per class, and sizes of the classes.
 
-        Sums are those of the directions and, last, of ones.
+        Sums are those of the directions and, last, of ones. None where labels are no classes.
         """
         rows, sizes = np.unique(self.F.round(DIGITS), axis=0, return_counts=True)
         if len(rows) > MOST_CLASSES or len(rows) < 2:
@@ -58,7 +58,7 @@ class MissingnessTest:
 
     @cached_property
     def _basis(self) -> tuple[Float, float]:
-        """What makes the first directions orthonormal, (r, s), and missing samples at least."""
+        """Map (r, s) to orthonormal directions, and the fewest missing samples of a test."""
         _, singular, V = np.linalg.svd(self.F, full_matrices=False)
         n = min(MOST_DIRECTIONS, int((singular > NOTHING * singular[0]).sum()))
         to_basis = V[:n].T / singular[:n]
@@ -90,7 +90,7 @@ class MissingnessTest:
         return found
 
     def _of_classes(self, sums: Float, n: Float) -> Float:
-        """The same by counts of missing samples in each class."""
+        """``-log10 p`` from the counts of missing samples in each class, (c,)."""
         assert self._classes is not None, "labels are classes"
         back, sizes = self._classes
         counts, m, k = np.rint(sums @ back), len(self.F), len(sizes)

@@ -141,10 +141,10 @@ class Multiscale:
 
     @property
     def additive(self) -> Multiscale:
-        """The same for features of which the value alone is tested, and not all three levels.
+        """State of a test of the dosage alone, without dominance.
 
-        Where some samples have one copy of a chromosome, as males of X, to be heterozygous is to
-        have two: differences between levels would be differences between the sexes.
+        It is for chromosomes of which some samples have one copy, as males have of X: only samples
+        with two copies are heterozygous, so dominance would test for the sexes.
         """
         return replace(self, levels=self.single)
 
@@ -313,7 +313,7 @@ def combined_scores(
     concentration: Float,
     shape: Float,
 ) -> FeatureScores:
-    """FeatureScores from p-values at all widths (n, K, c)."""
+    """Scores of features from p-values at all widths, (n, K, c)."""
     n, K, c = log_p.shape
     by_law = log_p.transpose(1, 0, 2).reshape(n * K, c)
     together = combined(by_law, family.shares)

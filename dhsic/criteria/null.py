@@ -78,7 +78,7 @@ class Moments:
     skewness: Any
 
     def scaled(self, by: Any) -> Moments:
-        """Moments of so many times the statistic."""
+        """Moments of the statistic times a factor, a number or (c,)."""
         return Moments(by * self.mean, by * by * self.variance, self.skewness)
 
 

@@ -1,4 +1,4 @@
-r"""FeatureScores of features of many values by functions of their ranks, at several widths.
+r"""Scores of features of many values by functions of their ranks, at several widths.
 
 Values are sorted once; labels are gathered in that order and multiplied with the functions, the
 same ones for all features. Features without ties share one law, others have that of their pattern.
@@ -32,7 +32,7 @@ from dhsic.criteria.rare import FEW
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
-    """FeatureScores of all features of a tile; the state's directions are at `place` among all."""
+    """Scores of all features of a tile; the state's directions are at `place` among all."""
     if features.coded is not None:
         return scores_of_levels(state, features.coded, place)
     X, missing = features.X, features.missing

@@ -6,9 +6,8 @@ positions in the data (`Filtered`), so that whoever goes on needs neither names 
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
@@ -20,28 +19,23 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
-from dhsic.joins.keys import FAMILY, as_text, written_once
+from dhsic.joins.keys import as_text, written_once
 from dhsic.joins.labels import labels_at, values_of_features
 from dhsic.joins.likeness import difference
+from dhsic.joins.places import features_at
+from dhsic.joins.sample_list import SampleList
 from dhsic.joins.table import names_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import PARENTS, is_id, plain, some
+from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.values import Alleles
-from dhsic.sources.variants import CONTIG, IDS, POSITION, chromosome_name, plink_numbers
+from dhsic.sources.variants import IDS
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
-
-#: Chromosomes from one number to another, and a place on one.
-SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
-NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
-PLACE = re.compile(rf"(.+):({NUMBER})-({NUMBER})")
-#: What stands between commas, but for those within numbers of a place, as browsers write it.
-BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
 
 #: Counts alleles of all features of a source, over some samples (None: all).
 Counting = Callable[[AbstractSource, Index | None], Alleles]
@@ -152,7 +146,7 @@ class Filters:
         samples.keep("remove", self.remove, samples_called)
         samples.meet(keep_if, of_samples)
         if self.chromosomes is not None:
-            features.filter("chromosomes", _at(self.chromosomes, described(source)))
+            features.filter("chromosomes", features_at(self.chromosomes, described(source)))
         features.keep("extract", self.extract, features_called)
         features.keep("exclude", self.exclude, features_called)
         features.meet(extract_if, of_features)
@@ -367,53 +361,6 @@ def _samples(
     return mask
 
 
-@dataclass(frozen=True)
-class SampleList:
-    """Samples of a file: their IIDs (`own`), FIDs, and first column where it may be either.
-
-    Without a header two columns are FID and IID, as PLINK has them.
-    """
-
-    own: list[str]
-    families: list[str] | None
-    first: list[str] | None
-
-    @classmethod
-    def read(cls, path: str) -> SampleList:
-        """Read a file of ids; InputError where a line lacks one."""
-        lines = [*Delimited(path, is_list=True).lists()]
-        first = [field.removeprefix("#") for field in lines[0]]
-        has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
-        rows = lines[1:] if has_header else lines
-        n = len(first)
-        if has_header:
-            called = [plain(field) for field in first]
-            n_iid = next(
-                (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
-            )
-            n_fid = called.index(FAMILY) if FAMILY in called else None
-        else:
-            n_iid, n_fid = (1, 0) if n > 1 else (0, None)
-        short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
-        if short is not None:
-            raise InputError(
-                f"{path} has a line {' '.join(short)!r} with fewer columns than others."
-            )
-        return cls(
-            [row[n_iid] for row in rows],
-            None if n_fid is None or n_fid == n_iid else [row[n_fid] for row in rows],
-            [row[0] for row in rows] if not has_header and n > 1 else None,
-        )
-
-    def keys(self) -> Iterator[list[str]]:
-        """Ways in which it may name samples, the likely ones first: IID, FID_IID, first column."""
-        yield self.own
-        if self.families is not None:
-            yield [f"{fid}_{iid}" for fid, iid in zip(self.families, self.own, strict=True)]
-        if self.first is not None:
-            yield self.first
-
-
 def described(source: AbstractSource) -> Mapping[str, Column]:
     """Names of the features, as ``feature``, and what else a source says of them."""
     columns = source.feature_columns()
@@ -448,82 +395,3 @@ def _features(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
     ]
     ids.tell(name, "features")
     return np.concatenate(parts)
-
-
-# Places --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Chromosomes, or a part of one, as somebody wrote it; `alias` as of `plink_numbers`."""
-
-    said: str
-    alias: Mapping[str, str]
-
-    def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
-        """Which features of a chromosome lie there; whether all do."""
-        name, span = self._name(chromosome), SPAN.fullmatch(self.said)
-        if name == self._name(self.said):
-            return True
-        if span is not None:
-            numbers = {other: number for number, other in self.alias.items() if number.isdecimal()}
-            number = numbers.get(name, name)
-            return number.isdecimal() and int(span[1]) <= int(number) <= int(span[2])
-        place = PLACE.fullmatch(self.said)
-        if place is None or self._name(place[1]) != name:
-            return False
-        if positions is None:
-            raise InputError(
-                f"chromosomes={self.said!r} is a place, and the data do not say where on a "
-                "chromosome features lie; pass chromosomes alone."
-            )
-        first, last = (int(place[i].replace(",", "")) for i in (2, 3))
-        return np.asarray((first <= positions) & (positions <= last))
-
-    def _name(self, said: str) -> str:
-        bare = chromosome_name(said)
-        return self.alias.get(bare, bare)
-
-
-def places_of(said: Any) -> list[str]:
-    """Chromosomes and places as they were written; commas within numbers separate nothing.
-
-    >>> places_of("1-5,X,chr6:25,000,000-34,000,000"), places_of(["6:1-5", "7"])
-    (['1-5', 'X', 'chr6:25,000,000-34,000,000'], ['6:1-5', '7'])
-    """
-    if not isinstance(said, str):
-        return [str(each).strip() for each in said]
-    texts = [text.strip() for text in BETWEEN.findall(said)]
-    return [text for text in texts if text]
-
-
-def _at(said: Any, known: Mapping[str, Column]) -> Mask:
-    """Which features lie at places."""
-    texts = places_of(said)
-    if CONTIG not in known:
-        raise InputError(
-            "The data do not say on which chromosome features lie, so chromosomes= finds none; "
-            "take them by name (extract=), or by a variable of the data (extract_if=)."
-        )
-    stretches = [*slices(known[CONTIG].n, STRETCH)]
-    each = [pd.factorize(as_text(known[CONTIG].read(rows))) for rows in stretches]
-    seen = dict.fromkeys(name for _, names in each for name in names.tolist())
-    alias = plink_numbers(seen)
-    places = [_Place(text, alias) for text in texts]
-    mask, found = np.zeros(known[CONTIG].n, dtype=bool), np.zeros(len(places), dtype=bool)
-    for rows, (codes, names) in zip(stretches, each, strict=True):
-        positions = known[POSITION].read(rows) if POSITION in known else None
-        for code, name in enumerate(names):
-            for i, place in enumerate(places):
-                there = (codes == code) & place.holds(name, positions)
-                mask[rows] |= there
-                found[i] |= there.any()
-    unknown = [place.said for place, is_there in zip(places, found, strict=True) if not is_there]
-    if unknown or not places:
-        which = "" if len(unknown) == len(places) else f"{some(unknown, 30)} of "
-        raise InputError(
-            f"No feature lies at {which}chromosomes={said!r}; the data have those of "
-            f"{some(seen, 30)}. Pass names, numbers such as 1-5, or places such as "
-            "6:25000000-34000000."
-        )
-    return mask

@@ -81,12 +81,10 @@ def stacked(named: Sequence[tuple[str, Array]]) -> Array:
 
 
 def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> None:
-    """Refuse labels that are a column of a frame or table too, by name or, without one, by value.
+    """Refuse labels that are a column of the data too, by name or, without a name, by value.
 
-    If labels have a name, a column of the same values and another name gets a warning.
-
-    Only values of a frame are compared, those of the first sample, then of columns that have the
-    same there.
+    Labels with a name get a warning if a column of another name has their values. Values are
+    compared in frames alone: those of the first sample, then those of columns that agree there.
     """
     names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
     known = source.feature_names() if is_frame or is_table(data) else None
@@ -101,19 +99,18 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
             f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
             f"{what} another name."
         )
-    features = [name for name in data.columns if name in set(known)] if is_frame else []
-    same = _column_equal(data[features], target) if is_frame else None
+    same = _column_equal(data, target, set(known)) if is_frame else None
     if same is None:
         return
-    told = (
+    leak = (
         f"Column {same!r} of X has the values of {what}, so it would be a feature that tells "
         f"the labels. Leave it out: {columns.format(same)}."
     )
     if names:
-        warnings.warn(told, stacklevel=2)
+        warnings.warn(leak, stacklevel=2)
         return
     raise InputError(
-        f"{told} If it is another measurement than {what}, give {what} a name: "
+        f"{leak} If it is another measurement than {what}, give {what} a name: "
         f"pandas.Series({what}, index=X.index, name='labels')."
     )
 
@@ -126,14 +123,14 @@ def _names_of(target: Any) -> list[str]:
     return [name] if isinstance(name, str) else []
 
 
-def _column_equal(X: pd.DataFrame, target: Any) -> Any:
-    """Name of a column with the values of labels (m,), None where there is none."""
+def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> Any:
+    """Name of a feature with the values of labels (m,), None where there is none."""
     y = np.asarray(target)
     if y.shape != (len(X),) or y.dtype.kind not in "biuf" or not y.size:
         return None
     first = X.iloc[0].to_numpy() == y[0]
     same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
-    return next((X.columns[at] for at in same), None)
+    return next((name for at in same if (name := X.columns[at]) in features), None)
 
 
 def refuse_records(y: Array, what: str) -> None:

@@ -29,7 +29,6 @@ from dhsic.sources import (
     take_rows,
 )
 from dhsic.sources.ids import names_rows_by_name
-from dhsic.sources.number_fields import counting_columns, refuse_counting
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -37,6 +36,7 @@ from dhsic.sources.options import (
     refuse_variable,
 )
 from dhsic.sources.packing import Packing, code_among, declared, names_in, of_zarr_2
+from dhsic.sources.row_numbers import counting_columns, refuse_counting
 from dhsic.sources.variants import Variants
 from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView

@@ -6,22 +6,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from math import lgamma, log
 from typing import NoReturn
 
 import numpy as np
 
-from dhsic._typing import Array, Index
-from dhsic.errors import InputError
-from dhsic.sources.ids import BOOLEANS, NA, some
+from dhsic._typing import Array
+from dhsic.sources.ids import BOOLEANS, NA
 from dhsic.validation import is_numeral
-
-#: Chance that some feature rises over all rows, below which it is no chance: of whole numbers that
-#: Samples from which on columns that count rows in some order are looked for, rows that are looked
-#: at first, and the range of the numbers, over how many there are.
-FEWEST_COUNTED, HEAD, MOST_GAPS = 20, 64, 1.25
-#: follow each other, and of others.
-CHANCE_OF_COUNT, CHANCE_OF_RISE = 1e-3, 1e-6
 
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _SURELY_THOUSANDS = re.compile(r".*,.*[,.].*")
@@ -156,104 +147,3 @@ class NumberFields:
         mixed = np.flatnonzero(self._has_numbers & self._has_booleans)
         if mixed.size:
             self._refuse(int(mixed[0]), fields[mixed[0]], line)
-
-
-class RisingFeatures:
-    """Features that are whole numbers which rise from sample to sample, as numbers of rows do."""
-
-    def __init__(self) -> None:
-        self._at: Index | None = None
-        self._first, self._last, self._n = np.empty(0), np.empty(0), 0
-
-    def add_sample(self, values: Array) -> None:
-        """Look at the features of the next sample, (d,)."""
-        self._n += 1
-        if self._at is None:
-            self._at = np.flatnonzero(values == np.floor(values))
-            self._first = self._last = values[self._at]
-        elif self._at.size:
-            next_ones = values[self._at]
-            rises = (next_ones > self._last) & (next_ones == np.floor(next_ones))
-            self._at, self._first = self._at[rises], self._first[rises]
-            self._last = next_ones[rises]
-
-    def unlikely(self, n_features: int) -> list[tuple[int, float, float]]:
-        """Positions of those that chance hardly makes, with the first and the last value of each.
-
-        Of d features none rises over n samples but with a chance of d / n!.
-        """
-        if self._at is None:
-            return []
-        zipped = zip(self._at.tolist(), self._first.tolist(), self._last.tolist(), strict=True)
-        return [one for one in zipped if is_unlikely(self._n, n_features, one[2] - one[1])]
-
-
-def is_unlikely(n: int, n_features: int, span: float) -> bool:
-    """Whether n values that rise by `span` in all are hardly one of so many features by chance.
-
-    >>> is_unlikely(8, 5, 7), is_unlikely(8, 5, 70), is_unlikely(12, 5, 70)
-    (True, False, True)
-    """
-    most = CHANCE_OF_COUNT if span == n - 1 else CHANCE_OF_RISE
-    return log(n_features) - lgamma(n + 1) < log(most)
-
-
-def counting_columns(
-    values: Callable[[tuple[slice, Index | slice]], Array], shape: tuple[int, int]
-) -> list[int]:
-    """Positions of columns that count rows in some order; none if they are many.
-
-    Whole numbers that all differ and hardly leave a gap count rows: 1 to n shuffled, or falling.
-    More than one column in twenty are ranks, which data may be.
-
-    Parameters
-    ----------
-    values : callable
-        Values (n, d) of a table at some rows and columns.
-    shape : tuple of int
-        n and d.
-
-    Examples
-    --------
-    >>> X = np.column_stack([np.arange(40)[::-1], np.linspace(0, 1, 40)])
-    >>> counting_columns(X.__getitem__, X.shape)
-    [0]
-    """
-    n, d = shape
-    if n < FEWEST_COUNTED:
-        return []
-    head = np.sort(values((slice(HEAD), slice(None))), axis=0)
-    may_be = (np.diff(head, axis=0) > 0).all(axis=0) & (head == np.floor(head)).all(axis=0)
-    at = np.flatnonzero(may_be)
-    columns = np.sort(values((slice(None), at)), axis=0)
-    is_count = (np.diff(columns, axis=0) > 0).all(axis=0)
-    is_count &= (columns == np.floor(columns)).all(axis=0)
-    is_count &= columns[-1] - columns[0] <= MOST_GAPS * n
-    found: list[int] = at[is_count].tolist()
-    return found if len(found) <= max(1, d // 20) else []
-
-
-def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
-    """Refuse columns that count rows in some order, by name."""
-    listed = some(map(repr, names), 4)
-    raise InputError(
-        f"{where} has whole numbers that all differ and leave no gaps ({listed}), as numbers of "
-        "rows do, in whatever order. As a feature they may tell the order of the samples. If they "
-        f"number samples, leave them out: {remedy}. If they were measured, write them as "
-        "fractions, for instance over 10."
-    )
-
-
-def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) -> NoReturn:
-    """Refuse features of whole numbers that rise from sample to sample.
-
-    `rising` are their names for sentences and by themselves, their first and last values.
-    """
-    listed = some((f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4)
-    options = " ".join(f"not_features=['{name}']" for _, name, _, _ in rising[:4])
-    raise InputError(
-        f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
-        "of rows do. As a feature they tell the order of the samples. If they name or count "
-        f"samples, leave them out: {options}. If they were measured, write them as fractions, for "
-        "instance over 10."
-    )

@@ -21,15 +21,17 @@ from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import is_value, names_rows_by_name, some
 from dhsic.sources.number_fields import (
     NumberFields,
-    RisingFeatures,
     comma_advice,
-    counting_columns,
     is_comma_number,
+)
+from dhsic.sources.options import OpenOptions
+from dhsic.sources.row_numbers import (
+    RisingFeatures,
+    counting_columns,
     is_unlikely,
     refuse_counting,
     refuse_rising,
 )
-from dhsic.sources.options import OpenOptions
 from dhsic.sources.table_formats import (
     COUNTED_IN_RAW,
     COUNTED_IN_TRAW,

@@ -1,0 +1,108 @@
+"""Chromosomes and places on them, as people and genome browsers write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.joins.keys import as_text
+from dhsic.namespace import slices
+from dhsic.sources.columns import STRETCH, Column
+from dhsic.sources.ids import some
+from dhsic.sources.variants import CONTIG, POSITION, chromosome_name, plink_numbers
+
+#: Chromosomes from one number to another, and a place on one.
+SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+PLACE = re.compile(rf"(.+):({NUMBER})-({NUMBER})")
+#: What stands between commas, but for those within numbers of a place, as browsers write it.
+BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Chromosomes, or a part of one, as somebody wrote it; `alias` as of `plink_numbers`."""
+
+    said: str
+    alias: Mapping[str, str]
+
+    def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
+        """Which features of a chromosome lie there; whether all do."""
+        name, span = self._name(chromosome), SPAN.fullmatch(self.said)
+        if name == self._name(self.said):
+            return True
+        if span is not None:
+            numbers = {other: number for number, other in self.alias.items() if number.isdecimal()}
+            number = numbers.get(name, name)
+            return number.isdecimal() and int(span[1]) <= int(number) <= int(span[2])
+        place = PLACE.fullmatch(self.said)
+        if place is None or self._name(place[1]) != name:
+            return False
+        if positions is None:
+            raise InputError(
+                f"chromosomes={self.said!r} is a place, and the data do not say where on a "
+                "chromosome features lie; pass chromosomes alone."
+            )
+        first, last = (int(place[i].replace(",", "")) for i in (2, 3))
+        return np.asarray((first <= positions) & (positions <= last))
+
+    def _name(self, said: str) -> str:
+        bare = chromosome_name(said)
+        return self.alias.get(bare, bare)
+
+
+def places_in(said: Any) -> list[str]:
+    """Chromosomes and places as they were written; commas within numbers separate nothing.
+
+    >>> places_in("1-5,X,chr6:25,000,000-34,000,000"), places_in(["6:1-5", "7"])
+    (['1-5', 'X', 'chr6:25,000,000-34,000,000'], ['6:1-5', '7'])
+    """
+    if not isinstance(said, str):
+        return [str(each).strip() for each in said]
+    texts = [text.strip() for text in BETWEEN.findall(said)]
+    return [text for text in texts if text]
+
+
+def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
+    """Mask (d,) of the features that lie at places.
+
+    Raises
+    ------
+    InputError
+        No feature lies at one of them, or the data have no chromosomes.
+    """
+    texts = places_in(said)
+    if CONTIG not in known:
+        raise InputError(
+            "The data do not say on which chromosome features lie, so chromosomes= finds none; "
+            "take them by name (extract=), or by a variable of the data (extract_if=)."
+        )
+    stretches = [*slices(known[CONTIG].n, STRETCH)]
+    each = [pd.factorize(as_text(known[CONTIG].read(rows))) for rows in stretches]
+    seen = dict.fromkeys(name for _, names in each for name in names.tolist())
+    alias = plink_numbers(seen)
+    places = [Place(text, alias) for text in texts]
+    mask, found = np.zeros(known[CONTIG].n, dtype=bool), np.zeros(len(places), dtype=bool)
+    for rows, (codes, names) in zip(stretches, each, strict=True):
+        positions = known[POSITION].read(rows) if POSITION in known else None
+        for code, name in enumerate(names):
+            for i, place in enumerate(places):
+                there = (codes == code) & place.holds(name, positions)
+                mask[rows] |= there
+                found[i] |= there.any()
+    unknown = [place.said for place, is_there in zip(places, found, strict=True) if not is_there]
+    if unknown or not places:
+        which = "" if len(unknown) == len(places) else f"{some(unknown, 30)} of "
+        raise InputError(
+            f"No feature lies at {which}chromosomes={said!r}; the data have those of "
+            f"{some(seen, 30)}. Pass names, numbers such as 1-5, or places such as "
+            "6:25000000-34000000."
+        )
+    return mask
