@@ -6,7 +6,7 @@ from commands import run, told
 from scipy.stats import beta
 
 import dhsic
-from dhsic.cli.labels import describe
+from dhsic.cli.label_notes import describe
 from dhsic.criteria.rank_law import RatioMoments, WidthLaw
 from dhsic.interactions import find_pairs
 from dhsic.kernels.labels import joint_labels, label_matrix
