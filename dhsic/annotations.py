@@ -23,7 +23,7 @@ from dhsic.sources.h5ad import AnnDataObject, is_anndata
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import dimension_names
 from dhsic.sources.views import STORED
-from dhsic.storage import as_path, is_url
+from dhsic.storage.paths import as_path, is_url
 
 #: What is put along the features, where a result has it, and what it is of features that took no
 #: part.

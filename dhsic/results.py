@@ -32,9 +32,10 @@ from dhsic.sources.columns import STRETCH
 from dhsic.sources.options import dimension_names
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.zarr import check_free, create_array, read_array, written_aside
-from dhsic.storage import as_path, check_place, check_url, is_url, store_at
+from dhsic.storage import store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
+from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
 #: Attributes by which a worker knows the result that it is to write to.
 SIGNS = ("created", "fingerprint")

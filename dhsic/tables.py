@@ -55,9 +55,10 @@ from dhsic.errors import InputError
 from dhsic.namespace import slices
 from dhsic.sources import FEATURES
 from dhsic.sources.views import STORED
-from dhsic.storage import as_path, check_place, check_url, is_url, replacing
+from dhsic.storage.folder import replacing
 from dhsic.storage.format import plain
 from dhsic.storage.objects import ObjectStore
+from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
 #: Columns that come first, where there are such; others follow by name, wherever a result was.
 FIRST = (

@@ -31,8 +31,8 @@ from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
 from dhsic.detached.folder import Folder
 from dhsic.errors import CheckpointError, ClusterError, StoreError
-from dhsic.storage import LostError
 from dhsic.storage import lock as lease
+from dhsic.storage.base import LostError
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import ObjectStore
 

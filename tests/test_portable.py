@@ -34,8 +34,8 @@ def open_files(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
     return opened(path, *args, **options)
 os.open = open_files
-import dhsic.storage
-dhsic.storage._sync_folder = lambda folder: None  # as where os.name is "nt"
+import dhsic.storage.folder
+dhsic.storage.folder._sync_folder = lambda folder: None  # as where os.name is "nt"
 """
 #: A run with a checkpoint and scratch, gone on with by a second one, where all that is missing.
 RUN = (

@@ -20,9 +20,11 @@ import dhsic
 from dhsic import buckets
 from dhsic.buckets import sentence
 from dhsic.errors import CheckpointError, InputError, StoreError
-from dhsic.storage import FileStore, LostError, store_at
 from dhsic.storage import lock as lease
+from dhsic.storage import store_at
+from dhsic.storage.base import LostError
 from dhsic.storage.checkpoint import Checkpoint
+from dhsic.storage.folder import FileStore
 from dhsic.storage.lock import Lease
 from dhsic.storage.objects import ObjectStore
 

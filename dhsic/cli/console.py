@@ -445,7 +445,7 @@ def _message(ctx: click.Context, error: BaseException, code: int) -> str:
 
 def _hint(ctx: click.Context) -> str:
     """How to go on after a run that did not end."""
-    from dhsic.storage import is_url
+    from dhsic.storage.paths import is_url
 
     path = ctx.meta.get(CHECKPOINT)
     if path is not None and is_url(path):  # which is not asked: it may be what does not answer

@@ -22,8 +22,10 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
-from dhsic.storage import FileStore, check_place, store_at
+from dhsic.storage import store_at
 from dhsic.storage.checkpoint import Checkpoint
+from dhsic.storage.folder import FileStore
+from dhsic.storage.paths import check_place
 
 COMMAND = "dhsic select"
 #: Options that are files of ids, and all that are paths.

@@ -11,7 +11,8 @@ import pandas as pd
 from dhsic.cli.console import printable
 from dhsic.errors import InputError
 from dhsic.results import check_vacant
-from dhsic.storage import as_path, check_place, is_url, replacing
+from dhsic.storage.folder import replacing
+from dhsic.storage.paths import as_path, check_place, is_url
 
 #: What is said of an option about a table that is not written.
 NO_TABLE = "--selected-only is about the table of --out, and there is none; pass --out X.tsv."

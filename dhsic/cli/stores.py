@@ -23,7 +23,7 @@ from dhsic.memory import human, peak_bytes
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
 from dhsic.sources.ids import some
-from dhsic.storage import check_place
+from dhsic.storage.paths import check_place
 
 #: Options of `dhsic.open_source` that a conversion takes.
 OPENING = ("variable", "sample_dim", "missing_chunks", "not_features", "na")

@@ -45,7 +45,8 @@ from dhsic.sources.zarr import (
     member,
     put_in_place,
 )
-from dhsic.storage import as_path, check_place, is_url, replacing
+from dhsic.storage.folder import replacing
+from dhsic.storage.paths import as_path, check_place, is_url
 
 #: Bytes that a conversion may have where nobody says, if it can do with them.
 MODEST = 10**9

@@ -24,10 +24,13 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.journal import Hook
 from dhsic.selectors.request import Request
-from dhsic.storage import AbstractStore, FileStore, LostError, check_place, store_at
+from dhsic.storage import store_at
+from dhsic.storage.base import AbstractStore, LostError
 from dhsic.storage.checkpoint import Checkpoint
+from dhsic.storage.folder import FileStore
 from dhsic.storage.lock import AbstractLock, this_process
 from dhsic.storage.objects import MOMENTARY
+from dhsic.storage.paths import check_place
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -37,8 +37,9 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import Groups
-from dhsic.storage import FileStore, store_at
+from dhsic.storage import store_at
 from dhsic.storage.checkpoint import DETACHED
+from dhsic.storage.folder import FileStore
 from dhsic.storage.format import plain
 from dhsic.storage.lock import AbstractLock, lock_of
 

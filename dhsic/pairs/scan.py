@@ -53,7 +53,8 @@ from dhsic.pairs.share import Labels, deflated
 from dhsic.pairs.tiles import BestPairs, Largest, Scan, cross_jobs, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
-from dhsic.storage import AbstractStore, store_at
+from dhsic.storage import store_at
+from dhsic.storage.base import AbstractStore
 from dhsic.storage.format import ROOT, Root, plain
 from dhsic.storage.lock import lock_of
 

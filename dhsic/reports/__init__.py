@@ -25,7 +25,8 @@ from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of, told_of_pairs
 from dhsic.results import of_selected, pairs_of, result_of_one
-from dhsic.storage import as_path, check_place, replacing
+from dhsic.storage.folder import replacing
+from dhsic.storage.paths import as_path, check_place
 
 #: What the name of a page ends in.
 SUFFIXES = (".html", ".htm")

@@ -30,7 +30,8 @@ from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError, DataError, InputError
 from dhsic.sources.views import named
-from dhsic.storage import LostError, Tag, store_at
+from dhsic.storage import store_at
+from dhsic.storage.base import LostError, Tag
 from dhsic.storage.format import (
     CHECKSUMS,
     ROOT,

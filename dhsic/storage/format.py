@@ -27,7 +27,7 @@ from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
 from dhsic.sources.zarr import read_array
-from dhsic.storage import AbstractStore
+from dhsic.storage.base import AbstractStore
 
 logger = logging.getLogger("dhsic")
 

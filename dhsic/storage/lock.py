@@ -23,7 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.storage import AbstractStore, FileStore, Found, LostError, Tag, gone
+from dhsic.storage.base import AbstractStore, Found, LostError, Tag, gone
+from dhsic.storage.folder import FileStore
 from dhsic.storage.objects import ObjectStore
 
 logger = logging.getLogger("dhsic")

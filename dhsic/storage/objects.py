@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dhsic.buckets import bucket_of, load_obstore, no_bucket, sentence
 from dhsic.errors import StoreError
-from dhsic.storage import AbstractStore, Found, LostError, Tag, gone
+from dhsic.storage.base import AbstractStore, Found, LostError, Tag, gone
 
 # Objects -----------------------------------------------------------------------------------
 

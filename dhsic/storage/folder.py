@@ -1,0 +1,159 @@
+"""A folder as a store: files are synced to the disk, and replaced atomically."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from dhsic.errors import CheckpointError
+from dhsic.storage.base import AbstractStore, Found, Tag, gone
+from dhsic.storage.paths import check_place
+
+
+def _sync_folder(folder: Path) -> None:
+    """Return when the names in a folder are on the disk, where folders can be asked for that."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unblocked(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _aside(path: Path) -> Path:
+    """Name under which `replacing` writes before it renames."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+@contextmanager
+def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write that replaces another when the block ends well: else that stays as it was.
+
+    Whoever dies when, it holds the old content or the new. Without `sync` it does not wait for the
+    disk, and may be lost with the machine.
+    """
+    part = _aside(path)
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        part.replace(path)
+        if sync:
+            _sync_folder(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+class FileStore(AbstractStore):
+    """A folder, which need not be there."""
+
+    path: Path
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def is_there(self) -> bool:
+        return self.path.is_dir()
+
+    def make(self) -> bool:
+        """Make it, and the one that it is in, if the one above that is there."""
+        check_place(self.path, "The checkpoint", CheckpointError)
+        is_new = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise CheckpointError(
+                f"checkpoint={str(self.path)!r} is, or is in, a file. Pass a new folder."
+            ) from error
+        return is_new
+
+    def names(self) -> set[str]:
+        names = {path.name for path in self.path.iterdir()}
+        return {name for name in names if not (name.startswith(".") and name.endswith(".tmp"))}
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def get(self, name: str) -> Found | None:
+        """The file of this name; of a pipe or a device, which may never end, an OSError."""
+        path = self.path / name
+        try:
+            with open(path, "rb", opener=_unblocked) as file:  # has no opener
+                about = os.fstat(file.fileno())
+                if not stat.S_ISREG(about.st_mode):
+                    raise OSError(errno.EINVAL, "it is no file", str(path))
+                return Found(file.read(), {}, datetime.fromtimestamp(about.st_mtime, UTC))
+        except FileNotFoundError:
+            return None
+
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
+        found = {}
+        for name in names:
+            try:
+                found[name] = self.read(name)
+            except OSError:  # what the disk does not give back is as good as gone
+                continue
+        return found
+
+    def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        path = self.path / name
+        if path.parent != self.path:
+            path.parent.mkdir(exist_ok=True)
+        with replacing(path, sync=sync) as file:
+            file.write(data)
+
+    def write_node(
+        self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
+    ) -> None:
+        """Write files where nothing is left, in a folder that is there."""
+        folder = self.path / name
+        if folder.exists():
+            shutil.rmtree(folder)
+        try:
+            folder.mkdir()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise gone(folder.parent) from error
+        for part, data in files.items():
+            (folder / part).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / part).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        folders = {(folder / part).parent for part in files}  # whose names are to survive too
+        # The folder of a round is in one that was synced when it was made.
+        above = (folder.parent,) if "/" in name else (self.path, self.path.parent)
+        for changed in (*sorted(folders, reverse=True), *above):
+            _sync_folder(changed)
+
+    def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
+        """Replace it; a folder that is not there any more is not made again."""
+        try:
+            with replacing(self.path / name) as file:
+                file.write(data)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise gone(self.path) from error
+        return {}
+
+    def remove(self, *names: str) -> None:
+        for path in (self.path / name for name in names):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+                _aside(path).unlink(missing_ok=True)
