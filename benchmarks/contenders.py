@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.cores import usable_cores
 
 N_JOBS = usable_cores()
 

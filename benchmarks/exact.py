@@ -30,7 +30,7 @@ import dhsic
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
 from dhsic.results import rounds_of_engines
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.cores import usable_cores
 
 PASS = re.compile(r"order (\d+) (float\d+): (\d+)")
 #: Rows of a bare product at a time: large enough for full speed, small enough for memory.

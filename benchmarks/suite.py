@@ -23,7 +23,7 @@ from plots import plot_growth, plot_peers, plot_roofline
 from roofline import measure_roofline, roofline_table
 
 import dhsic
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.cores import usable_cores
 
 HERE = Path(__file__).parent
 #: Section: what measures it, its table, its plots.

@@ -440,9 +440,9 @@ def test_too_much_memory_ends_with_5(store):
 
 
 def test_a_scheduler_that_does_not_answer_ends_with_6(store, monkeypatch):
-    from dhsic.runtime import dask
+    from dhsic.runtime import cluster
 
-    monkeypatch.setattr(dask, "CONNECT", 0.3)
+    monkeypatch.setattr(cluster, "CONNECT", 0.3)
     args = ("select", store, *QUICK[:4], "--scheduler", "tcp://127.0.0.1:9")
     said = told(run(*args, code=6))
     assert "connecting to tcp://127.0.0.1:9" in said

@@ -19,7 +19,8 @@ from suites.runtime import (
 
 from dhsic.errors import ClusterError, DataError, InputError
 from dhsic.runtime import choose_runtime
-from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.runtime.cores import usable_cores
+from dhsic.runtime.threads import Threads
 
 
 class TestThreads(InProcessRuntimeSuite):

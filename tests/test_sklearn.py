@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import dhsic
 from dhsic.criteria import CRITERIA
 from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.runtime.threads import threads_of
+from dhsic.runtime.cores import threads_of
 
 QUIET = {"progress": False, "runtime": "threads"}
 CLASSES = (dhsic.BAHSIC, dhsic.FOHSIC, dhsic.LinearHSIC, dhsic.CCM, dhsic.SVMRFE,

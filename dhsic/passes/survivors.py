@@ -26,7 +26,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes import AbstractPass, Tile
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.cores import usable_cores
 from dhsic.sources import AbstractSource, Block, even_blocks, row_span, run_of
 from dhsic.sources.views import ChecksummedSource
 

@@ -18,7 +18,8 @@ from dhsic.plans.rounds import Work, work_of
 from dhsic.plans.sizes import Sizes
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.runtime.cores import usable_cores
+from dhsic.runtime.threads import Threads
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.pairs import planned_scan

@@ -24,8 +24,9 @@ from dhsic.passes import TILE
 from dhsic.passes.jobs import block_width
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
+from dhsic.runtime.cores import usable_cores
 from dhsic.runtime.shares import FAN, cut, joins, n_each
-from dhsic.runtime.threads import single_blas_thread, usable_cores
+from dhsic.runtime.threads import single_blas_thread
 from dhsic.runtime.tree import n_nodes
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import measure, standardise

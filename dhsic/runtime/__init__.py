@@ -1,14 +1,13 @@
-"""Which runtime a run uses when its caller does not say; what goes through a scheduler.
+"""Choice of the runtime of a run.
 
-A scheduler unpickles what it passes on, and keeps for good what it imported for that. So it is
-given `call` and bytes, or `silence`, and nothing here imports more than it takes to say no.
+A scheduler imports this package with `dhsic.runtime.calls`, and keeps it for good: runtimes are
+imported where one is chosen.
 """
 
 from __future__ import annotations
 
-import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,39 +15,6 @@ from dhsic.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
     from dhsic.runtime.base import AbstractRuntime
-
-
-def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any], bytes]:
-    """What a cluster is asked, for `Client.submit`: a function, and what it is given first."""
-    import cloudpickle  # type: ignore[import-untyped]  # no stubs
-
-    return call, cloudpickle.dumps((function, given), protocol=5)
-
-
-def call(seal: bytes, *more: Any) -> Any:
-    """Do what was sealed, on a worker, where it is unpickled and imported."""
-    function, given = pickle.loads(seal)
-    return function(*given, *more)
-
-
-class Call:
-    """A call that is made where it is unpickled, by `pickle.loads` alone.
-
-    So it is a task of a worker that may lack dhsic: what cannot be imported is the task's error,
-    while a worker that fails to unpickle a task itself leaves its scheduler without a word.
-    """
-
-    def __init__(self, function: Callable[..., Any], *given: Any) -> None:
-        self._call = function, given
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return self._call
-
-
-def silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Drop the events of topics, on the scheduler, which keeps them for ever."""
-    for topic in topics:
-        dask_scheduler._broker.truncate(topic)
 
 
 def choose_runtime(

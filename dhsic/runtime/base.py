@@ -26,6 +26,7 @@ from typing import Any, Self, final
 
 from dhsic.linalg.quadratic import Each
 from dhsic.memory import WorkerMemory
+from dhsic.runtime.cores import usable_cores
 from dhsic.runtime.tree import Add, total
 from dhsic.sources import AbstractSource, Block
 
@@ -125,8 +126,6 @@ class AbstractRuntime(ABC):
 
         Of a cluster those of the last rounds, when survivors are few enough to come here.
         """
-        from dhsic.runtime.threads import usable_cores
-
         return usable_cores() if self.is_remote else self.n_workers
 
     def tightest(self) -> WorkerMemory | None:

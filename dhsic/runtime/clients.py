@@ -12,7 +12,7 @@ from distributed import CancelledError, Client, Future, Security
 from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError
-from dhsic.runtime import Call
+from dhsic.runtime.calls import Call
 
 
 def of_each_worker(

@@ -3,7 +3,7 @@
 What can happen to a share, and what is done about it:
 
 - its worker dies, the scheduler restarts, its result is lost: it is done again, `ATTEMPTS` times;
-- it takes far longer than others did: a copy of it runs on another worker (`DaskRuntime.avoid`);
+- it takes far longer than others did: a copy of it runs on another worker (`Cluster.avoid`);
 - its task fails: an error that dhsic raised on purpose is raised at once, any other is tried on
   other workers first, and raised as it was at first if it comes again there;
 - workers die of it one after the other, or have no memory for it: its jobs are done a few at a
@@ -28,23 +28,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dask.base import annotate
 from dask.sizeof import sizeof
 from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
-from dhsic.runtime import sealed
 from dhsic.runtime.base import Jobs, Task
+from dhsic.runtime.calls import sealed
+from dhsic.runtime.cluster import Cluster
 from dhsic.runtime.flight import Flight, Traffic, await_futures, patience
 from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError, fetched
 from dhsic.runtime.shares import n_values
 from dhsic.runtime.worker import WHERE, Share, SharedOut, run, versions
 from dhsic.sources import AbstractSource
-
-if TYPE_CHECKING:
-    from dhsic.runtime.dask import DaskRuntime
 
 ATTEMPTS = 5  # of a job whose result was lost, not whose task failed
 TRIES = 3  # workers on which a task may fail before its error is raised
@@ -63,7 +61,7 @@ class Map:
 
     def __init__(
         self,
-        runtime: DaskRuntime,
+        runtime: Cluster,
         task: Task,
         source: AbstractSource,
         sent: Broadcast,

@@ -27,8 +27,8 @@ from dask.base import annotate
 from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError
-from dhsic.runtime import sealed
 from dhsic.runtime.base import AbstractStep, Ask, Held, Jobs, Sites
+from dhsic.runtime.calls import sealed
 from dhsic.runtime.clients import of_holders
 from dhsic.runtime.flight import ENDED, Flight, await_futures
 from dhsic.runtime.mapping import ATTEMPTS, LOOK, PATIENCE, Map, memory_sentence, unstable

@@ -10,7 +10,6 @@ differently from one that is not.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import deque
@@ -18,13 +17,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import count, takewhile
-from pathlib import Path
 from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # no stubs
 
 from dhsic.errors import InputError
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs, Task
+from dhsic.runtime.cores import usable_cores
 from dhsic.sources import AbstractSource
 
 
@@ -88,37 +87,6 @@ def single_blas_thread() -> Iterator[None]:
         yield
     finally:
         _LIMIT.release()
-
-
-def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Cores that this process may use: its affinity, cut by the quota of its container."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    try:
-        allowed, period = quota.read_text().split()
-        cores = min(cores, int(allowed) // int(period))
-    except (OSError, ValueError):  # no control group, or "max": no quota
-        pass
-    return max(cores, 1)
-
-
-def threads_of(n_jobs: int | None) -> int | None:
-    """Threads that `n_jobs` asks for, None for all cores; by default 1 in a worker of joblib.
-
-    >>> threads_of(3), threads_of(-1) == usable_cores()
-    (3, True)
-    """
-    if n_jobs is not None:
-        return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
-    return 1 if in_joblib() else None
-
-
-def in_joblib() -> bool:
-    """Whether this is a worker of joblib, a thread or a process."""
-    joblib = sys.modules.get("joblib.parallel")  # nobody is its worker who did not import it
-    return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)
 
 
 def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:

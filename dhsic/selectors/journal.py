@@ -14,7 +14,7 @@ from dhsic._typing import Array, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.notebook import Live, in_kernel
-from dhsic.runtime.threads import in_joblib
+from dhsic.runtime.cores import in_joblib
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.checkpoint import Checkpoint
 

@@ -34,7 +34,7 @@ from dhsic.outcome import About, to_dataset
 from dhsic.passes.once import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.threads import threads_of
+from dhsic.runtime.cores import threads_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.many import outcomes_of

@@ -18,7 +18,8 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.runtime.cores import usable_cores
+from dhsic.runtime.threads import Threads
 from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
 from dhsic.simulation.truth import Planted, TraitPlan, Truth, plant, truth_path
 from dhsic.sources.zarr import chunk_width, create_array, write_array, written_aside

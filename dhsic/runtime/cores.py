@@ -1,0 +1,38 @@
+"""Cores and threads that this process may use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores that this process may use: its affinity, cut by the quota of its container."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text().split()
+        cores = min(cores, int(allowed) // int(period))
+    except (OSError, ValueError):  # no control group, or "max": no quota
+        pass
+    return max(cores, 1)
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Threads that `n_jobs` asks for, None for all cores; by default 1 in a worker of joblib.
+
+    >>> threads_of(3), threads_of(-1) == usable_cores()
+    (3, True)
+    """
+    if n_jobs is not None:
+        return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
+    return 1 if in_joblib() else None
+
+
+def in_joblib() -> bool:
+    """Whether this is a worker of joblib, a thread or a process."""
+    joblib = sys.modules.get("joblib.parallel")  # nobody is its worker who did not import it
+    return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)
