@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 import dhsic
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
-from dhsic.results import rounds_of_engines
+from dhsic.results.views import rounds_of_engines
 from dhsic.runtime.cores import usable_cores
 
 PASS = re.compile(r"order (\d+) (float\d+): (\d+)")

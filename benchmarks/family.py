@@ -22,7 +22,7 @@ from measuring import MIB
 
 import dhsic
 from dhsic.memory import peak_bytes
-from dhsic.results import rounds_of_engines
+from dhsic.results.views import rounds_of_engines
 
 #: What the labels are of one feature, before they are scaled and noise of the same size is added.
 SHAPES = {

@@ -3,10 +3,11 @@
 A name is loaded when it is first asked for, so that ``dhsic --help`` waits for no library.
 """
 
-from dhsic import startup  # noqa: F401  # before all that takes time to load
+from dhsic import results, startup  # noqa: F401  # startup before all that takes time to load
 
 # isort: split
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from dhsic.plans import Plan, Rates
     from dhsic.relatedness import pca
     from dhsic.reports import report
-    from dhsic.results import load, save, selected_features
+    from dhsic.results.files import load, save
+    from dhsic.results.views import selected_features
     from dhsic.selectors import (
         BAHSIC,
         BAHSICCV,
@@ -119,13 +121,15 @@ _HOMES = {
     "plans": "Plan Rates plan",
     "relatedness": "pca",
     "reports": "report",
-    "results": "load save selected_features",
+    "results.files": "load save",
+    "results.views": "selected_features",
     "selectors": "BAHSIC BAHSICCV CCM FOHSIC SVMRFE FeatureWeighting LinearHSIC OnePass select "
     "select_many",
     "sources.opening": "open_source",
     "structured": "rank_kernels rank_subgraphs rank_substrings",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+results.call_at_first_result(partial(import_module, "dhsic.accessor"))  # registers `.dhsic`
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dhsic import tables
 from dhsic.errors import InputError
 from dhsic.notebook import curve, facts, page, table
+from dhsic.results import tables
 from dhsic.sources.columns import NAME
 
 #: Features, and runs of one result, that a notebook shows.
@@ -22,6 +21,7 @@ SHOWN, RUNS = 10, 6
 COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
 
 
+@xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
 class ResultAccessor:
     """What `select` returned, for people: ``result.dhsic`` in a notebook shows it.
 
@@ -48,7 +48,9 @@ class ResultAccessor:
 
     def report(self, path: str | PathLike[str], **options: Any) -> None:
         """Write a page about the run: `dhsic.report`."""
-        import_module("dhsic.reports").report(self._result, path, **options)
+        from dhsic.reports import report  # takes time to load
+
+        report(self._result, path, **options)
 
     @property
     def _title(self) -> str:

@@ -14,7 +14,7 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.results import result_of_one
+from dhsic.results.views import result_of_one
 from dhsic.selectors import select
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.anndata import AnnDataStore

@@ -12,7 +12,7 @@ from commands import run
 
 import dhsic
 from dhsic import kernels
-from dhsic.results import rounds_of_engines
+from dhsic.results.views import rounds_of_engines
 
 #: What a result holds that is not the same in every run, and words on how it was found.
 OWN = ("seconds", "bytes", "memory", "engine", "advice")

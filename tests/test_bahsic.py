@@ -18,7 +18,7 @@ from thorough import examples
 import dhsic
 from dhsic.algorithms import check_step, removed, sizes
 from dhsic.kernels.labels import label_matrix
-from dhsic.results import rounds_of_engines
+from dhsic.results.views import rounds_of_engines
 from dhsic.runtime.threads import Threads
 
 SOURCES = ("numpy", "dask", "xarray", "zarr 2", "zarr 3", "sharded", "features first")

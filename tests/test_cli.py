@@ -21,7 +21,7 @@ from dhsic.errors import ClusterError
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.results import load
+from dhsic.results.files import load
 from dhsic.selectors import METHODS, parameters_of
 from dhsic.selectors.kernel import APPROX
 from dhsic.simulation.truth import read_truth
@@ -236,7 +236,7 @@ def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
 
 
 def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
-    monkeypatch.setattr("dhsic.outcome.turned_at", lambda history, n: 1203 if n == 8 else 0)
+    monkeypatch.setattr("dhsic.results.schema.turned_at", lambda history, n: 1203 if n == 8 else 0)
     args = ("select", store, *QUICK, "--approx", "lowrank")
     said, costs = told(run(*args)), json.loads(run(*args, "--json").stdout)
 

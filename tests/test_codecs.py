@@ -18,7 +18,7 @@ from stores import write
 from dhsic import BAHSIC, DataError, InputError
 from dhsic.errors import MemoryBudgetError
 from dhsic.joins.text import read_table
-from dhsic.results import load
+from dhsic.results.files import load
 from dhsic.runtime import choose_runtime
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.codecs import CLAIMED, OversizeError, decoded

@@ -10,8 +10,8 @@ import zarr
 from stores import draw_genotypes, write, write_vcz
 
 import dhsic
-from dhsic import outcome, results, tables
-from dhsic.results import _write_stretch
+from dhsic.results import files, schema, tables
+from dhsic.results.files import _write_stretch
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import columns, variants
@@ -59,8 +59,8 @@ def some_at_a_time(monkeypatch):
     """Few features are many."""
 
     def begin():
-        monkeypatch.setattr(outcome, "MOST_NAMED", 0)
-        for module in (columns, variants, results):
+        monkeypatch.setattr(schema, "MOST_NAMED", 0)
+        for module in (columns, variants, files):
             monkeypatch.setattr(module, "STRETCH", WIDTH)
         monkeypatch.setattr(tables, "READ", 2 * WIDTH)
         monkeypatch.setattr(tables, "ROWS", WIDTH)
@@ -119,7 +119,7 @@ def test_results_are_the_same(tmp_path, some_at_a_time, kind):
         dhsic.save(at_once, tmp_path / f"a.{suffix}")
         dhsic.save(model, tmp_path / f"b.{suffix}")
     assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
-    read = [dhsic.results.load(tmp_path / f"{name}.zarr") for name in "ab"]
+    read = [dhsic.load(tmp_path / f"{name}.zarr") for name in "ab"]
     assert same(*read)
     chosen = dhsic.selected_features(pickle.loads(pickle.dumps(model.result_)))
     assert same_rows(chosen, dhsic.selected_features(at_once))
@@ -192,20 +192,20 @@ def test_workers_write_what_a_store_says_where_they_see_the_result(
     dhsic.save(selected(path), tmp_path / "a.zarr")
     some_at_a_time()
     result = selected(path).result_
-    stored, here = results._stored, []
+    stored, here = files._stored, []
 
     def counted(values):
         here.append(threading.current_thread() is threading.main_thread())
         return stored(values)
 
-    monkeypatch.setattr(results, "_stored", counted)
+    monkeypatch.setattr(files, "_stored", counted)
     if not is_seen:
-        monkeypatch.setattr(results, "_write_stretch", _elsewhere)
+        monkeypatch.setattr(files, "_write_stretch", _elsewhere)
     with DaskRuntime(client) as runtime:
-        results.save_by(runtime, result, tmp_path / "b.zarr")
+        files.save_by(runtime, result, tmp_path / "b.zarr")
     n_text = 6 * -(-D // WIDTH)  # five coordinates, and names
     assert here.count(False) == (n_text if is_seen else 0)
-    assert same(*(results.load(tmp_path / f"{name}.zarr") for name in "ab"))
+    assert same(*(files.load(tmp_path / f"{name}.zarr") for name in "ab"))
 
 
 def _elsewhere(source, job, state):

@@ -9,10 +9,10 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.interactions import find_pairs
 from dhsic.linalg.rank_basis import rank_functions
-from dhsic.outcome import Order
 from dhsic.pairs import products
 from dhsic.pairs.share import Labels
-from dhsic.results import pairs_of
+from dhsic.results.schema import Order
+from dhsic.results.views import pairs_of
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import pairs as joining

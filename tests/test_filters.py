@@ -19,7 +19,7 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filters import Filters
 from dhsic.passes.once import counting_on
-from dhsic.results import load
+from dhsic.results.files import load
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 

@@ -10,7 +10,7 @@ from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.interactions import find_pairs
 from dhsic.pairs import scan
 from dhsic.reports import page_of
-from dhsic.results import pairs_of
+from dhsic.results.views import pairs_of
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import pairs as joining
 

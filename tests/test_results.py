@@ -10,8 +10,9 @@ from commands import run
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.outcome import FORMAT, ranking, to_dataset
-from dhsic.results import load, save, selected_features
+from dhsic.results.files import load, save
+from dhsic.results.schema import FORMAT, ranking, to_dataset
+from dhsic.results.views import selected_features
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation import simulate_genotypes

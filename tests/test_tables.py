@@ -14,10 +14,10 @@ import zarr
 from commands import QUICK, SIMULATE, run, selected, told
 
 import dhsic
-from dhsic import tables
 from dhsic.errors import InputError
-from dhsic.outcome import LEFT_OUT, left_out
-from dhsic.results import check_vacant
+from dhsic.results import tables
+from dhsic.results.files import check_vacant
+from dhsic.results.schema import LEFT_OUT, left_out
 
 TEXT = {".tsv": "\t", ".csv": ",", ".tsv.gz": "\t", ".csv.gz": ","}
 SUFFIXES = (*TEXT, ".json", ".parquet")

@@ -10,7 +10,7 @@ from commands import run
 from stores import write
 
 from dhsic.cli.console import printable
-from dhsic.results import load
+from dhsic.results.files import load
 
 BAD = "\x1b]0;owned\x07\x1b[31m\nError: forged\r\u202eevil\u2066\x9b2J\u2028"
 ESCAPED = r"\x1b]0;owned\x07\x1b[31m\nError: forged\r\u202eevil\u2066\x9b2J\u2028"

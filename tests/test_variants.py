@@ -11,7 +11,7 @@ from stores import draw_genotypes, write, write_vcz
 
 import dhsic
 from dhsic.errors import DataError, InputError
-from dhsic.results import load
+from dhsic.results.files import load
 from dhsic.sources.opening import open_source
 from dhsic.sources.variants import FilterColumn, n_multiallelic
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import xlogy
 
 import dhsic
-from dhsic.outcome import ranking
+from dhsic.results.schema import ranking
 from dhsic.runtime.threads import Threads
 
 #: Seed of what draws: jitter before nearest neighbours.

@@ -31,7 +31,7 @@ from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.once import LOOKED_AT, counting_on, look_at
-from dhsic.results import is_result
+from dhsic.results.files import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC

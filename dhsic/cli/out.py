@@ -10,7 +10,7 @@ import pandas as pd
 
 from dhsic.cli.console import printable
 from dhsic.errors import InputError
-from dhsic.results import check_vacant
+from dhsic.results.files import check_vacant
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 

@@ -29,7 +29,8 @@ from dhsic.memory import human
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.plans.time import Rates
 from dhsic.reports.sentences import inflation_told
-from dhsic.results import carried_over, load
+from dhsic.results.files import load
+from dhsic.results.views import carried_over
 from dhsic.simulation.truth import Truth, read_truth
 from dhsic.storage.format import plain
 

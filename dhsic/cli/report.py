@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
 from dhsic.cli.options import spelled
@@ -28,13 +27,15 @@ from dhsic.cli.out import NAMED, OF_ALL
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
-from dhsic.outcome import left_out
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
-from dhsic.results import load, selected_lazily
+from dhsic.results import tables
+from dhsic.results.files import load
+from dhsic.results.schema import left_out
+from dhsic.results.tables import table_suffix
+from dhsic.results.views import selected_lazily
 from dhsic.selectors.several import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
-from dhsic.tables import table_suffix
 
 NEAR_BASES = 20_000
 

@@ -51,7 +51,9 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import Foreseen, Sizes, plan_of
-from dhsic.results import exists, load, of_tests, save_by
+from dhsic.results.files import exists, load, save_by
+from dhsic.results.tables import table_suffix
+from dhsic.results.views import of_tests
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.several import numbered, of_classes, result_of
@@ -59,7 +61,6 @@ from dhsic.simulation.truth import read_truth
 from dhsic.sources.ids import some
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.tables import table_suffix
 
 #: What else may be done with the scale of features, by what is done.
 OTHERWISE: dict[Scale, str] = {

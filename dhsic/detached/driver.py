@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
-from dhsic.results import save_by
+from dhsic.results.files import save_by
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.calls import sealed, silence
 from dhsic.runtime.threads import Threads

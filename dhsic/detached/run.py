@@ -16,7 +16,7 @@ from dhsic import notebook
 from dhsic.detached.driver import LOST, drive_here, name_of, published, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
-from dhsic.results import load
+from dhsic.results.files import load
 from dhsic.selectors import method_of
 from dhsic.selectors.journal import Hook
 from dhsic.storage.checkpoint import Checkpoint

@@ -55,7 +55,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import looked_at
-from dhsic.results import LEVEL, of_tests
+from dhsic.results.views import LEVEL, of_tests
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass

@@ -19,7 +19,7 @@ import xarray as xr
 from dhsic.interactions.anova import chosen_features, opened, shares
 from dhsic.joins.filters import Filters
 from dhsic.pairs.test import PairTest
-from dhsic.results import pairs_of
+from dhsic.results.views import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.request import check_opening

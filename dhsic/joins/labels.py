@@ -60,7 +60,7 @@ class Labelled:
     y: Array | None  # (m,) or (m, t); None where the data are their own labels
     covariates: Array | None  # (m, q)
     rows: Index | None = None  # (m,), which samples of the data; None for all
-    #: Counts, by the names of `dhsic.outcome.LEFT_OUT`.
+    #: Counts, by the names of `dhsic.results.schema.LEFT_OUT`.
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # where it came from and how rows were matched, for people
     filtered: Filtered = field(default_factory=Filtered)  # what was left out before

@@ -20,7 +20,6 @@ from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
-from dhsic.outcome import versions
 from dhsic.pairs import scan
 from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
@@ -37,6 +36,7 @@ from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
+from dhsic.results.schema import versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource

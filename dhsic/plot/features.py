@@ -10,7 +10,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, variable
-from dhsic.results import result_of_one
+from dhsic.results.views import result_of_one
 
 #: Different values up to which a feature is drawn as groups, and points a group.
 LEVELS, POINTS = 6, 400

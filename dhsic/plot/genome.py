@@ -13,7 +13,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.criteria.independence import inflation_of
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
-from dhsic.results import of_selected, result_of_one
+from dhsic.results.views import of_selected, result_of_one
 
 #: What can be drawn of every feature, the first that there is by default, and what the axis says.
 VALUES = {

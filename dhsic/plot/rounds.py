@@ -12,7 +12,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, variable
-from dhsic.results import result_of_one
+from dhsic.results.views import result_of_one
 
 #: How far from the first number of features a power of ten stands apart, as a factor.
 APART = 1.6

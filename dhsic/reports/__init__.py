@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dhsic import plot, tables
+from dhsic import plot
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of, told_of_pairs
-from dhsic.results import of_selected, pairs_of, result_of_one
+from dhsic.results import tables
+from dhsic.results.views import of_selected, pairs_of, result_of_one
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
-from dhsic.results import LEVEL, carried_over, pairs_of
+from dhsic.results.views import LEVEL, carried_over, pairs_of
 
 #: Lambda of tests up to which p-values may be right, as of a trait of many genes where variants are
 #: linked far along a chromosome; by how much it varies of one feature by chance; and features from

@@ -27,7 +27,7 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate
-from dhsic.outcome import Order
+from dhsic.results.schema import Order
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.journal import check_progress, told

@@ -14,9 +14,9 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.outcome import Order
 from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import AbstractReader
+from dhsic.results.schema import Order
 
 #: Features whose correlations are looked at together, besides those that are kept; and kept ones
 #: at most, whose correlations with each other are a matrix.

@@ -32,11 +32,11 @@ from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.kernels.statistic import InnerProducts, Statistic
 from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
-from dhsic.outcome import Order
 from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
+from dhsic.results.schema import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling

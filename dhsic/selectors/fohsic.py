@@ -17,11 +17,11 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
-from dhsic.outcome import Order
 from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
 from dhsic.passes.sums import SquareSum
+from dhsic.results.schema import Order
 from dhsic.selectors.kernel import KernelSelector
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import one_of

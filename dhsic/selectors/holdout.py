@@ -19,8 +19,8 @@ from dhsic._typing import Array
 from dhsic.criteria.independence import Independence
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
-from dhsic.outcome import Outcome
 from dhsic.passes.once import Judge, read_once
+from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selectors.journal import Progress
 from dhsic.selectors.run import HeldOut, SelectionRun

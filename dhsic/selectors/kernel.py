@@ -27,13 +27,13 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
-from dhsic.outcome import Order
 from dhsic.passes.candidates import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
+from dhsic.results.schema import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.marginal import (
     MANY_SAMPLES,

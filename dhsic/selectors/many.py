@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Any
 
 from dhsic.memory import MemoryEstimate
-from dhsic.outcome import Outcome
 from dhsic.passes.meeting import Meeting, same_samples
+from dhsic.results.schema import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.journal import Progress
 from dhsic.selectors.run import SelectionRun, named, room

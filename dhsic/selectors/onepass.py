@@ -22,12 +22,12 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix, joint_labels, target_kernels
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
-from dhsic.outcome import Order
 from dhsic.pairs.share import target_columns
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
+from dhsic.results.schema import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.marginal import warn_of_missing
 from dhsic.selectors.run import SelectionRun

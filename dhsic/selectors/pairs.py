@@ -37,12 +37,12 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.outcome import Order
 from dhsic.pairs.products import FunctionRun, product_shares
 from dhsic.pairs.scan import n_pairs_of
 from dhsic.pairs.share import Labels, Side, label_columns, share_given_squares, shares_of_rows
 from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader, Reader
+from dhsic.results.schema import Order
 from dhsic.sources.views import stored_positions
 from dhsic.validation import seed_of
 

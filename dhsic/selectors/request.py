@@ -30,8 +30,8 @@ from dhsic.joins.labels import Labelled, values_of_features
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.memory import MemoryEstimate
-from dhsic.outcome import About, to_dataset
 from dhsic.passes.once import counting_on
+from dhsic.results.schema import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of

@@ -24,10 +24,10 @@ from dhsic.errors import InputError
 from dhsic.hsic import checked_factored_weights
 from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.outcome import Order, ranking
 from dhsic.passes.inner import AT_ONCE, ProductsWithLabels, inner_products
 from dhsic.passes.landmarks import SLICE
 from dhsic.passes.reader import AbstractReader
+from dhsic.results.schema import Order, ranking
 from dhsic.sources import AbstractSource
 
 #: Features that are ranked again, at most, and their values that one task reads.

@@ -25,12 +25,12 @@ from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
 from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
-from dhsic.outcome import Order, Outcome, versions
 from dhsic.passes.candidates import Membership
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.survivors import HeldSource
+from dhsic.results.schema import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped

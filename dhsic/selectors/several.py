@@ -23,13 +23,13 @@ from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
 from dhsic.joins.targets import names_said
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
-from dhsic.outcome import PAIR
+from dhsic.results.schema import PAIR
+from dhsic.results.tables import OF_RUNS
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.request import Announce, Request, results_of
 from dhsic.selectors.run import named
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import is_table
-from dhsic.tables import OF_RUNS
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector

@@ -29,7 +29,7 @@ import numpy as np
 
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
-from dhsic.outcome import Outcome
+from dhsic.results.schema import Outcome
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.values import recoded
 from dhsic.sources.views import ShadowedSource

@@ -38,9 +38,9 @@ from dhsic.criteria.null import NullOf
 from dhsic.criteria.rank_scores import OrderedBlock
 from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.namespace import slices
-from dhsic.outcome import Order
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.passes.reader import AbstractReader
+from dhsic.results.schema import Order
 from dhsic.selectors.marginal import MarginalTest
 from dhsic.selectors.ridge import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask

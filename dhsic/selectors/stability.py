@@ -31,7 +31,7 @@ from scipy.optimize import brentq, minimize_scalar
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import MIXED, auto_kernel, may_be_classes
-from dhsic.outcome import Outcome
+from dhsic.results.schema import Outcome
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import seed_of
 

@@ -19,20 +19,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dhsic import tables
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.accessor import ResultAccessor
 from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
 from dhsic.joins.filters import with_haploid
 from dhsic.memory import MemoryEstimate
+from dhsic.results import announce_result, tables
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-
-xr.register_dataset_accessor("dhsic")(ResultAccessor)  # type: ignore[no-untyped-call]  # xarray's
 
 #: Version of the layout below.
 FORMAT = 1
@@ -230,6 +227,7 @@ def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) ->
 
     `about` is of its source, which is asked where it is not known.
     """
+    announce_result()
     about = about or About.of(outcome.source)
     order = outcome.order
     ranks = ranking(outcome.worst_first)

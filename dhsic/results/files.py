@@ -1,4 +1,4 @@
-"""Results, as users have them: looked at, and on disk as a store with everything or as a table.
+"""Results on disk: a Zarr store with everything, or a table of features.
 
 What a run found out, a few numbers a feature, is where the result is, which writes it. What a store
 says of many features (names, alleles) stays there until it is asked for (`dhsic.sources.columns`):
@@ -20,11 +20,11 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
-from dhsic import tables
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
-from dhsic.outcome import OF_ENGINES, PAIR
+from dhsic.results import announce_result, tables
+from dhsic.results.views import as_result
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrays import ArraySource
@@ -41,114 +41,6 @@ from dhsic.storage.paths import as_path, check_place, check_url, is_url
 SIGNS = ("created", "fingerprint")
 
 
-def pairs_of(result: Any) -> xr.Dataset | None:
-    """The best pairs of a selection with ``interactions=``, as `find_pairs` gives them; or None."""
-    result = result_of_one(result)
-    if f"{PAIR}share" not in result:
-        return None
-    known = {n: v for n, v in result.data_vars.items() if v.dims == ("pairs",)}
-    return xr.Dataset(
-        {str(name).removeprefix(PAIR): each for name, each in known.items()},
-        attrs={k.removeprefix(PAIR): v for k, v in result.attrs.items() if k.startswith(PAIR)},
-    )
-
-
-def carried_over(about: Mapping[str, Any]) -> str:
-    """What is told of a level that follows from permutations of some pairs only; else nothing."""
-    n = about.get("n_pairs_permuted", about["n_pairs"])
-    if n == about["n_pairs"]:
-        return ""
-    return (
-        f"; the level is carried over from {n:,} permuted pairs, of runs of neighbouring features"
-    )
-
-
-#: Part of false ones up to which features that were tested count as real.
-LEVEL = 0.05
-
-
-def of_tests(result: xr.Dataset) -> xr.Dataset:
-    """Tests of all features, of which those of a q-value of `LEVEL` or less count as selected."""
-    selected = (result["q"] <= LEVEL).assign_attrs(long_name=f"whether q <= {LEVEL:g}")
-    result = result.assign(selected=selected).assign_attrs(selected_by=f"q <= {LEVEL:g}")
-    n = selected.sum(result["rank"].dims[-1:])
-    if n.ndim == 0:
-        return result.assign_attrs(n_selected=int(n))
-    result.attrs.pop("n_selected", None)  # of each run another
-    return result.assign(n_selected=n)
-
-
-def of_selected(result: xr.Dataset) -> str:
-    """What the features that count as selected are."""
-    by = result.attrs.get("selected_by")
-    return "selected" if by is None else f"of {by}"
-
-
-def selected_features(result: Any) -> xr.Dataset:
-    """The selected features alone, the best first, without the history of rounds.
-
-    The coordinate ``features`` holds their positions in the data; where some of a store were left
-    out, those among the others, and ``stored_feature`` those in the store. `save` writes what is
-    returned as a table.
-
-    Raises
-    ------
-    InputError
-        `result` is no result, nor a selector that was fitted.
-    """
-    computed: xr.Dataset = selected_lazily(result).compute()
-    return computed
-
-
-def selected_lazily(result: Any) -> xr.Dataset:
-    """As `selected_features`; names and alleles that nobody asks for are not read."""
-    result = result_of_one(result)
-    chosen = np.flatnonzero(result["selected"].to_numpy())
-    best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
-    without = result.drop_dims(["rounds", "pairs"], errors="ignore").drop_vars("selected")
-    alone: xr.Dataset = without.isel(features=best_first)
-    return alone.assign_coords(features=best_first)
-
-
-def result_of_one(given: Any) -> xr.Dataset:
-    """Return the result of one run, also of a selector after fit; InputError if it is none."""
-    result = _of_one(_as_result(given))
-    # One of several runs has variables where these have attributes that differ.
-    own = {str(n): v.item() for n, v in result.data_vars.items() if v.ndim == 0 and n != "engine"}
-    return tables.along_features(result.drop_vars(list(own)).assign_attrs(own))
-
-
-def _as_result(given: Any) -> xr.Dataset:
-    result = getattr(given, "result_", given)
-    if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
-        raise InputError(
-            f"{type(given).__name__} is no result of a selection; pass what dhsic.select returns, "
-            "or a selector after fit."
-        )
-    checked: xr.Dataset = result
-    return checked
-
-
-def _of_one(result: xr.Dataset) -> xr.Dataset:
-    if result["rank"].ndim == 1:
-        return result
-    dim = result["rank"].dims[0]
-    names = [str(name) for name in result[dim].to_numpy()[:3]]
-    raise InputError(
-        f"The result is of several runs, along {dim!r} ({', '.join(names)}, ...); pass one of "
-        f"them, such as result.sel({dim}={names[0]!r})."
-    )
-
-
-def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """What engines did in every round, by names of `OF_ENGINES`; also of a result of before."""
-    told = json.loads(result.attrs.get("engine", "{}"))
-    text = {"advice": object}
-    known = {name: np.array(values, text.get(name)) for name, values in told.items()}
-    older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
-    return known | {name: result[variable].to_numpy() for name, variable in older.items()}
-
-
 def save(
     result: Any,
     path: str | PathLike[str],
@@ -159,10 +51,10 @@ def save(
     """Write a result: a table of features, or a Zarr store with everything.
 
     A path that ends in ``.tsv``, ``.csv`` (both also ``.gz``), ``.parquet`` or ``.json`` becomes a
-    table, see `dhsic.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr store
-    (format 3) that `load` and `xarray.open_zarr` read. A table has all features, or with
-    `selected_only` those that are selected (in one run or more). Who is killed meanwhile leaves
-    what was at `path`.
+    table, see `dhsic.results.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr
+    store (format 3) that `load` and `xarray.open_zarr` read. A table has all features, or with
+    `selected_only` those that are selected (in one run or more). A run that is killed while it
+    writes leaves what was at `path`.
 
     Every array of a store carries crc32c and a fill value outside its domain. The folder that
     `path` is in is made where it is not there, if the one above is. At a URL of an object store,
@@ -191,7 +83,7 @@ def save_by(
     given = getattr(result, "result_", result)
     is_table = bool(tables.table_suffix(path))
     is_cut = is_table and isinstance(given, xr.Dataset) and "rank" in given  # selected_features
-    result = given if is_cut and not selected_only else _as_result(given)
+    result = given if is_cut and not selected_only else as_result(given)
     check_vacant(path, overwrite=overwrite, selected_only=selected_only)
     if is_table:
         tables.write_table(tables.selected_alone(result) if selected_only else result, path)
@@ -353,6 +245,7 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     StoreError
         An object store does not answer.
     """
+    announce_result()
     at = store_at(path, "", InputError)
     if not at.is_there():
         suffix = tables.table_suffix(path)

@@ -1,0 +1,20 @@
+"""Results of runs: an xarray Dataset with one row per feature and one per round.
+
+`schema` builds it from what a run found, `views` takes parts of it, `files` saves and loads it,
+and `tables` writes it as TSV, CSV, Parquet or JSON. `dhsic.accessor` shows it in notebooks.
+"""
+
+from collections.abc import Callable
+
+_callbacks: list[Callable[[], object]] = []
+
+
+def call_at_first_result(callback: Callable[[], object]) -> None:
+    """Register a function that is called once, before the first result is built or loaded."""
+    _callbacks.append(callback)
+
+
+def announce_result() -> None:
+    """Call the functions of `call_at_first_result` that were not called yet."""
+    while _callbacks:
+        _callbacks.pop()()
