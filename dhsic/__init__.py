@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
     from dhsic.joins.filters import Filters
-    from dhsic.joins.labels import read_target
+    from dhsic.joins.variables import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans import Plan, Rates
     from dhsic.relatedness import pca
@@ -116,7 +116,7 @@ _HOMES = {
     "independence": "FeatureTests TestResult hsic_test test_features",
     "independence.estimate": "hsic hsic_variance",
     "joins.filters": "Filters",
-    "joins.labels": "read_target",
+    "joins.variables": "read_target",
     "matrix": "kernel_matrix",
     "plans": "Plan Rates plan",
     "relatedness": "pca",

@@ -16,7 +16,7 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import DataError, InputError, MemoryBudgetError
-from dhsic.joins.labels import values_of_features
+from dhsic.joins.variables import values_of_features
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import sparse
 

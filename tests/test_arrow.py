@@ -12,8 +12,8 @@ from refusals import assert_refused
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import DataError, InputError
-from dhsic.joins.labels import read_target
 from dhsic.joins.text import typed
+from dhsic.joins.variables import read_target
 from dhsic.sources.opening import open_source
 
 pa = pytest.importorskip("pyarrow")

@@ -12,7 +12,7 @@ from stores import write, write_matrix
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import DataError, InputError
-from dhsic.joins.labels import read_target
+from dhsic.joins.variables import read_target
 from dhsic.sources.opening import open_source
 
 M, D, PLANTED = 60, 8, 5

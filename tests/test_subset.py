@@ -11,7 +11,7 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.joins.labels import values_of_features
+from dhsic.joins.variables import values_of_features
 from dhsic.passes import jobs, reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads

@@ -26,8 +26,8 @@ from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
-from dhsic.joins.labels import along_samples, anndata_of, labels_at
 from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
+from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.once import LOOKED_AT, counting_on, look_at

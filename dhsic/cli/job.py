@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from dhsic.cli.labels import split_columns
-from dhsic.cli.options import OF_RUNS, spelled
+from dhsic.cli.options import OF_RUNS, spelled, split_columns
 from dhsic.cli.out import NO_TABLE, absolute, check_out, is_same
 from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError

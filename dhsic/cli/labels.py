@@ -8,16 +8,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dhsic._typing import Array, Mask
 from dhsic.cli.console import waiting
+from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
+from dhsic.cli.options import split_columns
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
-from dhsic.joins.labels import Labelled, hinted, labels_at, refuse_ids
+from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.targets import stacked
 from dhsic.joins.text import (
@@ -32,6 +33,7 @@ from dhsic.joins.text import (
     written_by,
     written_twice,
 )
+from dhsic.joins.variables import labels_at
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     MOST_CLASSES,
@@ -42,9 +44,6 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.ids import is_id, plain, some
 from dhsic.sources.opening import is_table, open_source
 from dhsic.validation import is_numeral, refuse_wide
-
-if TYPE_CHECKING:
-    from dhsic.cli.job import SelectJob
 
 #: What can be done about a table that does not fit.
 REMEDIES = (
@@ -242,14 +241,6 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
             "name the covariates with --covariates FILE:a,b."
         )
     return names
-
-
-def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
-    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
-    path, colon, columns = spec.rpartition(":")
-    if not colon or columns.startswith("//") or Path(spec).is_file():  # the colon of a URL
-        return spec, ()
-    return path, tuple(column for column in columns.split(",") if column)
 
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:

@@ -411,3 +411,11 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
     if option.is_flag and value in ("True", "False"):
         return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
     return f"{name} {shlex.quote(value.strip(chr(39) + chr(34) + '[]').replace(', ', ','))}"
+
+
+def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
+    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
+    path, colon, columns = spec.rpartition(":")
+    if not colon or columns.startswith("//") or Path(spec).is_file():  # the colon of a URL
+        return spec, ()
+    return path, tuple(column for column in columns.split(",") if column)

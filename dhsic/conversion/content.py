@@ -13,8 +13,8 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.joins.labels import anndata_of
 from dhsic.joins.text import phenotype, read_table, typed
+from dhsic.joins.variables import anndata_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of

@@ -20,11 +20,11 @@ from dhsic.errors import InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.keys import as_text, written_once
-from dhsic.joins.labels import labels_at, values_of_features
 from dhsic.joins.likeness import difference
 from dhsic.joins.places import features_at
 from dhsic.joins.sample_list import SampleList
 from dhsic.joins.table import names_of
+from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME, STRETCH, Column

@@ -26,9 +26,10 @@ from dhsic.buckets import without_secrets
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import Counting, Filters
-from dhsic.joins.labels import Labelled, values_of_features
+from dhsic.joins.labels import Labelled
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
+from dhsic.joins.variables import values_of_features
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.once import counting_on
 from dhsic.results.schema import About, to_dataset

@@ -1,0 +1,254 @@
+"""Variables that data hold beside their matrix, by name: along the samples or the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from os import PathLike
+from typing import Any, NoReturn
+
+import xarray as xr
+import zarr
+
+from dhsic._typing import Array
+from dhsic.errors import DhsicError, InputError
+from dhsic.joins.coordinates import coordinates_of
+from dhsic.joins.text import check_numbers, phenotype, typed
+from dhsic.sources import AbstractSource
+from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
+from dhsic.sources.frames import AbstractFrame
+from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
+from dhsic.sources.hdf5 import is_h5ad
+from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.opening import (
+    is_table,
+    on_disk,
+    open_source,
+    open_store,
+    opener_of,
+    refuse_groups,
+)
+from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
+from dhsic.sources.packing import declared, read_variable, unpacked
+from dhsic.sources.plink import samples_table
+from dhsic.sources.zarr import arrays_of
+from dhsic.validation import refuse_lossy
+
+
+def has_variables(data: Any) -> bool:
+    """Whether data may hold labels and covariates besides the features."""
+    files = (str, PathLike, zarr.Group, xr.Dataset, AbstractSource)
+    return isinstance(data, files) or is_anndata(data)
+
+
+#: Arrays along the samples that name them rather than describe them.
+IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
+#: Dimensions of what is about something else than the samples.
+OTHER_DIMS = FEATURE_DIMS | {"contigs", "filters"}
+
+
+def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
+    """Values of the one- or two-dimensional variable `name` of `data`.
+
+    Parameters
+    ----------
+    data : path, URL, group or Dataset
+        What holds the variable.
+    name : str
+        Which one; of AnnData a column of `obs`, or coordinates in obsm ("obsm/spatial", or
+        "spatial" where obs has no such column); of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
+        a table one of its own. Categories are text, "" where missing; what a table of text holds
+        are numbers with NaN, or text.
+    missing_chunks : {"error", "fill"}
+        Whether chunks that a store lacks are an error or fill values.
+
+    Raises
+    ------
+    InputError
+        `data` has no variables, or none of that name; the message lists those that would do.
+    DataError
+        The variable is damaged.
+    """
+    values = labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
+    of_table = isinstance(data, AbstractSource) or is_table(data)
+    if values.dtype.kind != "O" or not of_table:
+        return values
+    labels = typed(values)
+    check_numbers(name, labels, values)
+    return labels
+
+
+def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
+    """As of `read_target`; `otherwise` is what else can be passed, for its sentences."""
+    of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
+    if of_plink is not None:
+        return phenotype(of_plink, name)
+    if is_table(data):
+        data = open_source(data, not_features=(name,))
+    if isinstance(data, AbstractSource):
+        return _coordinate(data, name, otherwise)
+    opened = _opened(data)
+    store = anndata_of(opened)
+    if store is not None:
+        return _of_cells(data, store, name, otherwise, missing_chunks)
+    if not isinstance(opened, (zarr.Group, xr.Dataset)):
+        refuse_lossy(data, "X")
+        what = (
+            f"{data} is a single array and holds no variable {name!r}"
+            if isinstance(data, (str, PathLike))
+            else f"target={name!r} names a variable, and {type(data).__name__} has none"
+        )
+        raise InputError(f"{what}; pass {otherwise}.")
+    most = 2 if isinstance(opened, xr.Dataset) else 1
+    found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
+    if name not in found:
+        _refuse_absent(opened, name, found, otherwise)
+    return _values(found[name], missing_chunks)
+
+
+def _refuse_absent(
+    opened: zarr.Group | xr.Dataset, name: str, found: Mapping[str, Any], otherwise: str
+) -> NoReturn:
+    """Refuse the name of a variable that is not among those `found`, with those that would do."""
+    if isinstance(opened, zarr.Group) and not found:
+        refuse_groups(opened)
+    source = None
+    with suppress(DhsicError):
+        source = open_source(opened)
+    usable = along_samples(found, source)
+    if not usable:
+        raise InputError(
+            f"There is no variable {name!r} along the samples, nor any other; pass {otherwise}."
+        )
+    raise InputError(
+        f"There is no variable {name!r} along the samples; there are {', '.join(usable)}."
+        f"{did_you_mean(name, usable)} Pass one of them, or {otherwise}."
+    )
+
+
+def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:
+    """What a file has of its samples, by name."""
+    known = source.sample_coords()
+    if name in known:
+        return known[name]
+    there = f" (there are {some(known)})" if known else ""
+    raise InputError(
+        f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, known)}"
+    )
+
+
+def values_of_features(
+    data: Any,
+    name: str,
+    source: AbstractSource,
+    missing_chunks: MissingChunks = "error",
+    *,
+    what: str = "feature_groups",
+    otherwise: str = "one name a feature",
+) -> Array:
+    """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).
+
+    There is one for each feature of `source`, which was opened from `data`. For sentences, `what`
+    is the parameter that names it, and `otherwise` what else can be passed.
+
+    Raises
+    ------
+    InputError
+        `data` has no such variable along the features; the message lists those that it has.
+    """
+    if isinstance(data, AbstractSource) or not has_variables(data):
+        raise InputError(
+            f"{what}={name!r} names a variable, and {type(data).__name__} has none; pass "
+            f"{otherwise}."
+        )
+    opened = _opened(data)
+    store = anndata_of(opened)
+    if store is not None:
+        return source.of_features(_column(store.var, name, otherwise, missing_chunks))
+    d = source.n_features + source.n_features_filtered
+    found = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
+    along = sorted(key for key, of in found.items() if of.shape == (d,))
+    if name in along:
+        return source.of_features(_values(found[name], missing_chunks))
+    known = f"there are {', '.join(along)}" if along else "nor any other"
+    raise InputError(
+        f"There is no variable {name!r} along the {d:,} features; {known}."
+        f"{did_you_mean(name, along)} Pass one of them, or {otherwise}."
+    )
+
+
+def anndata_of(data: Any) -> AbstractAnnData | None:
+    """AnnData, whatever it is in, or None for anything else."""
+    opened = _opened(data)
+    if isinstance(opened, AbstractAnnData):
+        return opened
+    return AnnDataStore.of(opened) if isinstance(opened, zarr.Group) else None
+
+
+def _opened(data: Any) -> Any:
+    """A store; what is no Zarr stays as it is, a matrix without variables beside it."""
+    if is_anndata(data):
+        return AnnDataObject(data)
+    if not isinstance(data, (str, PathLike)):
+        return data
+    path = on_disk(data)
+    if is_h5ad(path):
+        return H5Store(path)
+    return open_store(path) if opener_of(path) is None else data
+
+
+def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
+    if isinstance(data, xr.Dataset):
+        return {str(name): data[name] for name in data.variables}
+    return arrays_of(data)
+
+
+def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -> Array:
+    if isinstance(of, zarr.Array):
+        return read_variable(of, missing_chunks)
+    return unpacked(of.to_numpy(), declared(of))
+
+
+def _column(
+    frame: AbstractFrame,
+    name: str,
+    otherwise: str,
+    missing_chunks: MissingChunks,
+    coordinates: tuple[str, ...] = (),
+) -> Array:
+    if name in frame.columns:
+        return frame.column(name, missing_chunks)
+    columns = ", ".join(frame.columns) or "none"
+    beside = f", and obsm has {', '.join(coordinates)}" if coordinates else ""
+    known = (*frame.columns, *coordinates)
+    raise InputError(
+        f"{frame.place} has no column {name!r}; its columns are {columns}{beside}."
+        f"{did_you_mean(name, known)} Pass one of them, or {otherwise}."
+    )
+
+
+def _of_cells(
+    data: Any, store: AbstractAnnData, name: str, otherwise: str, missing_chunks: MissingChunks
+) -> Array:
+    """Column of obs, (m,), or matrix in obsm, (m, t); the column where both have that name."""
+    matrix = None if name in store.obs.columns else store.coordinates_named(name)
+    if matrix is None:
+        return _column(store.obs, name, otherwise, missing_chunks, store.coordinates())
+    return coordinates_of(data, matrix, missing_chunks)
+
+
+def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:
+    """Names of the variables that have one value, or row of values, a sample of a source.
+
+    Without one, where it is not known which axis the samples are, names of dimensions must tell.
+    """
+
+    def fits(name: str, of: Any) -> bool:
+        dims = tuple(str(dim).lower() for dim in dimension_names(of) or ())
+        if name in (*IDENTIFIERS, *dims[:1]) or not OTHER_DIMS.isdisjoint(dims):
+            return False
+        if source is None:
+            return bool(dims) and dims[0] in SAMPLE_DIMS
+        return bool(of.shape[0] == source.n_samples and of.shape[1:] != (source.n_features,))
+
+    return sorted(name for name, of in found.items() if fits(name, of))
