@@ -56,7 +56,9 @@ def test_parquet_is_known_by_its_name_or_content(name, tmp_path):
     FRAME.to_parquet(tmp_path / name)
     assert ranked(tmp_path / name) == EXPECTED
     assert open_source(tmp_path / name, not_features=["status"]).sample_names().tolist() == NAMES
-    assert run("select", tmp_path / name, "--target", "status", "-n", 1, "--no-progress")[0] == 0
+    if name == "table":  # without a suffix
+        asked = ("--target", "status", "-n", 1, "--no-progress")
+        assert run("select", tmp_path / name, *asked)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["x.feather", "x.arrow", "table"])

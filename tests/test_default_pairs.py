@@ -54,8 +54,15 @@ def test_an_exclusive_or_is_in_front_by_default(exclusive_or):
 
 
 @pytest.mark.filterwarnings("ignore:Shares of all pairs")
-@pytest.mark.parametrize("asked", ["auto", "best"])
-@pytest.mark.parametrize("on_cluster", [False, True])
+@pytest.mark.parametrize(
+    ("on_cluster", "asked"),
+    [
+        (True, "auto"),
+        pytest.param(True, "best", marks=pytest.mark.slow),
+        pytest.param(False, "auto", marks=pytest.mark.slow),
+        pytest.param(False, "best", marks=pytest.mark.slow),
+    ],
+)
 def test_each_of_several_targets_has_its_own_pairs(exclusive_or, client, on_cluster, asked):
     X, y = exclusive_or
     targets = {"both": y, "line": X[:, 7] + 0.1 * X[:, 8], "none": X[::-1, 4]}

@@ -81,7 +81,10 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore:Shares of all pairs")  # the data are of several populations
-@pytest.mark.parametrize("page", WITH_CODE)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.slow] * (p != "docs/start.md")) for p in WITH_CODE],
+)
 def test_what_a_page_shows_runs(page, made, tmp_path, monkeypatch):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

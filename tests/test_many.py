@@ -150,7 +150,7 @@ def counted(monkeypatch, module, name, of):
 
 
 def test_a_store_is_read_once(rng, tmp_path):
-    path = simulated(tmp_path)
+    path = simulated(tmp_path, 400)
     y = traits(rng, np.zeros((60, 20), dtype=int))
     options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.3, **QUIET}
     found = dhsic.select(path, y, per_target=True, **options)
@@ -160,9 +160,9 @@ def test_a_store_is_read_once(rng, tmp_path):
     assert found["round_bytes_read"].sum() == alone["round_bytes_read"].sum()
 
 
-def simulated(tmp_path):
+def simulated(tmp_path, n_variants=2000):
     path = str(tmp_path / "g.vcz")
-    CliRunner().invoke(main, ["simulate", path, "--samples", "60", "--variants", "2000"])
+    CliRunner().invoke(main, ["simulate", path, "--samples", "60", "--variants", str(n_variants)])
     return path
 
 
@@ -220,6 +220,7 @@ def test_stability_is_of_each_target(rng):
     X = genotypes(rng, d=50)
     y = traits(rng, X)
     options = {"n_features_to_select": 5, "step": 0.5, "stability": 4, **QUIET}
+    options["given_others"] = False
     found = dhsic.select(X, y, per_target=True, **options)
     for name, part in parts(found):
         assert_same_run(part, dhsic.select(X, y[name], **options))
@@ -312,7 +313,7 @@ def test_command_line(rng, tmp_path):
     frame.loc[[1, 2], "b"] = "NA"
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "-n", "3", "--step", "0.5"]
-    asked += ["--drop-missing", "--json"]
+    asked += ["--drop-missing", "--json", "--no-given-others"]
 
     def selected(*more):
         outcome = CliRunner().invoke(main, [*asked, *more])
@@ -337,7 +338,7 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
     frame["code"] = rng.integers(0, 2, 60) + rng.integers(1, 3, 60) / 2
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["--labels", str(tmp_path / "t.tsv"), "-n", "3", "--target"]
-    step = ["--step", "0.5"]
+    step = ["--step", "0.5", "--no-given-others"]
 
     def run(command, *more):
         return CliRunner().invoke(main, [command, path, *asked, *more])
@@ -346,7 +347,8 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
     found = run("select", "cell", "--per-class", *step, "--out", str(out), "--checkpoint", place)
     assert found.exit_code == 0, found.output
     assert "each class against the rest" in " ".join(found.stderr.split())
-    expected = dhsic.select(path, cells, per_class=True, n_features_to_select=3, step=0.5, **QUIET)
+    options = {"n_features_to_select": 3, "step": 0.5, "given_others": False, **QUIET}
+    expected = dhsic.select(path, cells, per_class=True, **options)
     table = pd.read_csv(out, sep="\t").set_index("index").sort_index()
     for name in ("B", "NK", "T"):
         np.testing.assert_array_equal(table[f"rank_{name}"], expected["rank"].sel(classes=name))
@@ -433,6 +435,7 @@ def test_a_killed_command_resumes_to_the_same_bits(tmp_path):
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "--target", "a", "--target", "b"]
     asked += ["--per-target", "-n", "3", "--step", "18", "--approx", "exact"]
+    asked += ["--no-given-others"]
     whole = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "whole.zarr")])
     assert whole.exit_code == 0, whole.output
     place, out = tmp_path / "run", str(tmp_path / "out.zarr")

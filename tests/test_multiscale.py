@@ -129,7 +129,9 @@ def test_p_values_are_combined_as_defined(rng):
     assert_allclose(tiny, -2000 - np.log(0.5 * (1 + np.exp(3))), rtol=1e-12)
 
 
-@pytest.mark.parametrize("target", ["real", "two classes", "rare class"])
+@pytest.mark.parametrize(
+    "target", ["real", "two classes", pytest.param("rare class", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", ["no ties", "counts", "half zeros"])
 def test_p_values_are_those_of_permutations(rng, target, kind):
     """In the bulk and in the tail, for features of several effects, at 60 samples."""
@@ -151,9 +153,16 @@ def test_p_values_are_those_of_permutations(rng, target, kind):
 
 @pytest.mark.parametrize(
     ("target", "kind"),
-    [("real", "no ties"), ("rare", "no ties"), ("two", "counts"), ("real", "many zeros"),
-     ("places", "no ties"), ("confounded", "confounded"), ("two", "lost")],
-)  # fmt: skip
+    [
+        ("real", "no ties"),
+        ("two", "counts"),
+        ("places", "no ties"),
+        ("confounded", "confounded"),
+        ("two", "lost"),
+        pytest.param("rare", "no ties", marks=pytest.mark.slow),
+        pytest.param("real", "many zeros", marks=pytest.mark.slow),
+    ],
+)
 def test_p_values_of_noise_are_uniform(target, kind):
     rng = np.random.default_rng(5)
     m, n, found = 200, 800, []
@@ -311,6 +320,7 @@ def test_several_targets_are_tested_together_and_classes_count(rng):
     assert found.p_values[5] < 1e-10
 
 
+@pytest.mark.slow
 def test_tails_are_right_where_a_class_has_a_handful_of_samples():
     rng = np.random.default_rng(2)
     y = rng.permutation(100) < 4

@@ -163,8 +163,15 @@ def test_tiles_make_no_difference_but_rounding(tiles, grid, name, monkeypatch):
         assert ((one <= n) & (many[0] <= n)).sum() >= 0.95 * n
 
 
-@pytest.mark.parametrize("after", [1, 4])
-@pytest.mark.parametrize("name", ["dimension", "median"])
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("dimension", 1),
+        ("median", 4),
+        pytest.param("dimension", 4, marks=pytest.mark.slow),
+        pytest.param("median", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_same_bits_on_tiles_where_a_run_goes_on(tiles, after, name, monkeypatch, tmp_path):
     """Slices learn of features that have left with what they do next: a run may end before."""
 
@@ -182,7 +189,9 @@ def test_same_bits_on_tiles_where_a_run_goes_on(tiles, after, name, monkeypatch,
 
 
 @pytest.mark.parametrize("workers", [2], indirect=True)
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize(
+    "grid", [pytest.param(grid, marks=[pytest.mark.slow] * (grid != "2x2")) for grid in GRIDS]
+)
 @pytest.mark.parametrize("survivors", ["come home", "stay away"])
 def test_same_bits_on_tiles(tiles, workers, grid, survivors, monkeypatch, tmp_path):
     if survivors != "come home":

@@ -43,7 +43,7 @@ def without_test(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("is_cut", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_single_shape_is_first(rng, shape, is_cut):
     X = rng.standard_normal((500, 400))
     y = np.sqrt(0.3) * unit(SHAPES[shape](X[:, 123])) + np.sqrt(0.7) * rng.standard_normal(500)

@@ -130,10 +130,11 @@ def p_values(data, y, **options):
 # -- what is found --------------------------------------------------------------------------------
 
 
-def test_genes_with_a_pattern_in_space_are_found():
-    """2,000 spots, 300 genes of counts, 30 of them with a threefold mean somewhere: 20 draws."""
-    n_found, n_false = np.zeros(20), np.zeros(20)
-    for seed in range(20):
+@pytest.mark.parametrize("n_draws", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_genes_with_a_pattern_in_space_are_found(n_draws):
+    """2,000 spots, 300 genes of counts, 30 of them with a threefold mean somewhere."""
+    n_found, n_false = np.zeros(n_draws), np.zeros(n_draws)
+    for seed in range(n_draws):
         counts, xy = tissue(seed)
         found = dhsic.test_features(counts, xy).adjusted <= 0.05
         n_found[seed], n_false[seed] = found[:N_PATTERNS].sum(), found[N_PATTERNS:].sum()
