@@ -103,8 +103,9 @@ lint: $(STAMP)  ## Check style, formatting and spelling
 types: $(STAMP)  ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-layers: $(STAMP)  ## Check that lower layers never import higher ones
+layers: $(STAMP)  ## Check that lower layers never import higher ones, and no circles
 	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
+	$(BIN)/python tests/circles.py
 
 clean:  ## Remove the environment, the demo and every cache
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-bench $(VENV)-docs docs/api docs/_build docs/jupyter_execute docs/deploy.zip benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -39,7 +39,7 @@ from dhsic.plans.report import duration
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Overheads, Rates, Setting
 from dhsic.runtime.cores import usable_cores
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 
 #: Features of the store that rates of reading are measured on.
 SOME = 512

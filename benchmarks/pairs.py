@@ -45,7 +45,7 @@ from dhsic.pairs.tiles import Scan, run_width
 from dhsic.runtime.threads import Threads
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import read_truth, truth_path
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 
 LINKED = 0.2  # squared correlation from which on a variant stands for another
 UNLINKED = 0.02  # below which it has nothing to do with it

@@ -21,7 +21,7 @@ import dhsic
 from dhsic.criteria.independence import Independence
 from dhsic.passes import Tile
 from dhsic.passes.once import Judge
-from dhsic.selectors.stability import expected_false, expected_false_concave
+from dhsic.selection.stability import expected_false, expected_false_concave
 
 LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001, 0.00001)
 SIZES = (100, 500, 2000)

@@ -11,7 +11,7 @@ from test_h5ad import GENES, OBS, M, X, cells
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.selectors.several import parts
+from dhsic.selection.multi_output import parts
 
 LEIDEN = OBS["leiden"].to_numpy()
 PLACES = np.arange(len(GENES), dtype="i2") * 10

@@ -25,6 +25,7 @@ from dhsic.algorithms.state import begin
 from dhsic.errors import CheckpointError, DataError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selection import conductor
 from dhsic.sources.arrays import DaskSource
 from dhsic.storage.checkpoint import Checkpoint
 
@@ -589,14 +590,14 @@ def test_a_graph_that_computes_other_values_each_time_is_refused(monkeypatch):
 def test_halves_are_of_what_was_loaded(store, monkeypatch):
     """The store changes between two halves, which read nothing more."""
     whole = fit(store.given, stability=3, step=0.7)
-    outcome = dhsic.selectors.run.SelectionRun.outcome
+    outcome = conductor.outcome_of
 
-    def ended(self, *promise):
-        if self.n_samples < M:
+    def ended(run, *promise):
+        if run.n_samples < M:
             another_call(store.array, 8, 3)
-        return outcome(self, *promise)
+        return outcome(run, *promise)
 
-    monkeypatch.setattr(dhsic.selectors.run.SelectionRun, "outcome", ended)
+    monkeypatch.setattr(conductor, "outcome_of", ended)
     again = fit(store.given, stability=3, step=0.7)
     assert_same(again, whole)
     assert_array_equal(again.stability_, whole.stability_)
@@ -609,17 +610,17 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
     whole = fit(store.given, stability=3, step=0.7)
     run = tmp_path / "run" if kept else None
     before = store.array[...]
-    outcome = dhsic.selectors.run.SelectionRun.outcome
+    outcome = conductor.outcome_of
     done = []
 
-    def ended(self, *promise):
-        done.append(self)
+    def ended(run, *promise):
+        done.append(run)
         if len(done) == 3:
             another_call(store.array, 8, 3)
-        return outcome(self, *promise)
+        return outcome(run, *promise)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dhsic.selectors.run.SelectionRun, "outcome", ended)
+        patch.setattr(conductor, "outcome_of", ended)
         with pytest.raises(DataError, match="not those that the first pass of this run"):
             fit(store.given, run, stability=3, step=0.7)
     if kept:

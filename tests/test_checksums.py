@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from stores import draw_matrix, write_matrix
 
 from dhsic.errors import DataError
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 from dhsic.sources.opening import open_source
 from dhsic.sources.views import ChecksummedSource, checksums, named
 

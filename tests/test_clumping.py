@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.errors import InputError
 from dhsic.reports.sentences import order_of
-from dhsic.selectors import clumping
+from dhsic.selection import clumping
 
 QUIET = {"progress": False}
 

@@ -20,10 +20,10 @@ from dhsic.errors import MemoryBudgetError
 from dhsic.joins.text import read_table
 from dhsic.results.files import load
 from dhsic.runtime import choose_runtime
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
+from dhsic.sources.chunked import read_array
 from dhsic.sources.codecs import CLAIMED, OversizeError, decoded
 from dhsic.sources.opening import open_source
-from dhsic.sources.zarr import read_array
 
 VALUES = (np.arange(700).reshape(70, 10) % 120).astype("i4")
 FILTERS = {

@@ -32,7 +32,7 @@ from dhsic.passes.survivors import Form, Gather, HeldSource, forms, pack
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 
 M, D = 30, 400
 
@@ -371,7 +371,7 @@ def to_scratch(monkeypatch):
 @pytest.fixture
 def on_cluster(client, place, monkeypatch):
     """A cluster whose workers keep no scratch in memory."""
-    monkeypatch.setattr("dhsic.selectors.run.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.selection.run.COMPACT_BYTES", 0)
     with DaskRuntime(client, scratch=place) as runtime:
         yield runtime
     assert not place.exists() or not list(place.iterdir())

@@ -34,15 +34,8 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors import METHODS
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.sources import (
-    AbstractSource,
-    check_dtype,
-    check_finite,
-    check_shape,
-    even_blocks,
-    fingerprint,
-    regular_edges,
-)
+from dhsic.sources import AbstractSource, fingerprint
+from dhsic.sources.blocks import check_dtype, check_finite, check_shape, even_blocks, regular_edges
 from dhsic.sources.opening import OPENERS, open_source
 
 M, D, RELEVANT = 60, 40, [3, 17]

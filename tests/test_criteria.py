@@ -27,7 +27,8 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.conductor import execute
+from dhsic.selection.run import SelectionRun
 from dhsic.sources.opening import open_source
 
 TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
@@ -37,7 +38,7 @@ def run(X, y, criterion, runtime=None, *, rows=None, checkpoint=None, missing_co
     source = open_source(X, n_samples=len(y) if rows is None else None, missing_code=missing_code)
     parameters = OnePass(criterion=criterion, checkpoint=checkpoint, **options)
     runtime = Threads(1) if runtime is None else runtime
-    return SelectionRun(parameters, source, np.asarray(y), runtime, rows=rows).execute()
+    return execute(SelectionRun(parameters, source, np.asarray(y), runtime, rows=rows))
 
 
 def scores_of(outcome):
@@ -454,7 +455,7 @@ def test_missing_codes_are_missing(rng, criterion):
         source = open_source(X, n_samples=40, missing_code=-1)
         asked = SelectionRun(parameters, source, y, Threads(1))
         with pytest.raises(InputError, match="values are missing"):
-            asked.execute()
+            execute(asked)
 
 
 def test_rows_are_those_that_take_part(wide):
@@ -538,7 +539,7 @@ def test_covariates_are_refused(rng):
     once = SelectionRun(parameters, source, TWO, Threads(1), covariates=np.ones((12, 1)))
 
     with pytest.raises(InputError, match="no covariates"):
-        once.execute()
+        execute(once)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import dhsic
 from dhsic.errors import InputError
 from dhsic.reports.sentences import order_of
-from dhsic.selectors.cv import Scores
+from dhsic.selection.cross_validation import Scores
 
 SIZES = [1, 2, 4, 8]
 

@@ -15,8 +15,8 @@ from dhsic.results.schema import Order
 from dhsic.results.views import pairs_of
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors import pairs as joining
-from dhsic.selectors.several import parts
+from dhsic.selection import interactions as joining
+from dhsic.selection.multi_output import parts
 
 
 def uniform(rng, m, d):

@@ -44,7 +44,7 @@ from dhsic.memory import WorkerMemory
 from dhsic.runtime.base import Job as Work
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.request import Request
+from dhsic.selection.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 
 D = 400

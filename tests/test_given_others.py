@@ -16,7 +16,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes import landmarks
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.selectors import ridge as again
+from dhsic.selection import rerank as again
 
 M, D = 60, 30
 

@@ -12,7 +12,7 @@ from dhsic.pairs import scan
 from dhsic.reports import page_of
 from dhsic.results.views import pairs_of
 from dhsic.runtime.threads import Threads
-from dhsic.selectors import pairs as joining
+from dhsic.selection import interactions as joining
 
 ASKED = {"n_features_to_select": 4, "method": "linear", "interactions": "best"}
 

@@ -19,7 +19,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
 from dhsic.joins.text import read_table
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 
 M, D = 20, 12
 rng = np.random.default_rng(5)

@@ -35,7 +35,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.scorer import Choices
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {

@@ -22,8 +22,8 @@ from dhsic.errors import InputError
 from dhsic.linalg import directions
 from dhsic.passes import meeting, reader, statistic
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.selectors import many
-from dhsic.selectors.several import parts
+from dhsic.selection import batch as many
+from dhsic.selection.multi_output import parts
 
 QUIET = {"progress": False}
 

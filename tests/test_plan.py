@@ -29,8 +29,8 @@ from dhsic.plans.time import Expected, Setting
 from dhsic.runtime import shares
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors import METHODS
-from dhsic.selectors.run import SelectionRun
 from dhsic.sources.arrays import ArraySource
 
 M, D = 60, 1200

@@ -17,7 +17,7 @@ import dhsic.simulation
 from dhsic.errors import DhsicError
 from dhsic.independence import test_features
 from dhsic.interactions import find_pairs
-from dhsic.selectors.request import OPENING
+from dhsic.selection.request import OPENING
 
 M, D = 20, 6
 RNG = np.random.default_rng(0)

@@ -14,7 +14,8 @@ from dhsic.results.files import load, save
 from dhsic.results.schema import FORMAT, ranking, to_dataset
 from dhsic.results.views import selected_features
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.conductor import execute
+from dhsic.selection.run import SelectionRun
 from dhsic.simulation import simulate_genotypes
 from dhsic.sources import Names
 from dhsic.sources.arrays import ArraySource
@@ -32,7 +33,7 @@ def outcome():
     X[3, 7] = X[5, 7] = np.nan
     names = Names(np.array([f"f{j}" for j in range(D)], dtype=object))
     source = ArraySource(X, names=names)
-    return SelectionRun(dhsic.BAHSIC(step=0.3), source, X[:, 2] > 0, Threads(1)).execute()
+    return execute(SelectionRun(dhsic.BAHSIC(step=0.3), source, X[:, 2] > 0, Threads(1)))
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +224,7 @@ def test_coordinates_of_variants_travel_with_the_result(tmp_path):
     simulate_genotypes(tmp_path / "g.vcz", n_samples=30, n_variants=600, n_causal=2, n_pairs=0)
     source = open_source(tmp_path / "g.vcz")
     y = zarr.open_group(tmp_path / "g.vcz", mode="r")["sample_trait"][:]
-    result = to_dataset(SelectionRun(dhsic.LinearHSIC(), source, y, Threads(1)).execute(), 9)
+    result = to_dataset(execute(SelectionRun(dhsic.LinearHSIC(), source, y, Threads(1))), 9)
     of_variants = ("contig", "position", "id", "ref", "alt")
     assert set(result.coords) == {"feature", *(f"variant_{name}" for name in of_variants)}
     save(result, tmp_path / "r.zarr")

@@ -34,7 +34,7 @@ from dhsic.runtime import choose_runtime, flight, mapping, parcels, shares, work
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 from dhsic.sources.opening import open_source
 
 

@@ -13,8 +13,8 @@ from dhsic.algorithms.ridge import PENALTIES
 from dhsic.datasets import binary_xor
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.selection import rerank as again
 from dhsic.selectors import kernel
-from dhsic.selectors import ridge as again
 
 SHAPES = {
     "parabola": np.square,

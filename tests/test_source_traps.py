@@ -18,8 +18,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 import dhsic
 from dhsic.errors import DataError, InputError
-from dhsic.sources import MOST_BLOCKS, group_chunks, regular_edges, stores
+from dhsic.sources import stores
 from dhsic.sources.arrays import ArraySource
+from dhsic.sources.blocks import MOST_BLOCKS, group_chunks, regular_edges
 from dhsic.sources.opening import open_source
 
 X = draw_matrix(dtype="i1")  # (11, 23)

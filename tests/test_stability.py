@@ -11,7 +11,7 @@ from sklearn.base import clone
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.selectors.stability import halves, tails
+from dhsic.selection.stability import halves, tails
 
 
 def data(rng, m=80, d=20):

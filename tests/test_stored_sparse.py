@@ -21,7 +21,8 @@ import dhsic
 from dhsic.errors import DataError, ScratchError
 from dhsic.memory import peak_bytes
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.sources import Block, stored_sparse
+from dhsic.sources import stored_sparse
+from dhsic.sources.blocks import Block
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse
 
 h5py = pytest.importorskip("h5py")

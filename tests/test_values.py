@@ -17,8 +17,8 @@ from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
 from dhsic.passes.once import look_at
 from dhsic.runtime.threads import Threads
+from dhsic.selection.run import SCALED
 from dhsic.selectors.base import scales
-from dhsic.selectors.run import SCALED
 from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.values import CODES, Census, ValueKind

@@ -25,9 +25,10 @@ from dhsic.lowrank.base import random_directions
 from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selection import conductor
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.ccm import WithInverse, WithoutInverse
 from dhsic.selectors.descent import sigma_of
-from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.weighting import ZeroNorm
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
@@ -360,7 +361,8 @@ def execute(X, y, parameters, runtime=None, **options):
     rows, covariates = options.pop("rows", None), options.pop("covariates", None)
     asked = clone(parameters).set_params(**options)
     runtime = runtime or Threads(1)
-    return SelectionRun(asked, source, y, runtime, covariates=covariates, rows=rows).execute()
+    run = SelectionRun(asked, source, y, runtime, covariates=covariates, rows=rows)
+    return conductor.execute(run)
 
 
 VARIANTS = {

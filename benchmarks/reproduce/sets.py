@@ -15,7 +15,7 @@ import numpy as np
 
 import dhsic
 from dhsic import datasets
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 
 from .cache import checksum
 

@@ -22,7 +22,7 @@ from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
 from dhsic.results.files import check_vacant, save
-from dhsic.selectors.request import Request
+from dhsic.selection.request import Request
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
 

@@ -34,21 +34,22 @@ from dhsic.passes.once import LOOKED_AT, counting_on, look_at
 from dhsic.results.files import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.bahsic import BAHSIC
-from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData
+from dhsic.sources.chunked import ChunkedArray, member, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
-from dhsic.sources.packing import read_variable
 from dhsic.sources.plink import AbstractPlinkSource, samples_table
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
+from dhsic.sources.vcz import CallSource
 from dhsic.sources.views import whole_of
-from dhsic.sources.zarr import ChunkedArray, ZarrSource, good_chunks, member
+from dhsic.sources.zarr import good_chunks
 
 #: What files of PLINK say of their samples.
 OF_FAM = ("PHENO", "SEX")
@@ -129,7 +130,7 @@ class Sites:
 def haploid_told(source: AbstractSource) -> str:
     """Chromosomes on which some samples have haploid calls, with counts; "" for none."""
     n_samples, whole = source.n_samples, whole_of(source)
-    if isinstance(whole, ZarrSource) and whole.calls is not None:
+    if isinstance(whole, CallSource):
         calls = whole.calls
         if not calls.haploid_by_contig:
             return ""

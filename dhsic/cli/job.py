@@ -16,9 +16,9 @@ from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
-from dhsic.selectors.request import Request
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at

@@ -33,7 +33,7 @@ from dhsic.results.files import load
 from dhsic.results.schema import left_out
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import selected_lazily
-from dhsic.selectors.several import dimension_of, parts
+from dhsic.selection.multi_output import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
 

@@ -54,9 +54,9 @@ from dhsic.plans import Foreseen, Sizes, plan_of
 from dhsic.results.files import exists, load, save_by
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import of_tests
-from dhsic.selectors.request import Request
-from dhsic.selectors.run import SelectionRun
-from dhsic.selectors.several import numbered, of_classes, result_of
+from dhsic.selection.multi_output import numbered, of_classes, result_of
+from dhsic.selection.request import Request
+from dhsic.selection.run import SelectionRun
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.ids import some
 from dhsic.sources.scaling import PRESENCE, Scale

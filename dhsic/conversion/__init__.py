@@ -33,18 +33,13 @@ from dhsic.conversion.matrices import (
 )
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, resident_bytes
+from dhsic.sources.chunked import member
 from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
 from dhsic.sources.tables import refuse_parts
 from dhsic.sources.text_tables import TextTable, open_table
-from dhsic.sources.zarr import (
-    check_free,
-    create_array,
-    good_chunks,
-    member,
-    put_in_place,
-)
+from dhsic.sources.zarr import check_free, create_array, good_chunks, put_in_place
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 

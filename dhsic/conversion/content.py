@@ -18,6 +18,7 @@ from dhsic.joins.variables import anndata_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
+from dhsic.sources.chunked import arrays_of, read_array
 from dhsic.sources.ids import is_id
 from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
@@ -31,7 +32,7 @@ from dhsic.sources.packing import (
 )
 from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
-from dhsic.sources.zarr import arrays_of, create_array, read_array, write_array
+from dhsic.sources.zarr import create_array, write_array
 
 #: Rows that are copied at a time.
 SLAB = 1 << 16

@@ -26,7 +26,8 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import DataError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES, human
-from dhsic.sources import AbstractSource, Block, check_finite, regular_edges
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block, check_finite, regular_edges
 from dhsic.sources.codecs import AT_ONCE
 from dhsic.sources.text_tables import TextTable
 

@@ -15,8 +15,8 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels.labels import SELF
 from dhsic.passes.once import counting_on
+from dhsic.selection.request import Request
 from dhsic.selectors import selector_of
-from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 
 __all__ = ["Run", "attach", "submit"]

@@ -22,8 +22,9 @@ from dhsic.results.files import save_by
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.calls import sealed, silence
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.journal import Hook
-from dhsic.selectors.request import Request
+from dhsic.selection.execution import result_of
+from dhsic.selection.progress import Hook
+from dhsic.selection.request import Request
 from dhsic.storage import store_at
 from dhsic.storage.base import AbstractStore, LostError
 from dhsic.storage.checkpoint import Checkpoint
@@ -69,7 +70,7 @@ class Driver:
                 raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Note and tell a round; `record` as of `dhsic.selectors.journal.check_progress`."""
+        """Note and tell a round; `record` as of `dhsic.selection.progress.check_progress`."""
         done, total = int(record["features_done"]), int(record["features_total"])
         here = time.monotonic() - self._here  # what `features_done` is of
         left = int(record.get("n_features", 0))
@@ -134,7 +135,7 @@ class Driver:
                 progress=self.note,
                 memory=memory if asked.selector.memory is None else asked.selector.memory,
             )
-            result = asked.run(runtime)
+            result = result_of(asked, runtime)
         self._lock.confirm(surely=True)
         save_by(runtime, result, self.folder.result, overwrite=True)
 

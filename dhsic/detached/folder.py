@@ -34,9 +34,9 @@ from dhsic._typing import Array
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
+from dhsic.selection.request import Request
+from dhsic.selection.run import Groups
 from dhsic.selectors import method_of, selector_of
-from dhsic.selectors.request import Request
-from dhsic.selectors.run import Groups
 from dhsic.storage import store_at
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.folder import FileStore

@@ -17,8 +17,8 @@ from dhsic.detached.driver import LOST, drive_here, name_of, published, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.results.files import load
+from dhsic.selection.progress import Hook
 from dhsic.selectors import method_of
-from dhsic.selectors.journal import Hook
 from dhsic.storage.checkpoint import Checkpoint
 
 ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run

@@ -57,9 +57,10 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import looked_at
 from dhsic.results.views import LEVEL, of_tests
 from dhsic.runtime.threads import Threads
+from dhsic.selection.execution import result_of
+from dhsic.selection.request import Request, check_opening, given_as
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import Request, check_opening, given_as
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean, some
@@ -299,7 +300,7 @@ def test_features(
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
     if features is None and is_streamed and method in ("auto", "gamma"):
         asked = asked if is_multiscale else asked.set_params(bandwidth=bandwidth)
-        return _of_all(Request.labelled(asked, X, given, attributes=told, **where).run())
+        return _of_all(result_of(Request.labelled(asked, X, given, attributes=told, **where)))
     if loco:
         raise InputError(
             "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "

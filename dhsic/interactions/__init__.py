@@ -22,7 +22,7 @@ from dhsic.pairs.test import PairTest
 from dhsic.results.views import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.request import check_opening
+from dhsic.selection.request import check_opening
 from dhsic.validation import BYTES, seed_of
 
 __all__ = ["PairTest", "find_pairs", "pairs_of", "shares"]

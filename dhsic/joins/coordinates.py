@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
 

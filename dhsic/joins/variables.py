@@ -16,6 +16,7 @@ from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
+from dhsic.sources.chunked import arrays_of, read_variable
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
@@ -29,9 +30,8 @@ from dhsic.sources.opening import (
     refuse_groups,
 )
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
-from dhsic.sources.packing import declared, read_variable, unpacked
+from dhsic.sources.packing import declared, unpacked
 from dhsic.sources.plink import samples_table
-from dhsic.sources.zarr import arrays_of
 from dhsic.validation import refuse_lossy
 
 

@@ -21,7 +21,8 @@ from dhsic.engines.question import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.namespace import Move, slices
 from dhsic.runtime.base import Job
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
 

@@ -10,7 +10,8 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.passes import Columns
 from dhsic.runtime.base import Job, Jobs
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 
 #: Stored bytes of a block that a task reads at a time.
 BLOCK_BYTES = 8 << 20

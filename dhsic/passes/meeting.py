@@ -29,7 +29,8 @@ from dhsic.memory import WorkerMemory
 from dhsic.passes import AbstractPass, Columns, Tile, run
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs, Task
 from dhsic.runtime.tree import Add
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 

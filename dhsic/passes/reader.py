@@ -64,7 +64,8 @@ from dhsic.passes.survivors import (
 from dhsic.passes.taken import Take, Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Job, Jobs, Sites
 from dhsic.runtime.threads import Threads
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 

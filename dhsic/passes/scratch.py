@@ -30,7 +30,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import ScratchError
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
-from dhsic.sources import Block, group_chunks, regular_edges, run_of
+from dhsic.sources.blocks import Block, group_chunks, regular_edges, run_of
 
 #: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
 CHUNKS_PER_BLOCK = 4

@@ -27,7 +27,8 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes import AbstractPass, Tile
 from dhsic.runtime.cores import usable_cores
-from dhsic.sources import AbstractSource, Block, even_blocks, row_span, run_of
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block, even_blocks, row_span, run_of
 from dhsic.sources.views import ChecksummedSource
 
 #: Consecutive integers that two bits tell apart, and values in a byte.

@@ -19,7 +19,8 @@ from dhsic.linalg.quadratic import Each
 from dhsic.passes import run
 from dhsic.passes.jobs import positions
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Held, Job, Site
-from dhsic.sources import AbstractSource, run_of
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import run_of
 from dhsic.sources.views import packed, unpacked
 
 #: Features of a site, at least: few calls for each of them.

@@ -20,12 +20,13 @@ from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import usable_cores
 from dhsic.runtime.threads import Threads
+from dhsic.selection.conductor import promised
+from dhsic.selection.cross_validation import Validation
+from dhsic.selection.interactions import planned_scan
+from dhsic.selection.request import Request
+from dhsic.selection.run import SelectionRun
+from dhsic.selection.shadows import n_copies
 from dhsic.selectors import method_of, selector_of
-from dhsic.selectors.cv import Validation
-from dhsic.selectors.pairs import planned_scan
-from dhsic.selectors.request import Request
-from dhsic.selectors.run import SelectionRun
-from dhsic.selectors.shadows import n_copies
 from dhsic.sources.views import whole_of
 from dhsic.validation import BYTES
 
@@ -164,7 +165,7 @@ def plan_of(
         run = run.asking(memory=worker_memory if most is None else min(most, worker_memory))
     m, is_remote = run.n_samples, run.runtime.is_remote
     limits = limits_of(run.runtime, worker_memory)
-    promise, budget = run.promised(limits)
+    promise, budget = promised(run, limits)
     if is_remote:
         _check_reach(run)
     values = "not looked at, as rates were given"

@@ -26,7 +26,8 @@ from dhsic.passes.survivors import Form, Location
 from dhsic.passes.taken import Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Jobs, Sites
 from dhsic.runtime.shares import n_values
-from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 
 @dataclass(frozen=True, slots=True)

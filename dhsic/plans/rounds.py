@@ -45,12 +45,12 @@ from dhsic.plans.supposed import (
     SupposedQuestion,
 )
 from dhsic.relatedness import chromosomes_of
+from dhsic.selection.marginal import every_job, marginal_judge
+from dhsic.selection.rerank import SAMPLES, read_again
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.kernel import AbstractElimination, KernelSelector
-from dhsic.selectors.marginal import every_job, marginal_judge
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.ridge import SAMPLES, read_again
-from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.svmrfe import SVMRFE
 
 VARY = "all features vary; those that do not leave before the first round"

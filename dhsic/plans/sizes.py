@@ -10,7 +10,7 @@ from numcodecs import Blosc
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.plans.dry import CountedSource
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 
 #: Variants and samples of a chunk, as VCF Zarr has them, copies of a chromosome, and the part of
 #: alleles that are not the reference.

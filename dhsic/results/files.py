@@ -28,10 +28,11 @@ from dhsic.results.views import as_result
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrays import ArraySource
+from dhsic.sources.chunked import read_array
 from dhsic.sources.columns import STRETCH
 from dhsic.sources.options import dimension_names
 from dhsic.sources.stores import FolderStore, metadata_of
-from dhsic.sources.zarr import check_free, create_array, read_array, written_aside
+from dhsic.sources.zarr import check_free, create_array, written_aside
 from dhsic.storage import store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore

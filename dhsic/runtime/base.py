@@ -28,7 +28,8 @@ from dhsic.linalg.quadratic import Each
 from dhsic.memory import WorkerMemory
 from dhsic.runtime.cores import usable_cores
 from dhsic.runtime.tree import Add, total
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import distributed
 from distributed import CancelledError, Future
 
 from dhsic.runtime.worker import SharedOut
-from dhsic.sources import Block
+from dhsic.sources.blocks import Block
 
 TIMES_MEDIAN = 4.0  # a share that takes so many times as long as others did is late
 NEVER_BEFORE = 10.0  # seconds before which no share is late: copies of short ones cost more

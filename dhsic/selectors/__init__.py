@@ -10,14 +10,15 @@ import xarray as xr
 from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
+from dhsic.selection.multi_output import of_classes, result_of, result_of_many, targets_of
+from dhsic.selection.request import NOT_THERE, OPENING, Request, check_opening
+from dhsic.selection.run import Method
 from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
 from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import NOT_THERE, OPENING, Request, check_opening
-from dhsic.selectors.several import of_classes, result_of, result_of_many, targets_of
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting
 
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 #: What a method is by its name: a selector, and what the name says of its parameters.
-METHODS: Mapping[str, tuple[type[Selector], Mapping[str, Any]]] = {
+METHODS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
     "bahsic": (BAHSIC, {}),
     "fohsic": (FOHSIC, {}),
     "ccm": (CCM, {}),
@@ -71,10 +72,11 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
             f"{meant}"
         )
     kind, said = METHODS[method]
-    return kind(n_features_to_select, **said, **given)
+    selector: Selector = kind(n_features_to_select, **said, **given)
+    return selector
 
 
-def method_of(selector: Selector) -> tuple[str, Any, dict[str, Any]]:
+def method_of(selector: Method) -> tuple[str, Any, dict[str, Any]]:
     """Method of a selector, how many features it selects, and the parameters besides."""
     given = selector.get_params(deep=False)
     for method, (kind, said) in METHODS.items():
@@ -162,7 +164,7 @@ def select(
     if per_class:
         if per_target:
             raise InputError("per_target=True and per_class=True; pass one of them.")
-        request = Request.of(model, data, target, opened_by=model._open, **asked)
+        request = Request.of(model, data, target, opened_by=model.open_data, **asked)
         return result_of(of_classes(request), "classes")
     if not per_target:
         result: xr.Dataset = model.fit(data, target, **asked).result_

@@ -16,8 +16,8 @@ from dhsic.passes.lazy import Lazy
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.scorer import AbstractScorer, ExactScorer
 from dhsic.passes.sums import SquareSum
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.kernel import AbstractElimination
-from dhsic.selectors.run import SelectionRun
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -81,7 +81,7 @@ class BAHSIC(AbstractElimination):
         better, as where only pairs of features act. ``"auto"`` also tests every feature alone, in
         any shape (columns ``p_marginal`` and ``q_marginal`` of the result), and puts those in
         front that the ranking had missed, such as a parabola or a wave, see
-        `dhsic.selectors.shapes`. The result says which ranking was taken. False: the order of
+        `dhsic.selection.shapes`. The result says which ranking was taken. False: the order of
         Algorithm 1 as it stands in the paper.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
@@ -90,7 +90,7 @@ class BAHSIC(AbstractElimination):
         feature says how far it can be trusted. Each takes as long as a run over half the samples.
     clump_r2 : float, optional
         Of features whose squared correlation is above this, the best alone stays in front, see
-        `dhsic.selectors.clumping`: 0.2 for variants in linkage.
+        `dhsic.selection.clumping`: 0.2 for variants in linkage.
     interactions : {"auto", "best", "all"}, optional
         Scan pairs of features too, for what main effects leave of the labels (`dhsic.pairs`).
         Features of significant pairs (family-wise, 0.05) are placed in front of all features that
@@ -111,12 +111,12 @@ class BAHSIC(AbstractElimination):
         part of halves has an r-concave distribution (Shah and Samworth, 2013).
     holdout : float or (m,) array, optional
         Select on the other samples, and test on these, which take no part in it, what was selected:
-        columns ``p`` and ``q`` of the result, see `dhsic.selectors.holdout`. A part of the samples,
+        columns ``p`` and ``q`` of the result, see `dhsic.selection.holdout`. A part of the samples,
         drawn at random (of every class as large a part), such as 0.3; or a mask of them, such as
         whole families or batches, of those that take part or of all.
     control : {"shadow"}, optional
         Select among the features and permuted copies of them, and of those asked for only what is
-        discovered at the rate `fdr`: see `dhsic.selectors.shadows` for what that promises, and the
+        discovered at the rate `fdr`: see `dhsic.selection.shadows` for what that promises, and the
         columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr + 1`` copies, and
         it takes so many times as long.
     fdr : float
@@ -203,7 +203,7 @@ class BAHSIC(AbstractElimination):
         lazy = Lazy(survival) if plan.is_lazy and survival and self.tolerance else None
 
         def exact() -> ExactScorer:
-            total, W = SquareSum(data, choices.kernel.sums), run.weights(labels)
+            total, W = SquareSum(data, choices.kernel.sums), run.weights(labels, self.estimator)
             low_rank = plan.is_low_rank
             return ExactScorer(choices, total, candidates, W, takes_over=low_rank, lazy=lazy)
 

@@ -28,11 +28,12 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate
 from dhsic.results.schema import Order
-from dhsic.selectors.cv import Validation
-from dhsic.selectors.holdout import check_holdout
-from dhsic.selectors.journal import check_progress, told
-from dhsic.selectors.request import Request, check_opening
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.cross_validation import Validation
+from dhsic.selection.execution import result_of
+from dhsic.selection.holdout import check_holdout
+from dhsic.selection.progress import check_progress, told
+from dhsic.selection.request import Request, check_opening
+from dhsic.selection.run import Method, SelectionRun
 from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
@@ -66,7 +67,7 @@ class MethodFirst:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Selector(Transformer):
+class Selector(Transformer, Method):
     """What all selectors share: reading X, running, and the fitted attributes.
 
     A method declares its parameters as fields, which make its ``__init__``; a field with
@@ -235,7 +236,7 @@ class Selector(Transformer):
             covariates=covariates,
             feature_groups=feature_groups,
             by_position=by_position,
-            opened_by=self._open,
+            opened_by=self.open_data,
             filters=filters,
             not_features=opening.get("not_features", ()),
             **self._opening,
@@ -252,7 +253,7 @@ class Selector(Transformer):
                 stacklevel=2,
             )
         with told(self.verbose):
-            self.result_ = result = request.run()
+            self.result_ = result = result_of(request)
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()
         self.scores_ = result["score"].to_numpy()

@@ -51,8 +51,8 @@ from dhsic.kernels.label_parts import (
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
-from dhsic.selectors.run import SelectionRun
 from dhsic.validation import COUNT, POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, DescentState, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import (

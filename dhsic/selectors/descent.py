@@ -37,8 +37,9 @@ from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
 from dhsic.results.schema import Order
+from dhsic.selection.progress import recording
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.base import Selector
-from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.validation import COUNT, POSITIVE, by
 from dhsic.weighting import AbstractWeighting, WeightState
@@ -131,16 +132,16 @@ class DescentSelector(Selector):
             seed=self._seed,
             memory=budget,
         )
-        with closing(data), run.journal() as journal:
+        with closing(data), recording(run) as recorder:
             started = time.perf_counter()
             scaling = data.measure()
-            journal.check(scaling, has_bandwidth=True)
+            recorder.check(scaling, has_bandwidth=True)
             method, start = self._weighting(run, data, labels)
-            data.reporter = journal.progress
-            journal.progress.expect(self.max_iterations * data.features.size)
-            done = journal.begin(data.features, scaling)
+            data.reporter = recorder.progress
+            recorder.progress.expect(self.max_iterations * data.features.size)
+            done = recorder.begin(data.features, scaling)
             if done.round:
-                at = method.state.restored(done.round, journal.arrays)
+                at = method.state.restored(done.round, recorder.arrays)
             else:
                 at = method.begin(start)
             nothing, before = np.empty(0), 0
@@ -153,9 +154,9 @@ class DescentSelector(Selector):
                     "bytes_read": data.bytes_read - before,
                 }
                 done = done.after(nothing.astype(np.int64), nothing, record)
-                journal.note(done, at.arrays())
+                recorder.note(done, at.arrays())
                 started, before = time.perf_counter(), data.bytes_read
-            journal.finish()
+            recorder.finish()
             self._check_converged(at)
             potential = np.full(run.source.n_features, np.nan)
             potential[data.features] = method.potential(at.w)

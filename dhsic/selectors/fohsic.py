@@ -22,8 +22,8 @@ from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
 from dhsic.passes.sums import SquareSum
 from dhsic.results.schema import Order
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.kernel import KernelSelector
-from dhsic.selectors.run import SelectionRun
 from dhsic.validation import one_of
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
@@ -138,7 +138,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)
             return SourceForward(choices, landmarks, candidates, self._factored(run, labels))
         total = SquareSum(data, choices.kernel.sums)
-        return SourceForward(choices, total, candidates, run.weights(labels))
+        return SourceForward(choices, total, candidates, run.weights(labels, self.estimator))
 
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted(run) - state.eliminated.size

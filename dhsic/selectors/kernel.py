@@ -34,8 +34,7 @@ from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.results.schema import Order
-from dhsic.selectors.base import Selector
-from dhsic.selectors.marginal import (
+from dhsic.selection.marginal import (
     MANY_SAMPLES,
     MOST_TESTED,
     MarginalTest,
@@ -43,7 +42,8 @@ from dhsic.selectors.marginal import (
     marginal_judge,
     marginal_test,
 )
-from dhsic.selectors.ridge import (
+from dhsic.selection.progress import recording
+from dhsic.selection.rerank import (
     Reranking,
     RerankingTarget,
     bytes_again,
@@ -52,8 +52,9 @@ from dhsic.selectors.ridge import (
     most_again,
     ranked_again,
 )
-from dhsic.selectors.run import SelectionRun
-from dhsic.selectors.shapes import front_bytes, with_shapes
+from dhsic.selection.run import SelectionRun
+from dhsic.selection.shapes import front_bytes, with_shapes
+from dhsic.selectors.base import Selector
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
@@ -214,28 +215,28 @@ class KernelSelector(Selector, Generic[D]):
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         dependence = self._dependence(run, labels, budget)
-        with closing(dependence), run.journal() as journal:
+        with closing(dependence), recording(run) as recorder:
             scaling = dependence.measure()
-            journal.check(scaling, has_bandwidth=self._kernel.has_bandwidth)
+            recorder.check(scaling, has_bandwidth=self._kernel.has_bandwidth)
             if self.label_kernel == SELF:
                 dependence.weigh_itself(
                     lambda L: checked_weights(L, self.estimator, run.covariates)
                 )
-            state = journal.begin(dependence.candidates, scaling)
+            state = recorder.begin(dependence.candidates, scaling)
             dependence.check_overflow()
             target = self._target(run, dependence.data, labels)
             marginal = self._marginal(run, dependence.data, target)
             again = self._again(run, dependence.data, state, target)  # before more leaves
-            dependence.resume(state, journal.arrays)
-            dependence.data.reporter = journal.progress
-            journal.progress.expect(sum(self._ahead(run, state)))
+            dependence.resume(state, recorder.arrays)
+            dependence.data.reporter = recorder.progress
+            recorder.progress.expect(sum(self._ahead(run, state)))
             for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
                 kept = dict(dependence.kept())
                 if state.round == 1 and dependence.first_scores is not None:
                     kept[FIRST_SCORES] = dependence.first_scores
-                journal.note(state, kept)
+                recorder.note(state, kept)
                 again = again or self._again(run, dependence.data, state, target)
-            journal.finish()
+            recorder.finish()
         self._warn(state, run)
         order = self._order(state)
         if again is not None:
@@ -250,7 +251,7 @@ class KernelSelector(Selector, Generic[D]):
         if marginal is not None:
             order = _with_marginal(order, marginal)
         order = order if run.groups is None else run.groups.spread(order, scaling)
-        first = journal.arrays.get(FIRST_SCORES, dependence.first_scores)
+        first = recorder.arrays.get(FIRST_SCORES, dependence.first_scores)
         if first is None:  # the checkpoint is of a dhsic that kept none
             return order, scaling
         scores = np.full(run.n_candidates, np.nan)

@@ -28,9 +28,10 @@ from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results.schema import Order
+from dhsic.selection.marginal import warn_of_missing
+from dhsic.selection.progress import recording
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.base import Selector
-from dhsic.selectors.marginal import warn_of_missing
-from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
 from dhsic.sources.vcz import DIPLOID
@@ -232,19 +233,19 @@ class OnePass(Selector):
         started = time.perf_counter()
         criterion, d = self.resolved(), run.source.n_features
         prepared = criterion.prepare(labels, run.covariates)
-        with run.journal() as journal:
-            previous = journal.previous
+        with recording(run) as recorder:
+            previous = recorder.previous
             done = previous if previous is not None and previous.round else None
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
             again = done is None or bool(criterion.signed) or criterion.tells_more
             # Without a criterion they are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
-            journal.progress.expect(d)
+            recorder.progress.expect(d)
             if self.loco:
-                found = self._by_chromosome(run, judge, journal.progress, budget)
+                found = self._by_chromosome(run, judge, recorder.progress, budget)
             else:
-                found = read_once(run.source, run.runtime, judge, journal.progress, rows=run.rows)
-            journal.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
+                found = read_once(run.source, run.runtime, judge, recorder.progress, rows=run.rows)
+            recorder.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
             if again and criterion.leaves_missing_out:
@@ -254,12 +255,12 @@ class OnePass(Selector):
                 order = worst_first(scores.order_by)
                 scaled = run.standardizes
                 record = _record(criterion, scores, found, started, standardized=scaled)
-                first = journal.begin(alive, found.scaling)
+                first = recorder.begin(alive, found.scaling)
                 done = first.after(alive[order], scores.score[order], record)
-                journal.note(done)
-                journal.finish()
+                recorder.note(done)
+                recorder.finish()
             else:
-                journal.progress.round_done(done)
+                recorder.progress.round_done(done)
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra: dict[str, tuple[Array, str]] = {}
         for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():

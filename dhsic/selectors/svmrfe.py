@@ -30,8 +30,8 @@ from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.scorer import ExactScorer
 from dhsic.passes.sums import SquareSum
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.kernel import AbstractElimination
-from dhsic.selectors.run import SelectionRun
 from dhsic.validation import is_positive, such
 
 #: Where libsvm stops: violation of the optimality conditions.

@@ -48,7 +48,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         names[self._left] = known[NAME].to_numpy()
         return names
 
-    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+    def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
         """X as a source; `options` as of `dhsic.open_source`."""
         plain = sample_dim is None and not options["pass_only"]
         said = options["missing_code"]

@@ -41,8 +41,8 @@ from dhsic._typing import Array, Float, Mask
 from dhsic.hsic import check_estimator
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
+from dhsic.selection.run import SelectionRun
 from dhsic.selectors.descent import DescentSelector, sigma_of
-from dhsic.selectors.run import SelectionRun
 from dhsic.validation import POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
@@ -251,7 +251,7 @@ class FeatureWeighting(DescentSelector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[ZeroNorm, Float]:
-        W = run.weights(labels)
+        W = run.weights(labels, self.estimator)
         W /= np.abs(W).sum()
         sigma = sigma_of(data, self.bandwidth)
         start = np.ones(data.features.size)

@@ -17,13 +17,14 @@ from zarr.storage import StorePath
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
+from dhsic.sources.blocks import check_shape
+from dhsic.sources.chunked import Node, child, chunked_of, group_at, place_of
 from dhsic.sources.frames import AbstractFrame, Frame, frame_source, part_of, whole_array
 from dhsic.sources.options import MissingChunks, OpenOptions
-from dhsic.sources.packing import chunked_of
 from dhsic.sources.sparse import CSC, SparseSource, loaded, turned
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.zarr import Node, ZarrSource, child, group_at, place_of
+from dhsic.sources.zarr import ZarrSource
 
 #: Folder of coordinates, a row for each sample.
 OBSM = "obsm/"
@@ -301,6 +302,7 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     names = Names(names_along(axis), names_along(1 - axis))
     if isinstance(node, zarr.Array):
         chunked, code = chunked_of(node, axis, options)
+        check_shape(chunked.shape, chunked.label)
         source = ZarrSource(chunked, names, missing_code=code)
         source.hint = store.hint(options.variable)
         return source

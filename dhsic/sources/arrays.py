@@ -15,11 +15,9 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import (
-    AbstractSource,
-    AbstractStored,
+from dhsic.sources import AbstractSource, AbstractStored, Names
+from dhsic.sources.blocks import (
     Block,
-    Names,
     check_dtype,
     check_finite,
     check_matrix,

@@ -28,7 +28,8 @@ from dhsic._typing import Array, Index
 from dhsic.buckets import absent, asked, folder_of, without_secrets
 from dhsic.errors import DataError, InputError
 from dhsic.memory import human
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 from dhsic.sources.plink import SUFFIXES, TABLES, lacking
 from dhsic.sources.views import AbstractView
 

@@ -18,9 +18,9 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
+from dhsic.sources.chunked import Node, child, group_at, place_of, read_array
 from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.zarr import Node, child, group_at, place_of, read_array
 
 #: Encodings of columns that are groups, and the array of each that has an element a row.
 GROUPS: Mapping[str, str] = {

@@ -20,19 +20,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import (
-    GRAIN,
-    AbstractSource,
-    AbstractStored,
-    Block,
-    Names,
-    check_dtype,
-    check_finite,
-    check_shape,
-    regular_edges,
-    row_span,
-    take_rows,
-)
+from dhsic.sources import GRAIN, AbstractSource, AbstractStored, Names
 from dhsic.sources.anndata import (
     AXES,
     ENTRIES,
@@ -46,6 +34,15 @@ from dhsic.sources.anndata import (
     axes_of,
 )
 from dhsic.sources.arrays import open_in_memory
+from dhsic.sources.blocks import (
+    Block,
+    check_dtype,
+    check_finite,
+    check_shape,
+    regular_edges,
+    row_span,
+    take_rows,
+)
 from dhsic.sources.frames import GROUPS, AbstractFrame, filled, frame_source, named_by
 from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks, OpenOptions, text

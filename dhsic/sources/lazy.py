@@ -12,8 +12,9 @@ from scipy.sparse import coo_array
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
-from dhsic.sources import AbstractSource, Block, check_dtype
+from dhsic.sources import AbstractSource
 from dhsic.sources.arrays import check_chunks, names_along
+from dhsic.sources.blocks import Block, check_dtype
 from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.options import text
 from dhsic.sources.sparse import is_sparse

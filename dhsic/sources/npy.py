@@ -15,18 +15,9 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, DhsicError, InputError
-from dhsic.sources import (
-    AbstractSource,
-    AbstractStored,
-    Block,
-    Names,
-    check_dtype,
-    check_finite,
-    check_shape,
-    row_span,
-    take_rows,
-)
+from dhsic.sources import AbstractSource, AbstractStored, Names
 from dhsic.sources.arrays import ArraySource
+from dhsic.sources.blocks import Block, check_dtype, check_finite, check_shape, row_span, take_rows
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.tables import check_room, refuse_parts
 

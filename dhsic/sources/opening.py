@@ -23,6 +23,17 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
+from dhsic.sources.blocks import check_shape
+from dhsic.sources.chunked import (
+    array_at,
+    arrays_of,
+    child,
+    chunked_of,
+    group_at,
+    member,
+    place_of,
+    read_names,
+)
 from dhsic.sources.columns import NAME, Column
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.delimited import is_text_table
@@ -39,7 +50,6 @@ from dhsic.sources.options import (
     dimension_names,
     naming_array,
 )
-from dhsic.sources.packing import chunked_of, read_names
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
@@ -57,15 +67,7 @@ from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
-from dhsic.sources.zarr import (
-    ZarrSource,
-    array_at,
-    arrays_of,
-    child,
-    group_at,
-    member,
-    place_of,
-)
+from dhsic.sources.zarr import ZarrSource
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
@@ -431,6 +433,7 @@ def _open_matrix(
     axis = options.feature_axis(array.shape, dimension_names(array), what)
     names = Names() if group is None else _names_in(group, array, axis, beside)
     chunked, code = chunked_of(array, axis, options)
+    check_shape(chunked.shape, chunked.label)
     return ZarrSource(chunked, names, missing_code=code)
 
 

@@ -21,8 +21,7 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError
-from dhsic.sources.options import MissingChunks, OpenOptions, text
-from dhsic.sources.zarr import ChunkedArray, read_array
+from dhsic.sources.options import text
 from dhsic.validation import refuse_wide
 
 #: Attributes that declare missing values, and those that change the others.
@@ -148,17 +147,6 @@ class Packing:
         return out
 
 
-def chunked_of(
-    array: zarr.Array[Any], feature_axis: int, options: OpenOptions
-) -> tuple[ChunkedArray, int | None]:
-    """A matrix of a store as it is decoded, and the code of missing values where it is integers."""
-    attributes = declared(array)
-    packing = Packing.of(attributes, array.dtype, takes_codes=options.missing_code == "auto")
-    chunked = ChunkedArray(array, feature_axis, options.missing_chunks, packing)
-    code = code_among(attributes, array.dtype) if packing is None else None
-    return chunked, options.code_of(code, chunked.dtype, array.fill_value)
-
-
 def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
     """Code of missing values of integers that are not decoded; None without, or of another type."""
     codes, dtype = codes_of(attributes), np.dtype(dtype)
@@ -195,18 +183,6 @@ def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
     """Text, "" where it is what stands for a missing one."""
     said = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
     return np.where(np.isin(text(values), [*said]), "", text(values)) if said else values
-
-
-def read_variable(
-    array: zarr.Array[Any], missing_chunks: MissingChunks = "error", region: Any = ...
-) -> Array:
-    """Values of an array of labels or covariates, decoded."""
-    return unpacked(read_array(array, missing_chunks, region), declared(array))
-
-
-def read_names(array: zarr.Array[Any], rows: Any = ...) -> Array:
-    """Names that an array holds, an object array of str; "" where one is missing."""
-    return names_among(read_array(array, "fill", rows), declared(array))
 
 
 def names_in(variable: xr.DataArray) -> Array:

@@ -12,16 +12,10 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import (
-    AbstractSource,
-    AbstractStored,
-    Block,
-    Names,
-    check_finite,
-    take_rows,
-)
+from dhsic.sources import AbstractSource, AbstractStored, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.arrow import AbstractArrowTable, arrow_table
+from dhsic.sources.blocks import Block, check_finite, take_rows
 from dhsic.sources.ids import some
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text

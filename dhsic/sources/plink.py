@@ -23,7 +23,8 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import AbstractStored, Block, Names, run_of
+from dhsic.sources import AbstractStored, Names
+from dhsic.sources.blocks import Block, run_of
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import (

@@ -15,16 +15,8 @@ from scipy import sparse
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, human
-from dhsic.sources import (
-    AbstractStored,
-    Block,
-    Names,
-    check_dtype,
-    check_finite,
-    check_matrix,
-    check_shape,
-    run_of,
-)
+from dhsic.sources import AbstractStored, Names
+from dhsic.sources.blocks import Block, check_dtype, check_finite, check_matrix, check_shape, run_of
 from dhsic.sources.options import OpenOptions, refuse_variable
 
 #: By columns, by rows.

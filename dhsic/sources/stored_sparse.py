@@ -22,15 +22,8 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, ScratchError
-from dhsic.sources import (
-    AbstractStored,
-    Block,
-    Names,
-    check_dtype,
-    check_finite,
-    check_shape,
-    run_of,
-)
+from dhsic.sources import AbstractStored, Names
+from dhsic.sources.blocks import Block, check_dtype, check_finite, check_shape, run_of
 from dhsic.sources.sparse import dense_columns, places_of
 
 #: Bytes of a stored matrix up to which it is held in memory, which is faster.

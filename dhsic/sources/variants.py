@@ -22,10 +22,10 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
+from dhsic.sources.chunked import group_at, member, place_of, read_array
 from dhsic.sources.columns import NAME, STRETCH, Column, all_differ
 from dhsic.sources.options import MissingChunks, text
 from dhsic.sources.views import SubsetSource
-from dhsic.sources.zarr import group_at, member, place_of, read_array
 
 #: Arrays that describe variants, and the one that `variant_contig` counts in.
 IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"

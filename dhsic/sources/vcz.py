@@ -20,17 +20,13 @@ import zarr
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
-from dhsic.sources import Block, check_finite, refuse_any
+from dhsic.sources import Names
+from dhsic.sources.blocks import Block, check_finite, refuse_any
+from dhsic.sources.chunked import ChunkedArray, arrays_of, member, place_of
 from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names, text
 from dhsic.sources.packing import Packing, code_among, declared
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, Variants, chromosome_names
-from dhsic.sources.zarr import (
-    ChunkedArray,
-    ZarrSource,
-    arrays_of,
-    member,
-    place_of,
-)
+from dhsic.sources.zarr import ZarrSource
 
 MISSING = -1
 NO_COPY = -2
@@ -166,7 +162,33 @@ class Calls:
         refuse_any(negative, values, block, rows, self.chunked.place, why)
 
 
-def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSource:
+class CallSource(ZarrSource):
+    """Genotypes, dosages or other calls (variants, samples, ...) of a VCF Zarr store.
+
+    `calls` turns stored calls into numbers.
+    """
+
+    def __init__(self, chunked: ChunkedArray, names: Names, calls: Calls) -> None:
+        super().__init__(chunked, names, missing_code=calls.missing_code)
+        self.calls, self.dtype = calls, calls.dtype
+
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        return self.calls.numbers(self.chunked.read(block, rows), block, rows).T
+
+    def haploid_features(self) -> Index:
+        return self.calls.haploid_features
+
+    def allele_counts(
+        self, block: Block, local: Index, rows: Index | None = None
+    ) -> tuple[Array, Array]:
+        return self.calls.allele_counts(self.chunked.read(block, rows)[local])
+
+    @property
+    def layout(self) -> Any:
+        return super().layout, self.calls.policy, self.calls.mask is not None
+
+
+def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSource:
     """Open a variable with dimensions (variants, samples, ...) of a VCF Zarr group."""
     label = f"{group.store_path}/{variable}"
     array = member(group, variable)
@@ -193,7 +215,7 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
         None if mask is None else ChunkedArray(mask, axis, options.missing_chunks),
         Variants(place_of(group)),
     )
-    source = ZarrSource(chunked, names, missing_code=calls.missing_code, calls=calls)
+    source = CallSource(chunked, names, calls)
     source.dosages = is_genotypes or variable in DOSAGES
     source.keeps_codes = True  # values that are none of these are refused
     if source.dosages:

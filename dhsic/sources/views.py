@@ -21,7 +21,8 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import AbstractSource, Block, Names
+from dhsic.sources import AbstractSource, Names
+from dhsic.sources.blocks import Block
 from dhsic.sources.columns import Column
 
 #: Coordinate of features that are some of a store's: their positions there.

@@ -26,7 +26,7 @@ from zarr.storage import MemoryStore
 from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.sources.zarr import read_array
+from dhsic.sources.chunked import read_array
 from dhsic.storage.base import AbstractStore
 
 logger = logging.getLogger("dhsic")

@@ -15,7 +15,8 @@ from dhsic.errors import DataError
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Job, Site
 from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Tree
-from dhsic.sources import AbstractSource, Block
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 
 
 class Ramp(AbstractSource):

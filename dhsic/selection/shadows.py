@@ -30,7 +30,7 @@ import numpy as np
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.results.schema import Outcome
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 from dhsic.sources.values import recoded
 from dhsic.sources.views import ShadowedSource
 from dhsic.validation import seed_of

@@ -1,19 +1,20 @@
-"""A run: what every method does around its own work, from the first check to the outcome.
+"""A run of a method on data: `SelectionRun`, and what it asks of its method, `Method`.
 
-`SelectionRun` holds the data and asks the selector for its part; a `Journal` keeps the rounds and
-tells of them. Where features leave in groups the run knows them, as users name them, and says what
-an order of groups means for the features.
+Where features leave in groups the run knows them, as users name them, and says what an order of
+groups means for the features.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -24,27 +25,20 @@ from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
-from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
+from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
-from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.survivors import HeldSource
-from dhsic.results.schema import Order, Outcome, versions
+from dhsic.results.schema import Order, versions
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.threads import Threads, single_blas_thread
-from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped
-from dhsic.selectors.journal import Journal, logger
-from dhsic.selectors.pairs import NO_MEMORY, PairScan, planned_scan, with_pairs
-from dhsic.selectors.ridge import bytes_read_again
+from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.sources.views import ShadowedSource
-from dhsic.storage.checkpoint import Checkpoint
 
-if TYPE_CHECKING:
-    from dhsic.selectors.base import Selector
+logger = logging.getLogger("dhsic")
 
 #: What is done with features, for people.
 SCALED: dict[Scale, str] = {
@@ -133,15 +127,107 @@ class HeldOut:
     judge: Judge
 
 
+class Method(ABC):
+    """A ranking method with its parameters, as runs ask for it.
+
+    `dhsic.selectors.base.Selector` is the base of all, and documents the parameters.
+    """
+
+    n_features_to_select: Any
+    label_kernel: Any
+    missing: str
+    stability: int
+    stability_threshold: float | None
+    clump_r2: float | None
+    holdout: Any
+    interactions: str | None
+    control: str | None
+    fdr: float
+    checkpoint: Any
+    progress: Any
+    random_state: Any
+    runtime: Any
+    n_jobs: int | None
+    memory: int | None
+
+    #: Whether ``interactions="auto"`` is the default, and means only where pairs can be scanned.
+    scans_pairs: ClassVar[bool] = False
+    #: Whether groups of features may be candidates.
+    takes_groups: ClassVar[bool] = False
+    #: Whether the data may be their own labels.
+    takes_self: ClassVar[bool] = False
+    #: Whether features are kept in memory from the first pass on, where they fit.
+    keeps_features: ClassVar[bool] = False
+
+    @abstractmethod
+    def get_params(self, *, deep: bool) -> dict[str, Any]:
+        """Parameters by name, as of scikit-learn."""
+
+    @abstractmethod
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, as of scikit-learn."""
+
+    @abstractmethod
+    def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+        """Source of X; `options` are those of `dhsic.open_source`."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Plain values that two runs must share to be the same run, the data aside."""
+
+    @abstractmethod
+    def described(self) -> str:
+        """Description of the method for people, such as "BAHSIC with the gaussian kernel"."""
+
+    @abstractmethod
+    def scales(self, values: ValueKind) -> Scale:
+        """How features are scaled, by what the values of the data are."""
+
+    @abstractmethod
+    def check_samples(self, run: SelectionRun) -> None:
+        """Refuse fewer samples than the method takes, and labels that it cannot use."""
+
+    @abstractmethod
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+        """Label matrix of the label kernel; None where the data are their own labels."""
+
+    @abstractmethod
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+        """Peak-memory estimate, and bytes of it for the features in memory (None: unlimited)."""
+
+    @abstractmethod
+    def rank(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> tuple[Order, Scaling]:
+        """Order of the features, from the start or from where the checkpoint left off.
+
+        `budget` is bytes of features in memory, here or on each worker, as of `fitted`.
+        """
+
+    @abstractmethod
+    def smaller(self, run: SelectionRun) -> str:
+        """Advice, for people, that makes m x m matrices smaller."""
+
+    @property
+    @abstractmethod
+    def takes_numbers(self) -> bool:
+        """Whether labels that are numbers are no classes, whatever they look like."""
+
+
 @dataclass(frozen=True)
 class SelectionRun:
     """One run, ready to go: the data, open, what is done with them, and where its tasks run.
 
-    The method is the selector: `execute` asks it for labels, for the memory that it needs and for
-    an order of the features. `announce` hears the memory promise before the work begins.
+    The method is the selector: `dhsic.selection.conductor` asks it for labels, for the memory that
+    it needs and for an order of the features. `announce` is called with the memory estimate before
+    the work begins.
     """
 
-    selector: Selector
+    selector: Method
     source: AbstractSource
     y: Array | None
     runtime: AbstractRuntime
@@ -158,8 +244,8 @@ class SelectionRun:
     loaded: HeldSource | None = None
     #: What reads them, where they were loaded for this run and others.
     common: Reader | None = None
-    #: Readers of features for what comes after the rounds.
-    later: LaterReaders | None = None
+    #: Reader of features for what comes after the rounds.
+    later: LaterReader | None = None
     #: Samples that take no part, on which what is selected is tested.
     held_out: HeldOut | None = None
 
@@ -198,48 +284,6 @@ class SelectionRun:
             rows=some if self.rows is None else self.rows[some],
         )
 
-    def execute(self) -> Outcome:
-        """Outcome of the run, done from the start or from where the checkpoint left off."""
-        needed, budget = self.promised(self.runtime.tightest())
-        run = self.looked(load=room(budget))
-        if self.announce is not None:
-            self.announce(run, needed)
-        return run.outcome(needed, budget)
-
-    def outcome(self, needed: MemoryEstimate, budget: int | None) -> Outcome:
-        """Outcome of a run that has looked at the values, with memory as of `promised`."""
-        assert self.values is not None, "they were looked at"
-        asked = self.selector
-        with single_blas_thread(), closing(LaterReaders(self, budget, needed)) as later:
-            labels, m = asked.labels(self), self.n_samples
-            if labels is not None and labels.n_samples != m:
-                raise InputError(
-                    f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
-                    f"{m} samples; pass one row a sample."
-                )
-            run = replace(self, later=later)
-            order, scaling = asked.rank(run, labels, budget)
-            pairs = None
-            if asked.clump_r2 is not None:
-                order = clumped(order, later.known(scaling), self.n_wanted, asked.clump_r2)
-            if later.scan is not None:
-                data, unscaled = later.known(scaling), later.unscaled(scaling)
-                order, pairs = with_pairs(self, later.scan, order, data, unscaled, self.n_wanted)
-        return Outcome(
-            order,
-            scaling,
-            SELF if labels is None else labels.description,
-            0 if labels is None else labels.n_targets,
-            {**asked.identity(), "standardize": self.standardizes},
-            self.source,
-            self.values,
-            m,
-            needed,
-            self.runtime.name,
-            pairs,
-            self.rows,
-        )
-
     @property
     def n_wanted(self) -> int:
         """Candidates that it is to select."""
@@ -252,40 +296,6 @@ class SelectionRun:
         data = Reader(self.source, self.runtime, self.rows, budget)
         data.loaded = self.loaded
         return data
-
-    def promised(self, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
-        """Memory needed at most, and bytes of it for survivors, as of `Selector.fitted`.
-
-        All that can be refused before the data are read is refused.
-        """
-        asked = self.selector
-        asked.check()
-        self.check_sizes()
-        asked.check_samples(self)
-        (needed, budget), after = asked.fitted(self), [0]
-        if asked.clump_r2 is not None:
-            check_clumping(self.n_wanted, has_groups=self.groups is not None)
-            n = min(self.n_wanted + AT_ONCE, self.source.n_features)
-            after.append(bytes_read_again(n, self.n_samples, self.source) + 8 * n * n)
-        if self.held_out is not None:
-            m, judge = len(self.held_out.rows), self.held_out.judge
-            block = block_bytes(self.source, m)
-            after.append(task_bytes(self.runtime.n_here, block, judge.cost(m).tile)["tasks"])
-        scan = planned_scan(self)
-        needed = replace(needed, tasks=max(needed.tasks, *after))
-        if scan is not None:
-            scanned = replace(needed, tasks=max(needed.tasks, scan.bytes_beside))
-            if not scan.is_optional or scanned.total <= scanned.allowed(asked.memory):
-                needed = scanned
-        needed.check(asked.memory, asked.smaller(self))
-        return needed, self.room_on_workers(workers, budget)
-
-    def pair_scan(self, needed: MemoryEstimate) -> PairScan | None:
-        """Scan of pairs that fits in the memory promised; None where none is made."""
-        scan = planned_scan(self)
-        if scan is not None and scan.bytes_beside > needed.tasks:
-            return PairScan(scan.kind, (), NO_MEMORY)
-        return scan
 
     def looked(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
@@ -365,21 +375,11 @@ class SelectionRun:
             "job": dict(self.job),
         }
 
-    @contextmanager
-    def journal(self) -> Iterator[Journal]:
-        """Yield what keeps the rounds of the run and tells of them."""
-        with ExitStack() as stack:
-            place = self.selector.checkpoint
-            kept = None if place is None else stack.enter_context(Checkpoint(place))
-            journal = Journal(self, kept)
-            stack.callback(journal.progress.close)
-            yield journal
-
-    def weights(self, labels: LabelMatrix | None) -> Float:
+    def weights(self, labels: LabelMatrix | None, estimator: str) -> Float:
         """W, (m, m); zeros until the data, which are their own labels, have been read."""
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
-        return checked_weights(labels.L, self.selector.estimator, self.covariates)
+        return checked_weights(labels.L, estimator, self.covariates)
 
     def check_sizes(self) -> None:
         """Refuse data without samples or features, and labels of another number of samples."""
@@ -410,24 +410,25 @@ class SelectionRun:
             )
 
 
-class LaterReaders:
-    """Readers of features once the rounds of a run are over, and the scan of pairs that it makes.
+class LaterReader:
+    """Reader of features once the rounds of a run are over.
 
-    The rounds have kept the last features alone, so features are read again. A scan of pairs looks
-    at all of them several times: then they are loaded once, where they fit in `budget` bytes.
+    The rounds have kept the last features alone, so features are read again. With `loads`, as for a
+    scan of pairs, which looks at all of them several times, they are loaded once, where they fit in
+    `budget` bytes.
     """
 
-    def __init__(self, run: SelectionRun, budget: int | None, needed: MemoryEstimate) -> None:
+    def __init__(self, run: SelectionRun, budget: int | None, *, loads: bool) -> None:
         self._run, self._budget = replace(run, loaded=None), budget
         self._reader: Reader | None = None
-        self.scan = run.pair_scan(needed)
+        self._loads = loads
 
     def unscaled(self, scaling: Scaling) -> Reader:
         """Reader that compares what it reads with what was scaled so, and knows no scaling."""
         if self._reader is None:
             self._reader = data = self._run.reader(self._budget)
             data.compare(scaling)
-            if self.scan is not None and not self.scan.skipped:
+            if self._loads:
                 data.load()
         return self._reader.apart()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,11 +23,9 @@ from dhsic.passes.jobs import merged
 from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
 from dhsic.passes.reader import AbstractReader
 from dhsic.runtime.base import Job
+from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
-
-if TYPE_CHECKING:
-    from dhsic.selectors.run import SelectionRun
 
 ALONE = "of the feature alone and the labels, whatever the other features are"
 MEANINGS = {

@@ -1,7 +1,7 @@
 r"""Features whose dependence turns, put in front of the order of a selection.
 
 Elimination by HSIC of all features, and ridge regression on straight lines, lose a feature that
-acts by a parabola or a wave. The marginal test (`dhsic.selectors.marginal`) finds it. Two steps
+acts by a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds it. Two steps
 bring it into the order:
 
 - *Missed features.* The labels are reduced to what straight lines of the first features of the
@@ -41,8 +41,8 @@ from dhsic.namespace import slices
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order
-from dhsic.selectors.marginal import MarginalTest
-from dhsic.selectors.ridge import SAMPLES, Reranking
+from dhsic.selection.marginal import MarginalTest
+from dhsic.selection.rerank import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
 
 #: Candidates at most, and their values.

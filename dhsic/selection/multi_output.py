@@ -1,6 +1,6 @@
 """Several runs as one result: a run for each target, each class against the rest, each setting.
 
-They have one reading of the data (`dhsic.selectors.many`), and their result has a dimension more,
+They have one reading of the data (`dhsic.selection.batch`), and their result has a dimension more,
 named after what differs between them. What is found in a run has that dimension: ranks, scores,
 what is selected, the history of rounds, filled up where another run has more of them. What follows
 from the data alone has it where runs differ in their samples. Attributes on which runs differ are
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,13 +26,11 @@ from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
 from dhsic.results.schema import PAIR
 from dhsic.results.tables import OF_RUNS
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.request import Announce, Request, results_of
-from dhsic.selectors.run import named
+from dhsic.selection.execution import results_of
+from dhsic.selection.request import Announce, Request
+from dhsic.selection.run import Method, named
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import is_table
-
-if TYPE_CHECKING:
-    from dhsic.selectors.base import Selector
 
 #: Variables that follow from the data and the samples alone.
 OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
@@ -44,7 +42,7 @@ OF_FIRST = ("created", "promised_bytes")
 
 
 def result_of_many(
-    selectors: Mapping[str, Selector],
+    selectors: Mapping[str, Method],
     data: Any,
     targets: Mapping[str, Any],
     dim: str,
@@ -62,7 +60,7 @@ def result_of_many(
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
         if first is not None:  # the data are open, with the features that are left
             options["filters"] = replace(first.filtered, features=None)
-        opened_by = own._open if first is None else _taken(first.source)
+        opened_by = own.open_data if first is None else _taken(first.source)
         with named(name):
             requests[name] = Request.of(own, data, targets[name], opened_by=opened_by, **options)
     return result_of(requests, dim)
@@ -90,13 +88,12 @@ def result_of(
     return results[0] if dim is None else joined(results, names, dim)
 
 
-def numbered(selector: Selector, dim: str, number: int) -> Selector:
+def numbered(selector: Method, dim: str, number: int) -> Method:
     """The selector of one of several runs: the first keeps its checkpoint, others one beside it."""
     place = selector.checkpoint
     if number and place is not None:
         place = f"{place}.{dim}/{number:03d}"
-    made: Selector = copy(selector).set_params(checkpoint=place)
-    return made
+    return copy(selector).set_params(checkpoint=place)
 
 
 def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:

@@ -5,7 +5,7 @@ alone that is next to nothing. So once it is made, pairs are scanned (`dhsic.pai
 main effects of single features leave of the labels.
 
 **By default** (``interactions="auto"``), where the marginal p-values of all features are known
-(`dhsic.selectors.marginal`), two scans are made:
+(`dhsic.selection.marginal`), two scans are made:
 
 - the products of all pairs of features, if that takes fewer than `MOST_FLOPS` operations;
 - the products of several functions of ranks (`dhsic.pairs.products`) of all pairs among the
@@ -27,7 +27,7 @@ if it still is once better ones, with their products, are taken out of the label
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -43,11 +43,9 @@ from dhsic.pairs.share import Labels, Side, label_columns, share_given_squares, 
 from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.results.schema import Order
+from dhsic.selection.run import SelectionRun
 from dhsic.sources.views import stored_positions
 from dhsic.validation import seed_of
-
-if TYPE_CHECKING:
-    from dhsic.selectors.run import SelectionRun
 
 #: Multiplications and additions of the scans of ``"auto"``, a minute of a core, and of ``"best"``.
 MOST_FLOPS, MOST_OF_BEST = 2.5e12, 4e12

@@ -20,15 +20,16 @@ from dhsic.memory import MemoryEstimate
 from dhsic.passes.meeting import Meeting, same_samples
 from dhsic.results.schema import Outcome
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.journal import Progress
-from dhsic.selectors.run import SelectionRun, named, room
-from dhsic.selectors.stability import check_halves, halved, with_stability
+from dhsic.selection import conductor
+from dhsic.selection.progress import Progress
+from dhsic.selection.run import SelectionRun, named, room
+from dhsic.selection.stability import check_halves, halved, with_stability
 from dhsic.sources.views import ChecksummedSource
 
 
 @dataclass(frozen=True)
 class Promised:
-    """A run, the memory that it needs, and bytes of it for survivors, as of `SelectionRun`."""
+    """A run, its peak-memory estimate, and bytes of it for features, see `conductor.promised`."""
 
     run: SelectionRun
     needed: MemoryEstimate
@@ -37,12 +38,13 @@ class Promised:
     @classmethod
     def of(cls, run: SelectionRun) -> Promised:
         """Refuse what can be refused before the data are read."""
-        return cls(run, *run.promised(run.runtime.tightest()))
+        return cls(run, *conductor.promised(run, run.runtime.tightest()))
 
     def outcome(self, runtime: AbstractRuntime) -> Outcome:
         """Outcome of the run on a runtime."""
         with named(self.run.name):
-            return replace(self.run, runtime=runtime).outcome(self.needed, self.budget)
+            run = replace(self.run, runtime=runtime)
+            return conductor.outcome_of(run, self.needed, self.budget)
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
@@ -55,7 +57,7 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     for run in runs:
         check_halves(run)
     if len(runs) == 1 and not runs[0].selector.stability:
-        return [runs[0].execute()]
+        return [conductor.execute(runs[0])]
     asked = list(_looked([Promised.of(run) for run in runs]))
     halves = [Promised.of(half) for one in asked for half in halved(one.run)]
     beside = asked[0].needed.survivors

@@ -3,7 +3,7 @@ r"""Stability: what part of the halves of the samples selects a feature.
 Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A feature that is
 selected by what a few samples happen to say is not selected from most halves; one that the target
 depends on is. Halves are drawn without replacement, class by class where labels are classes, and
-each is a run of its own, over the same reading of the data (`dhsic.selectors.many`).
+each is a run of its own, over the same reading of the data (`dhsic.selection.batch`).
 
 With a threshold halves are complementary pairs, and how many features reach it falsely has a bound:
 Shah and Samworth: Variable selection with error control: another look at stability selection.
@@ -32,7 +32,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import MIXED, auto_kernel, may_be_classes
 from dhsic.results.schema import Outcome
-from dhsic.selectors.run import SelectionRun
+from dhsic.selection.run import SelectionRun
 from dhsic.validation import seed_of
 
 #: Of a part of halves.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,11 @@ from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.notebook import Live, in_kernel
 from dhsic.runtime.cores import in_joblib
+from dhsic.selection.run import SelectionRun, logger
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.checkpoint import Checkpoint
 
-if TYPE_CHECKING:
-    from dhsic.selectors.run import SelectionRun
-
 Hook = Callable[[Mapping[str, Any]], object]
-
-logger = logging.getLogger("dhsic")
 
 
 class Progress:
@@ -115,7 +111,7 @@ def told(verbose: int) -> Iterator[None]:
         logger.setLevel(before)
 
 
-class Journal:
+class RunRecorder:
     """The rounds of a run: kept, where there is a checkpoint, and told as they end."""
 
     def __init__(self, run: SelectionRun, kept: Checkpoint | None) -> None:
@@ -162,3 +158,14 @@ class Journal:
 def _last(state: SelectionState, *names: str) -> list[float]:
     """Numbers of the last record, NaN where it lacks them."""
     return [float(state.history[-1].get(name, np.nan)) for name in names]
+
+
+@contextmanager
+def recording(run: SelectionRun) -> Iterator[RunRecorder]:
+    """Yield the recorder of a run, whose checkpoint is held until the block ends."""
+    with ExitStack() as stack:
+        place = run.selector.checkpoint
+        kept = None if place is None else stack.enter_context(Checkpoint(place))
+        recorder = RunRecorder(run, kept)
+        stack.callback(recorder.progress.close)
+        yield recorder

@@ -7,21 +7,18 @@ the selection here or on any cluster, or foresee what it takes.
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from dhsic._typing import Array, Index
-from dhsic.accelerator import scored_on, wanted_device
+from dhsic.accelerator import wanted_device
 from dhsic.buckets import without_secrets
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
@@ -32,21 +29,15 @@ from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.once import counting_on
-from dhsic.results.schema import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
-from dhsic.selectors.cv import Validation
-from dhsic.selectors.holdout import tested, without_held_out
-from dhsic.selectors.many import outcomes_of
-from dhsic.selectors.run import Groups, SelectionRun, named
-from dhsic.selectors.shadows import with_shadows, without_shadows
+from dhsic.selection.holdout import without_held_out
+from dhsic.selection.run import Groups, Method, SelectionRun
+from dhsic.selection.shadows import with_shadows
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source
-
-if TYPE_CHECKING:
-    from dhsic.selectors.base import Selector
 
 #: Options of `open_source` that functions pass on besides those that their signatures name.
 OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
@@ -70,11 +61,11 @@ class Request:
 
     `Request.of` makes one of what users hand over, matching rows by the names of samples; who has
     matched them otherwise, as the command line does by its tables, makes it with the arrays.
-    Then `run` does the selection and returns its result; `new_run` is the run that would be done,
-    for its plan or its identity.
+    Then `dhsic.selection.execution.result_of` does the selection and returns its result; `new_run`
+    is the run that would be done, for its plan or its identity.
     """
 
-    selector: Selector  # its runtime counts where `run` is given none
+    selector: Method  # its runtime counts where `run` is given none
     data: Any  # as of `open_source`; a path or URL where the request is to be kept
     n_samples: int | None = None  # those that do not take part included
     opening: Mapping[str, Any] = field(default_factory=dict)  # other options of `open_source`
@@ -93,7 +84,7 @@ class Request:
     @classmethod
     def of(
         cls,
-        selector: Selector,
+        selector: Method,
         data: Any,
         target: Any,
         *,
@@ -106,7 +97,7 @@ class Request:
         not_features: Collection[str] = (),
         **opening: Any,
     ) -> Request:
-        """Request of what users hand over, as of `Selector.fit`; no `target` is no labels.
+        """Request of what users hand over, as of `dhsic.BAHSIC.fit`; no `target` is no labels.
 
         `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`. What
         filters ask of values is counted by `counting`, on the runtime of the selector by default.
@@ -138,7 +129,7 @@ class Request:
     @classmethod
     def labelled(
         cls,
-        selector: Selector,
+        selector: Method,
         data: Any,
         given: Labelled,
         *,
@@ -218,63 +209,12 @@ class Request:
         )
         return with_shadows(without_held_out(run))
 
-    def run(
-        self, runtime: AbstractRuntime | None = None, *, announce: Announce | None = None
-    ) -> xr.Dataset:
-        """Result of the selection, done from the start or from where the checkpoint left off.
-
-        `runtime` is where tasks run, by default that of the selector; `announce` hears the run and
-        its memory promise before the work begins.
-        """
-        (result,) = results_of([self], runtime, announce=announce)
-        return result
-
     def running(
         self, runtime: AbstractRuntime | None = None
     ) -> AbstractContextManager[AbstractRuntime]:
         """The runtime that is given, or that of the selector, closed if it is made here."""
         asked = self.selector.runtime if runtime is None else runtime
         return running(asked, threads_of(self.selector.n_jobs))
-
-
-def results_of(
-    requests: Sequence[Request],
-    runtime: AbstractRuntime | None = None,
-    *,
-    names: Sequence[str] = ("",),
-    announce: Announce | None = None,
-) -> list[xr.Dataset]:
-    """Results of requests for the same data, see `Request.run`, from one reading of them.
-
-    `names` are what sentences call them where they are several.
-    """
-    first = requests[0]
-    for request in requests:
-        request.selector.check()
-    with scored_on(first.device), first.running(runtime) as there:
-        requests = [_sized(request, there) for request in requests]
-        source, runs = requests[0].opened(), []
-        for request in requests:
-            heard = announce if request is requests[0] else None
-            runs.append(replace(request, source=source).new_run(there, heard))
-        runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-        for run in runs:
-            if run.name:
-                _check_labels(run)
-        results, about = [], None
-        for request, run, found_by in zip(requests, runs, outcomes_of(runs), strict=True):
-            outcome, n_discovered = without_shadows(run, found_by)
-            about = about or About.of(outcome.source)
-            n_selected = outcome.order.n_features(run.n_wanted)
-            if n_discovered is not None:
-                n_selected = min(n_selected, n_discovered)
-            found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
-            told = {
-                **request.filtered.attributes(),
-                "asked": json.dumps(request.asked, default=str),
-            }
-            results.append(found.assign_attrs({**told, **request.attributes}))
-        return results
 
 
 def check_opening(function: str, given: Mapping[str, Any]) -> None:
@@ -312,28 +252,3 @@ def _called(given: Any) -> str:
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
     return some(name for name in names if isinstance(name, str))
-
-
-def _sized(request: Request, runtime: AbstractRuntime) -> Request:
-    """The request with the number of features that cross-validation chooses, where it is asked."""
-    asked = Validation.of(request.selector.n_features_to_select)
-    if asked is None:
-        return request
-    run = request.new_run(runtime)
-    scores = asked.scores(request, run, runtime, results_of)
-    n = scores.chosen(asked.rule)
-    kept = {name: values.tolist() for name, values in scores.results().items()}
-    told = {"cv_results": json.dumps(kept), "cv_chosen": n}
-    return replace(
-        request,
-        selector=copy(request.selector).set_params(n_features_to_select=n),
-        source=run.source,
-        attributes={**request.attributes, **told},
-    )
-
-
-def _check_labels(run: SelectionRun) -> None:
-    with named(run.name):
-        run.selector.check_samples(run)
-        if run.y is None or len(run.y) == run.n_samples:  # else it is refused with all sizes
-            run.selector.labels(run)

@@ -22,9 +22,9 @@ from dhsic.kernels.labels import SELF
 from dhsic.passes.once import Judge, read_once
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.selectors.journal import Progress
-from dhsic.selectors.run import HeldOut, SelectionRun
-from dhsic.selectors.stability import strata
+from dhsic.selection.progress import Progress
+from dhsic.selection.run import HeldOut, SelectionRun
+from dhsic.selection.stability import strata
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number, seed_of
 

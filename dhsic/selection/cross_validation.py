@@ -1,0 +1,317 @@
+"""How many features to select: cross-validation in which one ranking a fold scores every number.
+
+Features are ranked inside each fold, without the samples that are left out, and the best n of that
+ranking are what an estimator is fitted to, for every n. So all numbers together take as many
+rankings as there are folds, and those are runs over one reading of the data
+(`dhsic.selection.batch`). Scores of features that were chosen on all samples would be too good
+(Ambroise and McLachlan, 2002).
+
+The fewest features are taken whose mean score is within one standard error of the best (Breiman et
+al., 1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from sklearn.base import clone, is_classifier
+
+from dhsic._typing import Array, Float, Index
+from dhsic.algorithms import how_many
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, auto_kernel
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.selection.conductor import promised
+from dhsic.selection.request import Request
+from dhsic.selection.run import SelectionRun
+from dhsic.sources import AbstractSource
+from dhsic.sources.lazy import lazy_matrix
+from dhsic.sources.sparse import check_room
+from dhsic.sources.views import RecodedSource, SubsetSource
+from dhsic.validation import is_count, one_of
+
+#: Numbers of features that are scored by default: half-octaves to here.
+MOST = 1024
+#: Samples that the default estimator compares others with.
+LANDMARKS = 300
+#: Folds by default.
+N_FOLDS = 5
+#: Copies of the features that an estimator is fitted to.
+COPIES = 4
+ONE_ERROR, BEST = "one-standard-error", "best"
+RULES = one_of(
+    (ONE_ERROR, BEST), "'one-standard-error' (the fewest as good as the best) or 'best'."
+)
+
+#: Results of requests for the same data, as of `dhsic.selection.execution.results_of`.
+Rank = Callable[..., list[xr.Dataset]]
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Cross-validation that says how many features to select; parameters are as of `BAHSICCV`."""
+
+    estimator: Any = None
+    n_features: Sequence[int | float] | None = None
+    cv: Any = None
+    scoring: Any = None
+    rule: str = ONE_ERROR
+    n_jobs: int | None = None
+    groups: Any = None
+
+    @staticmethod
+    def of(n_features_to_select: Any) -> Validation | None:
+        """What "auto" asks for; None where a number was said."""
+        if isinstance(n_features_to_select, Validation):
+            return n_features_to_select
+        is_auto = isinstance(n_features_to_select, str) and n_features_to_select == "auto"
+        return Validation() if is_auto else None
+
+    def scores(
+        self, request: Request, run: SelectionRun, runtime: AbstractRuntime, rank: Rank
+    ) -> Scores:
+        """Scores of every number of features, of a request and the run that it would be."""
+        if run.n_candidates == 1:
+            raise InputError(
+                "Cross-validation chooses among numbers of features, and there is n_features=1; "
+                "pass more features, or take BAHSIC."
+            )
+        sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
+        run = run.asking(n_features_to_select=int(sizes[-1]))
+        promised(run, runtime.tightest())  # refuses what is refused without folds
+        y = self._asked(_labels(run), run.selector.label_kernel)
+        run.selector.labels(run)
+        folds = [*self._folds(run, y)]
+        asked = [_ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)]
+        names = [f"Fold {i} of {len(folds)}" for i in range(1, len(folds) + 1)]
+        results = rank(asked, runtime, names=names)
+        least = min(train.size for train, _ in folds)
+        model = self._model(y, least, run.selector.label_kernel)
+        n = max(_best(result, sizes)[1][-1] for result in results)
+        n_bytes = COPIES * 8 * m * n * (self.n_jobs or 1)
+        check_room(n_bytes, f"To score {n:,} features", "pass fewer, n_features=[...]")
+        return Scores(sizes, np.array(self._fold_scores(run, y, model, folds, results, sizes)))
+
+    def _fold_scores(
+        self,
+        run: SelectionRun,
+        y: Array,
+        model: Any,
+        folds: Sequence[tuple[Index, Index]],
+        results: Sequence[xr.Dataset],
+        sizes: Index,
+    ) -> list[list[float]]:
+        from joblib import Parallel, delayed  # type: ignore[import-untyped]  # no stubs
+        from sklearn.metrics import check_scoring, make_scorer, r2_score
+
+        scorer, C = check_scoring(model, self.scoring), run.covariates
+        if y.ndim == 2 and self.estimator is None and self.scoring is None:
+            scorer = make_scorer(r2_score, multioutput="variance_weighted")
+        C = np.empty((run.n_samples, 0)) if C is None else C
+        found: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_scored)(
+                model, scorer, _values(run, result, sizes, train), C, y, train, test, n
+            )
+            for (train, test), result in zip(folds, results, strict=True)
+            for n in [_best(result, sizes)[1]]
+        )
+        return found
+
+    def _sizes(self, d: int) -> Index:
+        """Numbers of features (or groups) to score, (s,), ascending."""
+        if self.n_features is None:
+            octaves = 2.0 ** (np.arange(2 * np.log2(MOST) + 1) / 2)
+            return np.unique(np.minimum(np.rint(octaves), d).astype(np.int64))
+        given = [*self.n_features]
+        beyond = [n for n in given if isinstance(n, int) and n > d]
+        if beyond or not given:
+            raise InputError(
+                f"n_features={given} and there are {d} features; pass numbers of features to "
+                f"score, from 1 to {d}."
+            )
+        return np.unique([how_many(n, d) for n in given])
+
+    def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
+        """Positions of the samples to rank and fit by, and of those that are left out."""
+        from sklearn.model_selection import KFold, check_cv
+
+        classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
+        if self.estimator is not None:
+            classes = is_classifier(self.estimator)
+        elif (cv is None or is_count(cv)) and y.ndim == 2 and _labels(run).ndim == 1:
+            cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
+        groups = self.groups if self.groups is None else np.asarray(self.groups)
+        if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
+            groups = groups[run.rows]  # others were filtered, or are held out
+        X = np.zeros((run.n_samples, 1))
+        try:
+            yield from check_cv(cv, y, classifier=classes).split(X, y, groups)
+        except ValueError as error:
+            if self.cv is None:
+                raise InputError(
+                    f"Cross-validation takes five folds by default, and {error} Pass fewer (cv=2 "
+                    "of BAHSICCV), or a number of features, n_features_to_select=."
+                ) from error
+            raise InputError(f"cv={self.cv!r}: {error}") from error
+
+    def _asked(self, y: Array, label_kernel: str) -> Array:
+        """Labels that the estimator predicts: of several columns numbers, if it is the default.
+
+        Of whole numbers that may name classes it predicts both, the number and each class.
+        """
+        if self.estimator is not None:
+            return y
+        if y.ndim == 1:
+            if _kernel_of(y, label_kernel) != MIXED:
+                return y
+            y = np.column_stack([y.astype(np.float64), y])
+            label_kernels = ["gaussian", "multiclass"]
+        else:
+            label_kernels = [_kernel_of(column, label_kernel) for column in y.T]
+        from sklearn.preprocessing import OneHotEncoder, scale
+
+        names = OneHotEncoder(sparse_output=False)  # whatever numbers classes have
+        return np.column_stack(
+            [
+                names.fit_transform(column.astype(str)[:, None])
+                if kernel in CLASS_KERNELS
+                else scale(column.astype(np.float64))
+                for column, kernel in zip(y.T, label_kernels, strict=True)
+            ]
+        )
+
+    def _model(self, y: Array, m: int, label_kernel: str) -> Any:
+        """The estimator, by default ridge regression with the Gaussian kernel in linear time."""
+        if self.estimator is not None:
+            return self.estimator
+        from sklearn.kernel_approximation import Nystroem
+        from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        ridge = RidgeClassifierCV if _are_classes(y, label_kernel) else RidgeCV
+        landmarks = Nystroem(n_components=min(LANDMARKS, m), random_state=0)
+        return make_pipeline(StandardScaler(), landmarks, ridge(np.logspace(-4, 4, 9)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores on samples left out, by fold and number of features."""
+
+    n_features: Index  # (s,), ascending
+    scores: Float  # (k, s)
+
+    def __post_init__(self) -> None:
+        lost = np.argwhere(~np.isfinite(self.scores))
+        if len(lost):
+            fold, at = lost[0]
+            raise InputError(
+                f"The score of {self.n_features[at]} features in fold {fold + 1} is "
+                f"{self.scores[fold, at]}; pass another scoring=, or larger folds."
+            )
+
+    def chosen(self, rule: str) -> int:
+        """The best number of features, or the fewest within one standard error of it."""
+        mean, k = self.scores.mean(axis=0), len(self.scores)
+        best = int(np.argmax(mean))
+        error = self.scores[:, best].std(ddof=1) / np.sqrt(k) if rule == ONE_ERROR and k > 1 else 0
+        return int(self.n_features[np.flatnonzero(mean >= mean[best] - error)[0]])
+
+    def results(self) -> dict[str, Array]:
+        """As ``cv_results_`` of scikit-learn, (s,) each."""
+        k = len(self.scores)
+        error = self.scores.std(axis=0, ddof=1) / np.sqrt(k) if k > 1 else 0.0 * self.scores[0]
+        return {
+            "n_features": self.n_features,
+            **{f"split{i}_test_score": scores for i, scores in enumerate(self.scores)},
+            "mean_test_score": self.scores.mean(axis=0),
+            "std_test_score": self.scores.std(axis=0),
+            "std_error": error,
+        }
+
+
+def _labels(run: SelectionRun) -> Array:
+    """Labels that an estimator may predict."""
+    if run.y is None or run.selector.label_kernel in (SELF, "precomputed"):
+        raise InputError(
+            f"label_kernel={run.selector.label_kernel!r} leaves nothing to predict, by which a "
+            "number of features could be chosen; pass n_features_to_select=, a number."
+        )
+    return run.y.astype(object) if run.y.dtype.kind == "T" else run.y
+
+
+def _are_classes(y: Array, label_kernel: str) -> bool:
+    return y.ndim == 1 and _kernel_of(y, label_kernel) in CLASS_KERNELS
+
+
+def _kernel_of(column: Array, label_kernel: str) -> str:
+    """Label kernel of a target, (m,)."""
+    return auto_kernel(column, label_kernel) if label_kernel in ("auto", MIXED) else label_kernel
+
+
+def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
+    """Request of the ranking of a fold, for up to n features."""
+    place = run.selector.checkpoint
+    selector = copy(run.selector).set_params(
+        n_features_to_select=int(n),
+        checkpoint=place and f"{place}.folds/{i:03d}",
+        stability=0,
+        stability_threshold=None,
+        holdout=None,
+        interactions=None,
+        progress=False,
+    )
+    part = run.of_samples(train)
+    return replace(
+        request,
+        selector=selector,
+        source=run.source,
+        y=part.y,
+        covariates=part.covariates,
+        rows=part.rows,
+    )
+
+
+def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
+    """The best features, best first, and how many of them are in the best n candidates, (s,)."""
+    order = np.argsort(result["rank"].to_numpy())
+    if "group_rank" not in result:
+        return order[: sizes[-1]], sizes
+    ranks = result["group_rank"].to_numpy()
+    counts = np.array([int(((ranks > 0) & (ranks <= n)).sum()) for n in sizes])
+    return order[: counts[-1]], counts
+
+
+def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -> Float:
+    """The best features of all samples (m, n), best first; missing values are as in the run."""
+    best, _ = _best(result, sizes)
+    codes = result.attrs.get("missing_codes", ())
+    source: AbstractSource = RecodedSource(run.source, codes) if len(codes) else run.source
+    X = lazy_matrix(SubsetSource(source, np.sort(best))).data.compute(scheduler="synchronous")
+    X = X if run.rows is None else X[run.rows]
+    X = np.asarray(X[:, np.argsort(np.argsort(best))], dtype=np.float64)
+    missing = np.isnan(X)
+    if missing.any():
+        there = np.maximum((~missing[train]).sum(axis=0), 1)
+        X[missing] = 0.0
+        X += missing * (X[train].sum(axis=0) / there)
+    return X
+
+
+def _scored(
+    model: Any, scorer: Any, X: Float, C: Float, y: Array, train: Index, test: Index, counts: Index
+) -> list[float]:
+    """Scores of the first so many features and the covariates, on samples left out."""
+    found = []
+    with single_blas_thread():
+        for n in counts:
+            Z = np.hstack([C, X[:, :n]])
+            fitted = clone(model).fit(Z[train], y[train])
+            found.append(float(scorer(fitted, Z[test], y[test])))
+    return found

@@ -1,0 +1,100 @@
+"""Execution of requests: from data that are opened to results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+
+import xarray as xr
+
+from dhsic.accelerator import scored_on
+from dhsic.results.schema import About, to_dataset
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.selection.batch import outcomes_of
+from dhsic.selection.cross_validation import Validation
+from dhsic.selection.holdout import tested
+from dhsic.selection.request import Announce, Request
+from dhsic.selection.run import SelectionRun, named
+from dhsic.selection.shadows import without_shadows
+
+
+def result_of(
+    request: Request,
+    runtime: AbstractRuntime | None = None,
+    *,
+    announce: Announce | None = None,
+) -> xr.Dataset:
+    """Result of a selection, done from the start or from where the checkpoint left off.
+
+    `runtime` is where tasks run, by default that of the selector; `announce` is called with the run
+    and its memory estimate before the work begins.
+    """
+    (result,) = results_of([request], runtime, announce=announce)
+    return result
+
+
+def results_of(
+    requests: Sequence[Request],
+    runtime: AbstractRuntime | None = None,
+    *,
+    names: Sequence[str] = ("",),
+    announce: Announce | None = None,
+) -> list[xr.Dataset]:
+    """Results of requests for the same data, see `result_of`, from one reading of them.
+
+    `names` are what sentences call them where they are several.
+    """
+    first = requests[0]
+    for request in requests:
+        request.selector.check()
+    with scored_on(first.device), first.running(runtime) as there:
+        requests = [_sized(request, there) for request in requests]
+        source, runs = requests[0].opened(), []
+        for request in requests:
+            heard = announce if request is requests[0] else None
+            runs.append(replace(request, source=source).new_run(there, heard))
+        runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+        for run in runs:
+            if run.name:
+                _check_labels(run)
+        results, about = [], None
+        for request, run, found_by in zip(requests, runs, outcomes_of(runs), strict=True):
+            outcome, n_discovered = without_shadows(run, found_by)
+            about = about or About.of(outcome.source)
+            n_selected = outcome.order.n_features(run.n_wanted)
+            if n_discovered is not None:
+                n_selected = min(n_selected, n_discovered)
+            found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
+            told = {
+                **request.filtered.attributes(),
+                "asked": json.dumps(request.asked, default=str),
+            }
+            results.append(found.assign_attrs({**told, **request.attributes}))
+        return results
+
+
+def _sized(request: Request, runtime: AbstractRuntime) -> Request:
+    """The request with the number of features that cross-validation chooses, where it is asked."""
+    asked = Validation.of(request.selector.n_features_to_select)
+    if asked is None:
+        return request
+    run = request.new_run(runtime)
+    scores = asked.scores(request, run, runtime, results_of)
+    n = scores.chosen(asked.rule)
+    kept = {name: values.tolist() for name, values in scores.results().items()}
+    told = {"cv_results": json.dumps(kept), "cv_chosen": n}
+    return replace(
+        request,
+        selector=copy(request.selector).set_params(n_features_to_select=n),
+        source=run.source,
+        attributes={**request.attributes, **told},
+    )
+
+
+def _check_labels(run: SelectionRun) -> None:
+    with named(run.name):
+        run.selector.check_samples(run)
+        if run.y is None or len(run.y) == run.n_samples:  # else it is refused with all sizes
+            run.selector.labels(run)
