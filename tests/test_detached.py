@@ -347,7 +347,7 @@ def test_jobs_that_workers_die_of_run_in_halves_there_too(client, store, tmp_pat
         got.extend(runtime.joined(one_at_most, dhsic.open_source(store), jobs, None))
         raise InputError("That was it.")
 
-    monkeypatch.setattr(Request, "run", perform)
+    monkeypatch.setattr(driver, "result_of", perform)
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
     assert sent.wait(WAIT) == "failed"
     assert (sent.folder.status.message, got) == ("That was it.", [("a",), ("b",)])
@@ -359,7 +359,7 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
     def lose(*args, **options):
         raise ClusterError("gone")
 
-    monkeypatch.setattr(Request, "run", lose)
+    monkeypatch.setattr(driver, "result_of", lose)
     with folder.driven() as lock, Threads(1) as threads, pytest.raises(ClusterError, match="gone"):
         Driver(folder, lock).conduct(threads, is_connected=lambda: False)
     assert folder.status.state == "running"

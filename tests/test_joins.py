@@ -19,7 +19,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
 from dhsic.joins.text import read_table
-from dhsic.selection.run import SelectionRun
+from dhsic.selection import conductor
 
 M, D = 20, 12
 rng = np.random.default_rng(5)
@@ -157,7 +157,7 @@ def reached(_event):
 @pytest.fixture(autouse=True)
 def doors(monkeypatch):
     """Have such runs stop."""
-    execute = SelectionRun.execute
+    execute = conductor.execute
 
     def reach(run):
         if run.selector.progress is reached:
@@ -167,7 +167,7 @@ def doors(monkeypatch):
     def send(request, *args, **options):
         raise ReachedError(request.y, request.covariates, request.rows)
 
-    monkeypatch.setattr(SelectionRun, "execute", reach)
+    monkeypatch.setattr(conductor, "execute", reach)
     monkeypatch.setattr(import_module("dhsic.detached"), "send", send)
 
 
