@@ -12,8 +12,10 @@ from dhsic.algorithms.additive import LEAST, N_FUNCTIONS, additive_errors, exten
 from dhsic.algorithms.ridge import PENALTIES
 from dhsic.datasets import binary_xor
 from dhsic.linalg.rank_basis import rank_functions, width_weights
+from dhsic.reports.sentences import order_of
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selection import rerank as again
+from dhsic.selection import shapes
 from dhsic.selectors import kernel
 
 SHAPES = {
@@ -50,6 +52,22 @@ def test_a_single_shape_is_first(rng, shape, is_cut):
     model = fit(X, y > np.median(y) if is_cut else y)
     assert model.ranking_[123] <= 2
     assert model.result_["q_marginal"].to_numpy()[123] < 0.01
+
+
+def test_a_feature_that_is_significant_alone_precedes_those_that_are_not(rng, monkeypatch):
+    """Whatever labels left out say of it."""
+    for tolerance in ("SLIGHTLY", "CLEARLY"):
+        monkeypatch.setattr(shapes, tolerance, -np.inf)
+    X = rng.standard_normal((400, 400))
+    wave = np.sin(2 * X[:, 7])
+    y = 0.55 * unit(wave) + 0.3 * X[:, 9] + rng.standard_normal(400) > 0
+    model = fit(X, y, interactions=None)
+    result = model.result_
+    p = result["p_marginal"].to_numpy() * 400
+    assert p[7] <= shapes.STRICT < p[9]
+    assert model.ranking_[7] == 1
+    assert (result.attrs["in_front_by"], result.attrs["n_in_front"]) == ("significance alone", 1)
+    assert any("tested alone, the family-wise p-value" in line for line in order_of(result))
 
 
 def test_a_feature_that_tells_how_far_labels_spread_is_first(rng):

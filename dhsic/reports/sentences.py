@@ -12,6 +12,7 @@ import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.results.views import LEVEL, carried_over, pairs_of
+from dhsic.selection.shapes import STRICT
 
 #: Lambda of tests up to which p-values may be right, as of a trait of many genes where variants are
 #: linked far along a chromosome; by how much it varies of one feature by chance; and features from
@@ -217,6 +218,13 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
     if not n:
         return
     features = f"{n:,} {'feature' if n == 1 else 'features'}"
+    if about["in_front_by"] == "significance alone":
+        yield (
+            f"{features} that the ranking had missed went before all features that are not "
+            "significant by themselves: tested alone, the family-wise p-value is at most "
+            f"{STRICT:g} (--no-given-others skips this)"
+        )
+        return
     ways = {
         "missed features": (
             f"{features} that the ranking had missed went to the front: the labels depend on "

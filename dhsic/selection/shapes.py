@@ -14,7 +14,9 @@ bring it into the order:
 
 The order by forward steps is taken if its first features explain labels that are left out clearly
 better. The one with missed features in front is taken if it explains them about as well, or, where
-no first feature is significant alone, not clearly worse. Else the order remains, to the bit.
+no first feature is significant alone, not clearly worse. Else a missed feature that is significant
+alone by the `STRICT` level stands before the first feature that is not, and the order of all others
+remains, to the bit.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ FIRST, PART_OF_FIRST = 20, 8
 #: Family-wise level of a feature that is missed; p-values that are expected by chance up to which
 #: forward steps go on; and steps at most.
 LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
+#: Family-wise level at which a missed feature is significant alone.
+STRICT = 1e-3
 #: Part of the samples that functions of a model may be; at least so many are allowed for large m.
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
 #: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
@@ -309,12 +313,32 @@ def with_shapes(
             "explained_without_front": unchanged.explained,
         }
     if not front:
-        return order.at(slice(None), attributes)
+        return _with_significant(order, missed, marginal.p * n_tests <= STRICT, attributes)
     positions = np.flatnonzero(np.isin(order.features, front))
     position_of = {int(order.features[i]): int(i) for i in positions}
     last = np.array([position_of[j] for j in front[::-1]])
     positions = np.concatenate([np.delete(np.arange(best.size), positions), last])
     return order.at(positions, attributes)
+
+
+def _with_significant(
+    order: Order, missed: Sequence[int], significant: Mask, attributes: dict[str, float | int | str]
+) -> Order:
+    """Order in which missed features that are significant alone precede all that are not.
+
+    `significant` (d,) says which features are. Where each does already, the order remains.
+    """
+    best = order.features[::-1]
+    place = int(np.argmin(significant[best])) if not significant[best].all() else best.size
+    behind = set(best[place:].tolist())
+    moved = [j for j in missed if significant[j] and j in behind]
+    if not moved:
+        return order.at(slice(None), attributes)
+    front = [*best[:place].tolist(), *moved]
+    positions = {int(j): i for i, j in enumerate(order.features)}
+    new = [positions[j] for j in _with_front(best, front)[::-1]]
+    more = {"in_front_by": "significance alone", "n_in_front": len(moved)}
+    return order.at(np.array(new), attributes | more)
 
 
 def _with_front(best: Index, front: Sequence[int]) -> list[int]:
