@@ -60,7 +60,7 @@ def test_a_feature_that_is_significant_alone_precedes_those_that_are_not(rng, mo
         monkeypatch.setattr(shapes, tolerance, -np.inf)
     X = rng.standard_normal((400, 400))
     wave = np.sin(2 * X[:, 7])
-    y = 0.55 * unit(wave) + 0.3 * X[:, 9] + rng.standard_normal(400) > 0
+    y = 0.55 * unit(wave) + 0.1 * X[:, 9] + rng.standard_normal(400) > 0
     model = fit(X, y, interactions=None)
     result = model.result_
     p = result["p_marginal"].to_numpy() * 400
