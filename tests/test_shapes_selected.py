@@ -58,6 +58,7 @@ def test_a_feature_that_is_significant_alone_precedes_those_that_are_not(rng, mo
     """Whatever labels left out say of it."""
     for tolerance in ("SLIGHTLY", "CLEARLY"):
         monkeypatch.setattr(shapes, tolerance, -np.inf)
+    monkeypatch.setattr("dhsic.algorithms.additive.CLEARLY", np.inf)
     X = rng.standard_normal((400, 400))
     wave = np.sin(2 * X[:, 7])
     y = 0.55 * unit(wave) + 0.1 * X[:, 9] + rng.standard_normal(400) > 0
