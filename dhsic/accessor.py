@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,11 @@ class ResultAccessor:
         some = tables.numbered(self._result.drop_dims("rounds", errors="ignore"))
         return pd.DataFrame(tables.columns(some.isel(features=best).compute()))
 
-    def report(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write a page about the run: `dhsic.report`."""
+    def report(self, path: str | PathLike[str], **options: Any) -> list[Path]:
+        """Write a page about the run, or one about each: `dhsic.report`."""
         from dhsic.reports import report  # takes time to load
 
-        report(self._result, path, **options)
+        return report(self._result, path, **options)
 
     @property
     def _title(self) -> str:

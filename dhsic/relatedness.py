@@ -37,30 +37,30 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.linalg import eigh
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Float, Index
 from dhsic.algorithms.ridge import PENALTIES, inverse
 from dhsic.errors import InputError
-from dhsic.joins.filters import Filters, described
-from dhsic.joins.keys import as_text
+from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
+from dhsic.joins.places import chromosome_codes
 from dhsic.joins.table import names_of
 from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.memory import VECTORS, MemoryEstimate, resident_bytes, task_bytes
 from dhsic.passes import TILE, AbstractSum, Cost, Tile, cut, exact_tile
+from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import block_bytes, grouped, n_partials
-from dhsic.passes.once import counting_on, looked_at
+from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.variants import CONTIG, NOT_AUTOSOMES, NOWHERE, chromosome_names
+from dhsic.sources.variants import NOT_AUTOSOMES, NOWHERE
 from dhsic.sources.vcz import DIPLOID
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import BYTES, is_count, seed_of
@@ -371,7 +371,7 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
     "chr6" and "6" are the same. Those of X, Y and mitochondria, which differ between the sexes, and
     those of no known chromosome come second: they predict nothing.
     """
-    found = _placed(source)
+    found = chromosome_codes(source)
     if found is None:
         raise InputError(
             "The data do not say on which chromosome features lie, which loco=True leaves out one "
@@ -389,20 +389,9 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
     return of_each, np.flatnonzero(~is_known[codes])
 
 
-def _placed(source: AbstractSource) -> tuple[Index, Array] | None:
-    """Chromosome of each feature (d,), by its place among the names; None where none are told."""
-    known = described(source)
-    if CONTIG not in known:
-        return None
-    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
-    bare = chromosome_names(texts.tolist())
-    codes, names = pd.factorize(np.array([bare[name] for name in texts.tolist()], dtype=object))
-    return codes[spelled], names
-
-
 def autosomal(source: AbstractSource) -> AbstractSource:
     """The features on autosomes, as PLINK takes them for components; all where none lies there."""
-    found = _placed(source)
+    found = chromosome_codes(source)
     if found is None:
         return source
     codes, names = found

@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 import zarr
 from scipy.stats import chi2
+from stores import write_vcz
 
 import dhsic
 from dhsic.errors import InputError
@@ -230,3 +231,54 @@ def test_of_many_features_the_most_telling_are_printed():
     assert len(lines) == 22
     assert lines[1].split()[0] == "17"
     assert lines[-1].startswith("... and 20 more")
+
+
+@pytest.mark.parametrize("names", [None, ["g4", "g9", "g12"]])
+def test_filters_leave_what_data_without_the_rest_have(names, tmp_path):
+    rng = np.random.default_rng(4)
+    G = rng.binomial(2, rng.uniform(0.02, 0.5, 16), (80, 16)).astype("i1")
+    G[rng.random(G.shape) < 0.03] = -1
+    y, C = rng.standard_normal(80), rng.standard_normal((80, 1))
+    calls = np.stack([np.where(G < 0, -1, n <= G) for n in (1, 2)], axis=2).transpose(1, 0, 2)
+    write_vcz(tmp_path / "x.vcz", calls.astype("i1"), ids=[f"g{j}" for j in range(16)])
+    keep = [f"s{i}" for i in range(80) if i % 4]
+    rows = np.array([i for i in range(80) if i % 4])
+    some = np.ma.masked_less(G[rows], 0)
+    frequency = np.asarray(some.mean(axis=0)) / 2
+    lacking = np.ma.getmaskarray(some).mean(axis=0)
+    is_left = (np.minimum(frequency, 1 - frequency) >= 0.05) & (lacking <= 0.06)
+    is_left &= np.arange(16) != 2
+    left = np.flatnonzero(is_left)
+    assert 8 < left.size < 15
+    filters = dhsic.Filters(keep=keep, maf=0.05, max_missing=0.06, exclude=["g2"])
+
+    found = test_features(str(tmp_path / "x.vcz"), y, names, covariates=C, filters=filters)
+
+    chosen = left if names is None else np.array([int(name[1:]) for name in names])
+    alone = np.where(G < 0, np.nan, G)[np.ix_(rows, left)]
+    which = None if names is None else np.searchsorted(left, chosen)
+    expected = test_features(alone, y[rows], which, covariates=C[rows])
+    assert found.features.tolist() == chosen.tolist()
+    assert found.names.tolist() == [f"g{j}" for j in chosen]
+    np.testing.assert_allclose(found.p_values, expected.p_values, rtol=1e-5)
+    of_rows = test_features(
+        str(tmp_path / "x.vcz"), y, names, covariates=C, filters=filters, rows=np.arange(40)
+    )
+    few = np.flatnonzero(rows < 40)
+    expected = test_features(alone[few], y[rows[few]], which, covariates=C[rows[few]])
+    np.testing.assert_allclose(of_rows.p_values, expected.p_values, rtol=1e-5)
+    if names is None:
+        assert found.result_.attrs["n_samples_filtered"] == 20
+        assert found.result_["stored_feature"].to_numpy().tolist() == left.tolist()
+
+
+def test_what_filters_leave_out_is_not_tested(wide):
+    X, y = wide
+    filters = dhsic.Filters(exclude=np.arange(X.shape[1]) == 3, keep=np.arange(len(X)) < 20)
+    with pytest.raises(InputError, match=r"leaves out 1 of the 2 features of features="):
+        test_features(X, y, [3, 4], filters=filters)
+    with pytest.raises(InputError, match="leaves none of the samples of rows="):
+        test_features(X, y, rows=[30, 31], filters=filters)
+    with pytest.raises(InputError, match=r"pass dhsic\.Filters"):
+        test_features(X, y, filters={"maf": 0.1})
+    assert test_features(X, y, [4], filters=filters).features.tolist() == [4]

@@ -18,7 +18,7 @@ import dhsic
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filters import Filters
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.results.files import load
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -450,7 +450,9 @@ def test_a_run_goes_on_with_its_filters_alone(store, tmp_path):
 
 
 def test_workers_and_detached_runs_take_positions(store, client, tmp_path):
-    filters = Filters(keep=names("s", SAMPLES), extract=names("g", FEATURES), maf=0.1)
+    filters = Filters(
+        keep=names("s", SAMPLES), extract=names("g", FEATURES), maf=0.1, mind=0.9, hwe=1e-4
+    )
     expected = dhsic.select(store, "sample_trait", filters=filters, runtime="threads", **QUICK)
     there = dhsic.select(
         store, "sample_trait", filters=filters, runtime=DaskRuntime(client), **QUICK
@@ -478,7 +480,46 @@ def test_pairs_are_those_of_what_is_left(store, tmp_path):
     without = find(store, "sample_trait", filters=filters, selection=chosen, **asked)
     assert without.attrs["n_main_effects"] == 5
     with pytest.raises(InputError, match="filters leave out here"):
-        find(store, "sample_trait", filters=Filters(chromosomes="1"), selection=chosen, **asked)
+        dhsic.interactions.shares(store, "sample_trait", chosen, filters=Filters(chromosomes="1"))
+
+
+def test_main_effects_of_variants_that_filters_leave_out_are_taken_out(tmp_path):
+    """As if they were covariates, which is said; pairs with them are not scanned."""
+    store = as_vcz(tmp_path / "x.vcz", range(M), range(D))
+    filled = dosage(GENOTYPES)
+    filled = np.where(np.isnan(filled), np.nanmean(filled, axis=0), filled)
+    rng = np.random.default_rng(0)
+    y = filled[:, 4] + filled[:, 25] + 0.5 * rng.standard_normal(M)
+    find, asked = dhsic.interactions.find_pairs, {"n_pairs": 5, "n_permutations": 0}
+    asked["filters"] = Filters(chromosomes="X", keep=names("s", range(M)))
+    said = r"leave out 2 features of selection= \(g2, g4\)\. Their main effects are taken out"
+    with pytest.warns(UserWarning, match=said):
+        found = find(store, y, selection=["g4", "g25", "g2"], **asked)
+    expected = find(store, y, selection=["g25"], covariates=filled[:, [2, 4]], **asked)
+    np.testing.assert_allclose(found["share"], expected["share"], rtol=1e-9)
+    assert found["first"].equals(expected["first"])
+    assert found.attrs["n_main_effects"] == 3
+    assert found["first"].min() >= 20
+    without = find(store, y, selection=["g25"], **asked)
+    assert not np.allclose(found["share"], without["share"])
+
+
+@pytest.mark.filterwarnings("default:The filters leave out")
+def test_a_selection_made_by_another_frequency_is_conditioned_on(store, tmp_path):
+    out = tmp_path / "s.zarr"
+    run("select", store, "--target", "sample_trait", "-n", 4, "--no-progress", "--out", out)
+    chosen = load(out)
+    frequency = np.minimum(chosen["allele_frequency"], 1 - chosen["allele_frequency"])
+    limit = float(np.sort(frequency.to_numpy()[chosen["selected"].to_numpy()])[2])
+    lost = chosen["feature"].to_numpy()[(chosen["selected"] & (frequency < limit)).to_numpy()]
+    pairs = ("pairs", store, "--target", "sample_trait", "--selection", out, "--maf", limit)
+    done = run(*pairs, "--permutations", 0, "-n", 3, "--out", tmp_path / "p.tsv")
+    said = f"leave out {len(lost)} features of --selection ({', '.join(lost)})"
+    assert len(lost) == 2
+    assert said in told(done)
+    table = pd.read_csv(tmp_path / "p.tsv", sep="\t")
+    assert not set(lost) & {*table["first_name"], *table["second_name"]}
+    assert "memory" in run(*pairs, "--plan").stdout
 
 
 def test_lists_are_told_how_their_names_differ(tmp_path):

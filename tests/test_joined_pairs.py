@@ -38,7 +38,7 @@ def test_features_of_significant_pairs_join_behind(acting, n):
     best = alone["rank"].values <= min(n, 50)
     expected = find_pairs(X, y, selection=np.flatnonzero(best), n_pairs=100)
     found = pairs_of(result)
-    assert found.drop_vars("lead").equals(expected)
+    assert found.drop_vars("lead").equals(expected.drop_vars(["beta", "se"]))
     assert found.attrs == expected.attrs
     assert (found["family_wise"] <= 0.05).sum() > 1
     real = expected.isel(pairs=found["lead"])

@@ -9,6 +9,7 @@ import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from commands import run
@@ -144,6 +145,113 @@ def test_a_report_says_what_it_lacks(result, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r'pip install "dhsic\[plot\]"'):
         dhsic.report(result, tmp_path / "report.html")
+
+
+@pytest.fixture(scope="module")
+def genotypes(tmp_path_factory):
+    """Simulated genotypes with two traits."""
+    folder = tmp_path_factory.mktemp("report")
+    where = ("--samples", 120, "--variants", 150, "--causal", 3, "--pairs", 0, "--seed", 1)
+    run("simulate", folder / "g.vcz", *where, "--trait", "quantitative")
+    y = dhsic.read_target(str(folder / "g.vcz"), "sample_trait")
+    names = dhsic.open_source(folder / "g.vcz").sample_names()
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"IID": names, "tall/short": y, "weight": y + rng.standard_normal(120)})
+    frame.to_csv(folder / "y.tsv", sep="\t", index=False)
+    return folder
+
+
+def title(page):
+    return re.search("<title>(.*)</title>", page)[1]
+
+
+@pytest.fixture(scope="module")
+def results(genotypes):
+    """Paths of a test and of a selection, and their pages."""
+    found = {}
+    for command in ("test", "select"):
+        path = genotypes / f"{command}.zarr"
+        asked = (genotypes / "g.vcz", "--target", "sample_trait", "-n", 5, "--no-progress")
+        run(command, *asked, "--out", path)
+        run("report", path, "-o", genotypes / f"{command}.html")
+        found[command] = path, (genotypes / f"{command}.html").read_text()
+    return found
+
+
+def rows_of(page):
+    """Cells of each row of the table of features."""
+    body = re.search(r"<tbody>\n<tr id=.*?</tbody>", page, re.DOTALL)[0]
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in body.split("</tr>")]
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".tsv.gz", ".parquet", ".json"])
+@pytest.mark.parametrize("command", ["test", "select"])
+def test_tables_have_reports_too(suffix, command, results, tmp_path):
+    path, of_result = results[command]
+    table, has_no_attributes = tmp_path / f"r{suffix}", suffix not in (".parquet", ".json")
+    dhsic.save(dhsic.load(path), table)
+    run("report", table, "-o", tmp_path / "t.html")
+    of_table = (tmp_path / "t.html").read_text()
+    assert title(of_table).startswith(title(of_result).split(": ")[0] + ": ")
+    n = 2 if command == "select" and has_no_attributes else None  # which say what ranks are by
+    assert [row[:n] for row in rows_of(of_table)] == [row[:n] for row in rows_of(of_result)]
+    if command == "test":
+        assert "Against chance" in of_table
+        lambdas = [re.search(r"ambda is ([\d.]+)", page)[1] for page in (of_table, of_result)]
+        assert lambdas[0] == lambdas[1]
+    assert "sample_trait in g.vcz" in title(of_result)
+    assert (f"r{suffix}" if has_no_attributes else "sample_trait in g.vcz") in title(of_table)
+
+
+def test_tables_that_are_no_results_are_refused(genotypes, tmp_path):
+    asked = (genotypes / "g.vcz", "--labels", genotypes / "y.tsv", "--no-progress")
+    few, both = tmp_path / "few.tsv", tmp_path / "both.tsv"
+    run("select", *asked, "--target", "weight", "-n", 5, "--out", few, "--selected-only")
+    several = ("--target", "weight", "--target", "tall/short", "--per-target")
+    run("test", *asked, *several, "--out", both)
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    for path, sentence in {
+        few: "has the selected features alone",
+        both: "is a table of several runs",
+        genotypes / "y.tsv": "has no column index, rank, score, selected",
+        tmp_path / "bad.parquet": "is no table of a result",
+        tmp_path / "none.tsv": "There is no result at",
+    }.items():
+        refused = run("report", path, "-o", tmp_path / "x.html", code=2)
+        assert sentence in " ".join(refused.stderr.split())
+
+
+def test_each_target_has_a_page_that_names_it(genotypes, tmp_path):
+    asked = (genotypes / "g.vcz", "--labels", genotypes / "y.tsv", "--no-progress")
+    several = ("--target", "weight", "--target", "tall/short", "--per-target")
+    run("test", *asked, *several, "--out", tmp_path / "both.zarr")
+    done = run("report", tmp_path / "both.zarr", "-o", tmp_path / "r.html")
+    pages = {"weight": tmp_path / "r.weight.html", "tall/short": tmp_path / "r.tall_short.html"}
+    for name, path in pages.items():
+        assert f": {name} in g.vcz" in title(path.read_text())
+        assert path.name in done.stderr
+    alone = tmp_path / "w.zarr"
+    run("test", *asked, "--target", "weight", "--out", alone)
+    expected = re.findall(r"<td[^>]*>(.*?)</td>", dhsic.reports.page_of(dhsic.load(alone)))
+    found = re.findall(r"<td[^>]*>(.*?)</td>", pages["weight"].read_text())
+    assert found[:300] == expected[:300]
+    assert (
+        "exists already"
+        in run("report", tmp_path / "both.zarr", "-o", tmp_path / "r.html", code=2).stderr
+    )
+    with pytest.raises(InputError, match="pairs= and shares= are of one target"):
+        dhsic.report(dhsic.load(tmp_path / "both.zarr"), tmp_path / "p.html", pairs=found_pairs())
+
+
+@pytest.mark.parametrize("option", ["--pairs", "--shares"])
+def test_a_table_that_is_not_there_is_a_sentence(option, result, tmp_path):
+    dhsic.save(result, tmp_path / "r.zarr")
+    asked = ("report", tmp_path / "r.zarr", "-o", tmp_path / "x.html", option)
+    for path in (tmp_path / "none.tsv", tmp_path):
+        said = " ".join(run(*asked, path, code=2).stderr.split())
+        assert "There is no" in said
+        assert "dhsic pairs" in said
+    assert not (tmp_path / "x.html").exists()
 
 
 #: What somebody does with the table, and what the page then shows.

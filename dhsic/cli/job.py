@@ -28,8 +28,8 @@ from dhsic.storage.paths import check_place
 
 COMMAND = "dhsic select"
 #: Options that are files of ids, and all that are paths.
-LISTS = ("keep", "remove", "extract", "exclude")
-PATHS = ("path", "labels", "out", "truth", "effects", "checkpoint", *LISTS)
+LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
+PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: What is said where no labels are named.
@@ -80,18 +80,31 @@ class SelectJob:
         Samples that are left out, likewise.
     keep_if : CONDITION
         Samples that take part, by variables of the store along them: 'age >= 18 and sex == "F"'.
+    mind : float
+        Largest part of the values of a sample that may be missing, such as 0.1 (PLINK's --mind),
+        of the features that the filters by name and place leave.
     chromosomes : LIST
         Where features lie that take part: 1-5,X or places such as 6:25000000-34000000.
     extract : FILE
         Features that alone take part: ids or names, between blanks.
     exclude : FILE
         Features that are left out, likewise.
+    extract_regions : FILE
+        Regions whose features alone take part: chromosome, start and end in each line, which count
+        from 1, ends included (PLINK's bed1); a file in .bed or .bed.gz counts from 0 (bed0).
+    exclude_regions : FILE
+        Regions whose features are left out, likewise.
+    regions_start : {"0", "1"}
+        What the first base of a chromosome is called in these files, whatever their suffix.
     extract_if : CONDITION
         Features that take part, by what the store says of them: 'variant_quality >= 30'.
     maf : float
         Least frequency of the rarer allele, such as 0.01, in the samples that take part.
     max_missing : float
         Largest part of the values of a feature that may be missing in these samples, such as 0.1.
+    hwe : float
+        Least p-value of the exact test of Hardy-Weinberg equilibrium in these samples, such as 1e-6
+        (PLINK's --hwe); on X in females.
     groups : NAME
         Variable of the store that names the group of each feature (its gene): groups are selected
         as a whole, by definition, and -n counts them.
@@ -196,12 +209,17 @@ class SelectJob:
     keep: str | None = None
     remove: str | None = None
     keep_if: str | None = None
+    mind: float | None = None
     chromosomes: str | None = None
     extract: str | None = None
     exclude: str | None = None
+    extract_regions: str | None = None
+    exclude_regions: str | None = None
+    regions_start: str | None = None
     extract_if: str | None = None
     maf: float | None = None
     max_missing: float | None = None
+    hwe: float | None = None
     groups: str | None = None
     method: str = "bahsic"
     n_features: int | str = 50
@@ -225,6 +243,10 @@ class SelectJob:
     typed: str = ""
     tests: bool = False
     effects: str | None = None
+    loci: str | None = None
+    loci_p: float = 5e-8
+    loci_r2: float = 0.1
+    loci_kb: float = 250.0
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
@@ -451,8 +473,8 @@ class SelectJob:
             )
         return self
 
-    def check_read(self, out: str) -> None:
-        """Refuse to write the result over what the run reads."""
+    def check_read(self, out: str, option: str = "--out") -> None:
+        """Refuse to write what an option names over what the run reads."""
         read = {
             "PATH": self.path,
             "--labels": self.labels,
@@ -464,8 +486,8 @@ class SelectJob:
         for name, path in read.items():
             if path and is_same(path, out):
                 raise InputError(
-                    f"--out {out} is {name} of this run, which it would overwrite; choose another "
-                    "path."
+                    f"{option} {out} is {name} of this run, which it would overwrite; choose "
+                    "another path."
                 )
 
 

@@ -39,7 +39,7 @@ from dhsic.kernels.labels import (
     MOST_CLASSES,
     auto_kernel,
 )
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import is_id, plain, some
 from dhsic.sources.opening import is_table, open_source
@@ -76,6 +76,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
         _refuse_leaks(job, source)
     counting = counting_on(job.runtime)
     filtered = job.filters.by_name(job.path, hinted(source), job.missing_chunks)
+    filtered = job.filters.by_samples(filtered, source, counting)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
     taken = _taken(job, data, *_columns(job, data, table))
     rows = filtered.samples if job.per_target else taken.rows  # of each target others

@@ -61,10 +61,10 @@ def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> N
     check_out(out, force=force)
 
 
-def write_table(frame: pd.DataFrame, out: str) -> None:
-    """Write all of a frame but its index."""
+def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
+    """Write all of a frame but its index; `missing` stands for NaN."""
     separator = SEPARATORS[PurePath(out).suffix.lower()]
-    text = frame.to_csv(sep=separator, index=False, lineterminator="\n")
+    text = frame.to_csv(sep=separator, index=False, na_rep=missing, lineterminator="\n")
     with replacing(as_path(out)) as file:
         file.write(text.encode())
 

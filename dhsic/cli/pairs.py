@@ -22,7 +22,7 @@ from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
-from dhsic.interactions.anova import chosen_features, shares_of
+from dhsic.interactions.anova import ChosenFeatures, shares_of
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
@@ -63,7 +63,7 @@ def pairs(
     job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions)
-    test = replace(test, label_kernel=job.labels_as).check()
+    test = replace(test, label_kernel=job.labels_as, with_effects=True).check()
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:
@@ -80,8 +80,10 @@ def pairs(
             if is_planned:
                 _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
                 return
-            found = test.of(given, runtime, chosen_features(chosen, given.source))
-        about = "pairs", found, list(_told(found, time.perf_counter() - started, planted))
+            main = ChosenFeatures.of(chosen, given.source)
+            found = test.of(given, runtime, main.here, elsewhere=main.elsewhere)
+        told = [*_told(found, time.perf_counter() - started, planted)]
+        about = "pairs", found, [*told, *_effect_sentences(found, given.source.counted)]
     _show(found, *about, out, as_json=job.as_json)
 
 
@@ -128,7 +130,8 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     m = given.source.n_samples if given.rows is None else len(given.rows)
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
-    n_main = chosen_features(chosen, given.source).size
+    main = ChosenFeatures.of(chosen, given.source)
+    n_main = main.here.size + main.elsewhere.size
     t = Labels.of(label_columns(y, test.label_kernel), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
@@ -168,6 +171,17 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
         yield "note", f"{tried}{about['n_lost']:,}; {advice}"
     if planted is not None:
         yield "planted", _found(found, planted)
+
+
+def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[str, str]]:
+    """Meaning of the coefficients, where the table has some."""
+    if "beta" not in found or not found["beta"].size:
+        return
+    what = f"beta is the {found['beta'].attrs['description']}; se its standard error"
+    yield "effects", what + (f"; a genotype counts {counted_allele}" if counted_allele else "")
+    if n_lacking := int(found["beta"].isnull().sum()):
+        pairs = counted(n_lacking, "pair")
+        yield "note", f"the regression of {pairs} has no solution: beta is empty"
 
 
 def _parts(found: xr.Dataset) -> str:

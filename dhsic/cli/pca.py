@@ -20,7 +20,7 @@ from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import read_table
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.relatedness import ComponentsAsked
 from dhsic.sources.opening import on_disk, open_source
 from dhsic.sources.plink import samples_table

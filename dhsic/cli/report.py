@@ -29,7 +29,7 @@ from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.results import tables
-from dhsic.results.files import load
+from dhsic.results.files import from_table, load
 from dhsic.results.schema import left_out
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import selected_lazily
@@ -194,8 +194,9 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
 
     found = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
     shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")
-    write(load(path), out, pairs=found, shares=shared, overwrite=force)
-    tell(f"report in {shown(out)}")
+    result = from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
+    for page in write(result, out, pairs=found, shares=shared, overwrite=force):
+        tell(f"report in {shown(str(page))}")
 
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:

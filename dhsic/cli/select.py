@@ -18,6 +18,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dhsic.cli.association import AssociationTables
 from dhsic.cli.console import (
     BEGUN,
     CHECKPOINT,
@@ -33,7 +34,6 @@ from dhsic.cli.console import (
     tell,
 )
 from dhsic.cli.detached import detach, settle
-from dhsic.cli.effects import response_of, write_effects
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import LISTS, SelectJob
 from dhsic.cli.label_notes import (
@@ -45,7 +45,7 @@ from dhsic.cli.label_notes import (
 )
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import spelled
-from dhsic.cli.out import absolute, check_table
+from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
@@ -166,9 +166,7 @@ def perform(job: SelectJob) -> None:
     job.check()
     truth = None if job.truth is None else read_truth(job.truth)
     given = _opened(job)
-    if job.effects is not None:
-        check_table(job.effects, "effects", force=job.force, option="--effects")
-        response_of(given[0].y if len(given) == 1 and not job.per_class else None)
+    beside = AssociationTables.of(job, given)
     _say_data(job, given)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
@@ -181,19 +179,14 @@ def perform(job: SelectJob) -> None:
         with runtime.heeding(partial(heed_signals, ctx)):
             result = result_of(requests, job.dim, runtime, announce=announce)
         result = of_tests(result) if job.tests else result
+        result = beside.write(result, runtime)
         settle(job, result)
-        effects = []
-        if job.effects is not None:
-            effects = write_effects(given[0], result, runtime, job.effects)
         if job.out is not None:
             only = {"selected_only": job.selected_only}
             save_by(runtime, result, job.out, overwrite=job.force, **only)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, first=_first(job), took=took)
-    for sentence in effects:
-        say("effects", sentence)
-    if job.effects is not None:
-        tell(f"effects in {shown(job.effects)}")
+    beside.tell()
 
 
 def _first(job: SelectJob) -> int | None:

@@ -14,7 +14,7 @@ from dhsic.detached.run import Run, reached
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels.labels import SELF
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.selection.request import Request
 from dhsic.selectors import selector_of
 from dhsic.storage.checkpoint import Checkpoint

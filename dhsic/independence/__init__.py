@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
 from dhsic.independence.test import METHODS, HsicTest, TestResult, hsic_test
+from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.kernels import resolve_kernel
@@ -54,8 +56,10 @@ from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
+from dhsic.passes.call_counts import counting_on
 from dhsic.passes.once import looked_at
 from dhsic.results.views import LEVEL, of_tests
+from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
 from dhsic.selection.execution import result_of
 from dhsic.selection.request import Request, check_opening, given_as
@@ -65,7 +69,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.views import AbstractView, SubsetSource
 from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
@@ -184,6 +188,7 @@ def test_features(
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
+    filters: Filters | None = None,
     by_position: bool = False,
     loco: bool = False,
     **opening: Any,
@@ -229,6 +234,10 @@ def test_features(
         As of `BAHSIC`, of a pass over all features.
     sample_dim, variable, missing_code
         As of `dhsic.open_source`.
+    filters : Filters, optional
+        Which samples and features of X take part, by name, place, frequency and so on, as of
+        `dhsic.select`. Of `rows`, those are tested on that filters leave; what filters count, they
+        count in all samples that they leave.
     by_position : bool
         Rows of `Y` and `covariates` are in the order of X, whatever they are called.
     **opening
@@ -246,7 +255,7 @@ def test_features(
     Raises
     ------
     InputError
-        As of `hsic_test`; features or rows that X does not have.
+        As of `hsic_test`; features or rows that X does not have, or that filters leave out.
     DataError
         A chunk of a store is missing or damaged.
 
@@ -262,25 +271,20 @@ def test_features(
     """
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     check_opening("test_features", opening)
-    given = Labelled.of(X, Y, covariates, what="Y", by_position=by_position, **where, **opening)
-    source, labels, C = given.source, as_array(given.y, "y"), given.covariates
-    m = source.n_samples
-    taken = None if rows is None else _positions(as_array(rows, "rows"), m, "rows", "samples")
-    if C is not None and len(C) != m:
-        raise InputError(
-            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
-        )
-    if taken is not None:
-        is_matrix = label_kernel == "precomputed" and labels.ndim > 1
-        labels = labels[np.ix_(taken, taken)] if is_matrix else labels[taken]
-        C = None if C is None else C[taken]
+    if not isinstance(filters, Filters | None):
+        raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., maf=..., ...)")
+    how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
+    how["counting"] = counting_on(partial(running, runtime))
+    given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
+    source, C, taken = given.source, given.covariates, given.rows
+    labels = as_array(given.y, "y")
     check_coded(X, Y=labels, covariates=C)
     is_multiscale = isinstance(bandwidth, str) and bandwidth == MULTISCALE
     is_multiscale &= method in ("auto", "gamma") and resolve_kernel(kernel) == Gaussian()
     if isinstance(bandwidth, str) and bandwidth == MULTISCALE:
         bandwidth = "median"
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
-    which = features_at(features, source)
+    which, called = _features_left(features, given)
     asked = OnePass(
         None,
         criterion="hsic",
@@ -295,12 +299,12 @@ def test_features(
         runtime=runtime,
         progress=False,
     )
-    given = replace(given, y=labels, covariates=C, rows=taken)
     told = given_as(X, Y, covariates)
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
     if features is None and is_streamed and method in ("auto", "gamma"):
         asked = asked if is_multiscale else asked.set_params(bandwidth=bandwidth)
-        return _of_all(result_of(Request.labelled(asked, X, given, attributes=told, **where)))
+        found = result_of(Request.labelled(asked, X, given, attributes=told, **where))
+        return _of_all(found, called)
     if loco:
         raise InputError(
             "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "
@@ -315,7 +319,7 @@ def test_features(
     if is_multiscale:
         criterion = Independence(label_kernel=label_kernel, estimator=estimator)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
-        return FeatureTests(which, names, **alone, together=together)
+        return FeatureTests(called, names, **alone, together=together)
     nothing = replace(together, statistic=0.0, p_value=1.0, sigma=np.nan)
     each = [
         nothing if still else _of_present(test, Z[:, [k]], absent[:, k], (labels, label_kernel))
@@ -323,7 +327,7 @@ def test_features(
     ]
     p_values = np.array([one.p_value for one in each])
     return FeatureTests(
-        which,
+        called,
         names,
         np.array([one.statistic for one in each]),
         p_values,
@@ -331,6 +335,51 @@ def test_features(
         np.array([one.sigma for one in each]),
         together,
     )
+
+
+def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
+    """Data with labels and covariates of those of the samples `rows` that filters leave."""
+    left, labels, C = given.rows, as_array(given.y, "y"), given.covariates
+    m = given.source.n_samples if left is None else left.size
+    if C is not None and len(C) != m:
+        raise InputError(
+            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
+        )
+    is_matrix = label_kernel == "precomputed" and labels.ndim > 1
+    if is_matrix and left is not None:
+        labels = labels[:, left]
+    if rows is None:
+        return replace(given, y=labels)
+    taken = _positions(as_array(rows, "rows"), given.source.n_samples, "rows", "samples")
+    at = taken
+    if left is not None:
+        taken = taken[np.isin(taken, left)]
+        at = np.searchsorted(left, taken)
+    if not taken.size:
+        raise InputError(
+            "filters= leaves none of the samples of rows=; pass other rows, or leave one of the "
+            "two out."
+        )
+    labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
+    return replace(given, y=labels, covariates=None if C is None else C[at], rows=taken)
+
+
+def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
+    """Positions of features among those that filters leave, and in X; all that are left of None."""
+    left = given.filtered.features
+    if left is None:
+        which = features_at(features, given.source)
+        return which, which
+    if features is None:
+        return np.arange(left.size), left
+    assert isinstance(given.source, AbstractView), "filters left some features"
+    called = features_at(features, given.source.base)
+    if n_lacking := int((~np.isin(called, left)).sum()):
+        raise InputError(
+            f"filters= leaves out {n_lacking:,} of the {called.size:,} features of features=; pass "
+            "features that it leaves, or other filters."
+        )
+    return np.searchsorted(left, called), called
 
 
 def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
@@ -377,8 +426,8 @@ def _at_several_widths(
     return {**tests, "sigmas": np.full(constant.size, np.nan), "widths": width, "shapes": shape}
 
 
-def _of_all(found: xr.Dataset) -> FeatureTests:
-    """Tests of all features by a pass of the criterion."""
+def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
+    """Tests of all features, at these positions of X, by a pass of the criterion."""
     still = found["constant"].to_numpy()
 
     def of(name: str, otherwise: float) -> Float:
@@ -389,7 +438,7 @@ def _of_all(found: xr.Dataset) -> FeatureTests:
     values = of("hsic", 0.0), of("p", 1.0), of("q", 1.0), of("sigma", np.nan)
     names = found[NAME].to_numpy() if NAME in found.coords else None
     how = (found["width"].to_numpy(), found["shape"].to_numpy()) if "shape" in found else ()
-    return FeatureTests(np.arange(still.size), names, *values, None, of_tests(found), *how)
+    return FeatureTests(features, names, *values, None, of_tests(found), *how)
 
 
 test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test

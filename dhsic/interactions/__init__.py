@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from dhsic.interactions.anova import chosen_features, opened, shares
+from dhsic.interactions.anova import ChosenFeatures, opened, shares
 from dhsic.joins.filters import Filters
 from dhsic.pairs.test import PairTest
 from dhsic.results.views import pairs_of
@@ -68,6 +68,8 @@ def find_pairs(
     selection : Dataset, selector or sequence, optional
         Features whose main effects are taken out of the labels before: what `dhsic.select` returns,
         a selector after fit, or positions or names of features. Pairs of them are looked at too.
+        Main effects of features that `filters` leave out are taken out all the same, of which a
+        warning tells.
     covariates : (m, q) array or frame, optional
         Taken out of labels and features, linearly.
     label_kernel : str
@@ -110,7 +112,10 @@ def find_pairs(
         A row for each pair, the best first: ``first``, ``second`` (positions), names, chromosomes
         and positions of variants, ``share``, ``p_value``, ``family_wise``, ``false_discovery``,
         ``linkage``. ``share`` is what the product tells, given the squares of both features too if
-        that is less (``share_before`` is without them). Attributes say how many pairs there are,
+        that is less (``share_before`` is without them). ``beta`` and ``se`` are the coefficient of
+        the product, and its standard error, in a regression with covariates and both main effects
+        (`dhsic.pairs.effects`): of one real target, or of two classes, for which ``beta`` is the
+        logarithm of an odds ratio; with ``functions=1``. Attributes say how many pairs there are,
         down to which p-value all of them were looked for (``reach``), how many of the first are
         the best for certain (``n_certain``), the share that is significant at `alpha` family-wise
         (``threshold``), and how much larger all shares are than those of permuted labels
@@ -150,10 +155,12 @@ def find_pairs(
         missing=missing,
         checkpoint=checkpoint,
         memory=memory,
+        with_effects=True,
     ).check()
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
     check_opening("find_pairs", opening)
     given = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:
-        return test.of(given, there, chosen_features(selection, given.source))
+        chosen = ChosenFeatures.of(selection, given.source)
+        return test.of(given, there, chosen.here, elsewhere=chosen.elsewhere)

@@ -57,7 +57,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.namespace import slices
 from dhsic.pairs.table import pair_table
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
@@ -214,7 +214,13 @@ def shares_of(
     """Share out HSIC as of `shares`, of data that are open."""
     asked = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
     terms = KernelTerms.of(asked)
-    which = chosen_features(selection, given.source)
+    chosen = ChosenFeatures.of(selection, given.source)
+    if chosen.elsewhere.size:
+        raise InputError(
+            f"selection= has {chosen.elsewhere.size} features that filters leave out here, and "
+            "HSIC is shared out over all of them; pass the filters that it was made with, or fewer."
+        )
+    which = chosen.here
     check_bandwidth(asked, bandwidth)
     if given.y is None or not which.size:
         raise InputError("Nothing is to be shared out: pass a target, and features in selection=.")
@@ -338,23 +344,32 @@ def _table(
     return table.assign_attrs(attributes)
 
 
-def chosen_features(selection: Any, source: AbstractSource) -> Index:
-    """Positions of the features of a selection, ascending; none without one."""
-    if selection is None:
-        return np.empty(0, dtype=np.int64)
-    result, stored = getattr(selection, "result_", selection), stored_positions(source)
-    if isinstance(result, xr.Dataset):
-        chosen = _selected(result, whole_of(source))
-    else:
-        chosen = features_at(result, whole_of(source))
-    here = np.isin(stored, chosen)
-    lacking = np.setdiff1d(chosen, stored).size
-    if lacking:
-        raise InputError(
-            f"selection= has {lacking} features that filters leave out here; pass the filters that "
-            "it was made with, or fewer."
-        )
-    return np.flatnonzero(here)
+@dataclass(frozen=True)
+class ChosenFeatures:
+    """Features of a selection, ascending: those of a source, and those that filters leave out.
+
+    Attributes
+    ----------
+    here : (k,)
+        Positions in the source.
+    elsewhere : (n,)
+        Positions, in the data as they are stored, of those that are not in the source.
+    """
+
+    here: Index
+    elsewhere: Index
+
+    @classmethod
+    def of(cls, selection: Any, source: AbstractSource) -> ChosenFeatures:
+        """Features of a selection, as of `find_pairs`; none without one."""
+        if selection is None:
+            return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        result, stored = getattr(selection, "result_", selection), stored_positions(source)
+        if isinstance(result, xr.Dataset):
+            chosen = _selected(result, whole_of(source))
+        else:
+            chosen = features_at(result, whole_of(source))
+        return cls(np.flatnonzero(np.isin(stored, chosen)), np.setdiff1d(chosen, stored))
 
 
 def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:

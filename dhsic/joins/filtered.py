@@ -12,7 +12,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.views import SubsetSource
 
 #: Filters of samples, which come before those of features.
-OF_SAMPLES = ("keep", "remove", "keep_if")
+OF_SAMPLES = ("keep", "remove", "keep_if", "mind")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,44 +7,55 @@ positions in the data (`Filtered`), so that whoever goes on needs neither names 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
-from dhsic.joins.keys import as_text, written_once
-from dhsic.joins.likeness import difference
-from dhsic.joins.places import features_at
-from dhsic.joins.sample_list import SampleList
+from dhsic.joins.hardy_weinberg import is_in_equilibrium
+from dhsic.joins.id_lists import features_listed, samples_listed
+from dhsic.joins.places import chromosome_codes, described, features_at
+from dhsic.joins.regions import Regions
 from dhsic.joins.table import names_of
 from dhsic.joins.variables import labels_at, values_of_features
-from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, STRETCH, Column
-from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import some
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.values import Alleles
-from dhsic.sources.variants import IDS
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
 
-#: Counts alleles of all features of a source, over some samples (None: all).
-Counting = Callable[[AbstractSource, Index | None], Alleles]
+#: Chromosomes of which samples have one copy, or none, and those of which the sexes differ in it.
+ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
+#: Chromosome that females lack.
+OF_MALES = "Y"
 #: Features of a block of haploid calls that are counted.
 BLOCK_FEATURES = 1024
 #: Filters that leave out what they name.
-LEAVING_OUT = ("remove", "exclude")
+LEAVING_OUT = ("remove", "exclude", "exclude_regions")
 #: Parts of missing values from which a user of vcftools may mean the part that is there.
 MOSTLY = 0.5
+
+
+class AbstractCounting(ABC):
+    """Counts what filters ask of values, over the samples `rows` (None: all) of a source."""
+
+    @abstractmethod
+    def alleles(
+        self, source: AbstractSource, rows: Index | None, *, genotypes: bool = False
+    ) -> Alleles:
+        """Alleles of all features, and with `genotypes` how many calls are 0, 1 and 2."""
+
+    @abstractmethod
+    def missing_calls(self, source: AbstractSource, rows: Index | None) -> Index:
+        """Values that each of the samples lacks, (m,)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +67,9 @@ class Filters:
     keep, remove : path, sequence of str or (m,) bool array, optional
         Samples that alone take part, and samples that do not: ids, or a file of them with FID and
         IID, or one id, in each line, with a header or without.
+    mind : float, optional
+        Largest part of the values of a sample that may be missing, such as 0.1: of the features
+        that filters by name, place and condition leave, but those on Y.
     keep_if : str, optional
         Condition on variables of the data along the samples: ``"age >= 18 and sex == 1"``. Samples
         without a value of one of them do not meet it.
@@ -65,6 +79,12 @@ class Filters:
     extract, exclude : path, sequence of str or (d,) bool array, optional
         Features that alone take part, and features that do not: ids or names, or a file of them
         between blanks.
+    extract_regions, exclude_regions : path or sequence of (str, int, int), optional
+        Regions whose features alone take part, and regions whose features do not: chromosome,
+        start and end in each line, as PLINK's ranges.
+    regions_start : {0, 1}, optional
+        The number of the first base of a chromosome in these. By default 0 in files ``.bed`` and
+        ``.bed.gz``, whose ends do not belong to a region, and 1 in all others, whose ends do.
     extract_if : str, optional
         Condition on what the data say of their features: ``"variant_quality >= 30"``.
     maf : float, optional
@@ -73,6 +93,9 @@ class Filters:
     max_missing : float, optional
         Largest part of the values of a feature that may be missing among these samples: 0.1 leaves
         out what lacks more than a tenth.
+    hwe : float, optional
+        Least p-value of the exact test of Hardy-Weinberg equilibrium, such as 1e-6, in these
+        samples: of females alone on X, where the sexes are known. Values are genotypes.
 
     Examples
     --------
@@ -87,21 +110,26 @@ class Filters:
     keep: Any = None
     remove: Any = None
     keep_if: str | None = None
+    mind: float | None = None
     chromosomes: str | Sequence[str] | None = None
     extract: Any = None
     exclude: Any = None
+    extract_regions: Any = None
+    exclude_regions: Any = None
+    regions_start: int | str | None = None
     extract_if: str | None = None
     maf: float | None = None
     max_missing: float | None = None
+    hwe: float | None = None
 
     def of(
         self,
         data: Any,
         source: AbstractSource,
-        counting: Counting,
+        counting: AbstractCounting,
         missing_chunks: MissingChunks = "error",
     ) -> Filtered:
-        """What takes part of `data`, which are open as `source`; `counting` counts their alleles.
+        """What takes part of `data`, which are open as `source`; `counting` counts their values.
 
         Raises
         ------
@@ -109,6 +137,7 @@ class Filters:
             Filters that mean nothing, or that leave nothing.
         """
         found = self.by_name(data, source, missing_chunks)
+        found = self.by_samples(found, source, counting)
         return self.by_values(found, source, found.samples, counting)
 
     def by_name(
@@ -125,10 +154,10 @@ class Filters:
             known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
             whole = whole_of(source)
             ids = whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
-            return _samples(given, name, known, ids)
+            return samples_listed(given, name, known, ids)
 
         def features_called(given: Any, name: str) -> Mask:
-            return _features(given, name, described(source))
+            return features_listed(given, name, described(source))
 
         def of_samples(name: str) -> Array:
             return labels_at(data, name, missing_chunks, "names of samples with keep=")
@@ -149,13 +178,26 @@ class Filters:
             features.filter("chromosomes", features_at(self.chromosomes, described(source)))
         features.keep("extract", self.extract, features_called)
         features.keep("exclude", self.exclude, features_called)
+        for name, met in self._in_regions(source):
+            features.filter(name, met)
         features.meet(extract_if, of_features)
         left_out = {**samples.out, **Filtered.of(source).left_out, **features.out}
         return Filtered(samples.positions, features.positions, left_out)
 
+    def _in_regions(self, source: AbstractSource) -> Iterator[tuple[str, Mask]]:
+        """Features that meet the filters by regions, by the name of the filter."""
+        first = None if self.regions_start is None else int(self.regions_start)
+        for name in ("extract_regions", "exclude_regions"):
+            given = getattr(self, name)
+            if given is not None:
+                there = Regions.of(given, name, first).holding(source, name)
+                yield name, ~there if name in LEAVING_OUT else there
+
     def _check(self) -> None:
         """Refuse thresholds that are none."""
-        for name, value, most in (("maf", self.maf, 0.5), ("max_missing", self.max_missing, 1)):
+        limits = {"maf": 0.5, "max_missing": 1, "mind": 1, "hwe": 1}
+        for name, most in limits.items():
+            value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 <= value <= most):
                 raise InputError(f"{name}={value!r}; pass a number from 0 to {most}, 1% is 0.01.")
         if self.max_missing is not None and MOSTLY < self.max_missing < 1:
@@ -165,15 +207,51 @@ class Filters:
                 f"means it, pass {1 - self.max_missing:.4g}.",
                 stacklevel=2,
             )
+        if self.regions_start is not None:
+            if str(self.regions_start) not in ("0", "1"):
+                raise InputError(f"regions_start={self.regions_start!r}; pass 0 or 1.")
+            if self.extract_regions is None and self.exclude_regions is None:
+                raise InputError(
+                    "regions_start= is about the regions of extract_regions= and "
+                    "exclude_regions=, and there are none; leave it out."
+                )
+
+    def by_samples(
+        self, before: Filtered, source: AbstractSource, counting: AbstractCounting
+    ) -> Filtered:
+        """What `before` left, less samples by how many of their values are missing.
+
+        `source` has all features. Those on Y do not count, which females lack.
+        """
+        if self.mind is None:
+            return before
+        here = before.features_of(source)
+        placed = chromosome_codes(here)
+        if placed is not None and (is_counted := (placed[1] != OF_MALES)[placed[0]]).any():
+            here = here if is_counted.all() else SubsetSource(here, np.flatnonzero(is_counted))
+        n_missing = counting.missing_calls(here, before.samples)
+        at = np.arange(source.n_samples) if before.samples is None else before.samples
+        mask = np.zeros(source.n_samples, dtype=bool)
+        mask[at] = True
+        left = _Left("samples", source.n_samples, mask)
+        left.out |= {k: n for k, n in before.left_out.items() if k in OF_SAMPLES}
+        met = np.zeros(source.n_samples, dtype=bool)
+        met[at] = n_missing / here.n_features <= self.mind
+        left.filter("mind", met)
+        return replace(before, samples=left.positions, left_out={**left.out, **before.left_out})
 
     def by_values(
-        self, before: Filtered, source: AbstractSource, rows: Index | None, counting: Counting
+        self,
+        before: Filtered,
+        source: AbstractSource,
+        rows: Index | None,
+        counting: AbstractCounting,
     ) -> Filtered:
         """What `before` left, less features by their values in the samples at `rows` (None: all).
 
-        `source` has all features.
+        `source` has all features. One reading of the data counts for all of these filters.
         """
-        if self.maf is None and self.max_missing is None:
+        if self.maf is None and self.max_missing is None and self.hwe is None:
             return before
         here, at = before.features_of(source), before.features
         at = np.arange(source.n_features) if at is None else at
@@ -181,7 +259,8 @@ class Filters:
         mask[at] = True
         left = _Left("features", source.n_features, mask)
         left.out |= {k: n for k, n in before.left_out.items() if k not in OF_SAMPLES}
-        found, m = counting(here, rows), source.n_samples if rows is None else rows.size
+        m = source.n_samples if rows is None else rows.size
+        found = counting.alleles(here, rows, genotypes=self.hwe is not None)
         kept = dict[str, Mask]()
         if self.maf is not None:
             said = f"maf={self.maf:g}"
@@ -189,11 +268,47 @@ class Filters:
             kept["maf"] = np.minimum(frequency, 1 - frequency) >= self.maf
         if self.max_missing is not None:
             kept["max_missing"] = found.n_missing / m <= self.max_missing
+        if self.hwe is not None:
+            counts = of_diploids(found.genotype_counts(here, m, f"hwe={self.hwe:g}"), here, rows)
+            kept["hwe"] = is_in_equilibrium(counts, self.hwe)
         for name, met in kept.items():
             of_all = np.zeros(left.n, dtype=bool)
             of_all[at] = met
             left.filter(name, of_all)
         return replace(before, features=left.positions, left_out={**before.left_out, **left.out})
+
+
+def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> Index:
+    """Counts of genotypes (d, 3) without haploid calls; none of features that are not tested.
+
+    Features on X where the sexes are known are read again, for females alone. Those on Y and MT are
+    not tested, nor those on X where the sexes are not known, of which a warning tells.
+    """
+    placed = chromosome_codes(source)
+    if placed is None:
+        return counts
+    codes, names = placed
+    counts, whole, on_x = counts.copy(), whole_of(source), np.isin(names, BY_SEX)[codes]
+    is_mixed = np.isin(np.arange(source.n_features), source.haploid_features())
+    if isinstance(whole, AbstractPlinkSource) and (whole.males.any() or whole.females.any()):
+        is_mixed = on_x
+    counts[np.isin(names, ONE_COPY)[codes]] = 0
+    of_unknown = on_x & ~is_mixed
+    if of_unknown.any():
+        counts[of_unknown] = 0
+        warnings.warn(
+            f"hwe= does not test {int(of_unknown.sum()):,} features on X, as the sexes of the "
+            "samples are not known: they stay. Sexes are those of .fam and .psam, or told by the "
+            "haploid calls of VCF Zarr; chromosomes= leaves X out.",
+            stacklevel=2,
+        )
+    some = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
+    if some.size:
+        here = SubsetSource(source, some)
+        for block in here.blocks(BLOCK_FEATURES):
+            columns = np.arange(block.width)
+            counts[some[block.start : block.stop]] = here.diploid_genotypes(block, columns, rows)
+    return counts
 
 
 def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
@@ -266,132 +381,3 @@ class _Left:
     def positions(self) -> Index | None:
         """Where they are; None for all."""
         return None if self._mask.all() else np.flatnonzero(self._mask)
-
-
-# Names ---------------------------------------------------------------------------------------
-
-
-class _Ids:
-    """Ids that a filter gives, and how often the data have each."""
-
-    def __init__(self, given: Iterable[str]) -> None:
-        self.names = pd.Index(pd.unique(as_text(given)), dtype=object)
-        self.counts = np.zeros(self.names.size, dtype=np.int64)
-
-    def among(self, *names: Array) -> Mask:
-        """Which of things with these names, of each the first that is known, are given."""
-        at = np.full(len(names[0]), -1)
-        for known in names[::-1]:
-            found = self.names.get_indexer(pd.Index(known, dtype=object))
-            at = np.where(found >= 0, found, at)
-        np.add.at(self.counts, at[at >= 0], 1)
-        return at >= 0
-
-    def tell(self, name: str, noun: str, ours: Array | None = None) -> None:
-        """Warn of ids that the data lack, or have more than once; refuse when they lack all.
-
-        `ours` are the names of the data, of which a refusal says how they are written.
-        """
-        lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
-        if lacking.size == self.names.size:
-            told = "" if ours is None else difference(self.names, ours)[0]
-            told += " " * bool(told)
-            raise InputError(
-                f"{name}= names {self.names.size:,} {noun} and none of the data "
-                f"({some(self.names) or 'it is empty'}). {told}Check how they are called (dhsic "
-                "inspect), or leave it out."
-            )
-        if lacking.size:
-            warnings.warn(
-                f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
-                f"not have ({some(lacking)}).",
-                stacklevel=2,
-            )
-        if repeated.size:
-            warnings.warn(
-                f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
-                f"have more than once ({some(repeated)}); all of these count.",
-                stacklevel=2,
-            )
-
-
-def _listed(given: Any, name: str) -> Array:
-    """Ids of a sequence."""
-    values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
-    if values.ndim != 1 or np.ndim(given) == 0:
-        raise InputError(f"{name}={given!r}; pass the path of a file, or a list of ids.")
-    return as_text(values)
-
-
-def _samples(
-    given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
-) -> Mask:
-    """Which samples are given by their ids, or a file of these; `families` are FID and IID."""
-    if known is None:
-        raise InputError(
-            f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
-            "an array of bool, one value a sample."
-        )
-    names = as_text(known)
-    once = written_once(names)
-    of_each = [names] if once is None else [names, once]
-    listed = SampleList.read(fspath(given)) if isinstance(given, str | PathLike) else None
-    keys = iter([_listed(given, name)]) if listed is None else listed.keys()
-    found = [(key := _Ids(ids), key.among(*of_each)) for ids in keys]
-    ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
-    ids.tell(name, "samples", names)
-    if listed is None or listed.families is None or families is None:
-        return mask
-    pairs = pd.MultiIndex.from_arrays([listed.families, listed.own])
-    is_pair = pd.MultiIndex.from_arrays([*map(as_text, families)]).isin(pairs)
-    is_own = np.isin(as_text(families[1]), listed.own)
-    others = np.flatnonzero(mask & is_own & ~is_pair)
-    if others.size:
-        own = families[1][others[0]]
-        theirs = listed.families[listed.own.index(own)]
-        told = (
-            f"{name}= names {others.size:,} samples by an IID of the data and another FID (first: "
-            f"FID {theirs} of {own}, which is {families[0][others[0]]} in the data)"
-        )
-        remedy = "Correct the FIDs, or list IIDs alone, one in each line."
-        if others.size == mask.sum():
-            raise InputError(f"{told}, and no others. {remedy}")
-        warnings.warn(f"{told}; as in PLINK they are not meant. {remedy}", stacklevel=2)
-        mask[others] = False
-    return mask
-
-
-def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Names of the features, as ``feature``, and what else a source says of them."""
-    columns = source.feature_columns()
-    if columns is not None:
-        return columns
-    known, names = dict(source.feature_coords()), source.feature_names()
-    if names is not None:
-        known[NAME] = names
-    return {
-        name: Column(source.n_features, np.asarray(values).dtype, np.asarray(values).__getitem__)
-        for name, values in known.items()
-    }
-
-
-def _features(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
-    """Which features are given by their ids, or a file of these; ids come before other names."""
-    columns = [known[of] for of in (IDS, NAME) if of in known]
-    if not columns:
-        raise InputError(
-            f"The data do not name their features, so {name}= finds none; in Python, pass a mask: "
-            "an array of bool, one value a feature."
-        )
-    if isinstance(given, str | PathLike):
-        text = Delimited(fspath(given), is_list=True)
-        text.separator = ""  # ids may hold commas
-        ids = _Ids(word for line in text.lists() for word in line)
-    else:
-        ids = _Ids(_listed(given, name))
-    parts = [
-        ids.among(*(as_text(column.read(rows)) for column in columns))
-        for rows in slices(columns[0].n, STRETCH)
-    ]
-    ids.tell(name, "features")
-    return np.concatenate(parts)

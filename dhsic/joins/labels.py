@@ -18,7 +18,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
-from dhsic.joins.filters import Counting, Filters
+from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.targets import names_said, refuse_held, refuse_records, split_frame, stacked
 from dhsic.joins.variables import (
@@ -58,7 +58,7 @@ class Labelled:
         what: str = "y",
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
-        counting: Counting | None = None,
+        counting: AbstractCounting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         not_features: Collection[str] = (),
         **opening: Any,
@@ -74,7 +74,7 @@ class Labelled:
             Rows are in the order of the samples, whatever they are called.
         filters : Filters or Filtered, optional
             What takes part. Labels are those of all samples, or name those that take part.
-        counting : callable, optional
+        counting : AbstractCounting, optional
             Counts what `Filters` ask of values.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
@@ -129,7 +129,7 @@ def _filtered(
     filters: Filters | Filtered | None,
     data: Any,
     source: AbstractSource,
-    counting: Counting | None,
+    counting: AbstractCounting | None,
     missing_chunks: MissingChunks,
 ) -> Filtered:
     """What filters leave of a source that was opened from data."""

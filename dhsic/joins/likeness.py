@@ -18,6 +18,8 @@ _WAYS: dict[str, Callable[[str], str]] = {
     "an 'X' at the front and signs as '.', as R writes names": lambda name: re.sub(
         r"[\W_]+", ".", re.sub(r"^X(?=[\d._])", "", name)
     ),
+    "'chr' at the front": lambda name: re.sub("^chr", "", name, flags=re.IGNORECASE),
+    "the alleles at the end": lambda name: re.sub(r"([:_/][ACGTN*]+){1,2}$", "", name),
     "the folder and the suffix of a file": lambda name: re.sub(
         r"(\.(bam|sam|cram|cel|idat|sorted|txt|csv|tsv|gz|fastq|fq|counts?))+$",
         "",

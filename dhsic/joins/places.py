@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Mask
+from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
 from dhsic.joins.keys import as_text
 from dhsic.namespace import slices
-from dhsic.sources.columns import STRETCH, Column
+from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.ids import some
-from dhsic.sources.variants import CONTIG, POSITION, chromosome_name, plink_numbers
+from dhsic.sources.variants import (
+    CONTIG,
+    POSITION,
+    chromosome_name,
+    chromosome_names,
+    plink_numbers,
+)
 
 #: Chromosomes from one number to another, and a place on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
@@ -106,3 +113,31 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
             "6:25000000-34000000."
         )
     return mask
+
+
+def described(source: AbstractSource) -> Mapping[str, Column]:
+    """Names of the features, as ``feature``, and what else a source says of them."""
+    columns = source.feature_columns()
+    if columns is not None:
+        return columns
+    known, names = dict(source.feature_coords()), source.feature_names()
+    if names is not None:
+        known[NAME] = names
+    return {
+        name: Column(source.n_features, np.asarray(values).dtype, np.asarray(values).__getitem__)
+        for name, values in known.items()
+    }
+
+
+def chromosome_codes(source: AbstractSource) -> tuple[Index, Array] | None:
+    """Chromosome of each feature (d,), by its place among the names; None where none are told.
+
+    Names are those that are compared: "chr6" is "6", and PLINK's 23 is "X".
+    """
+    known = described(source)
+    if CONTIG not in known:
+        return None
+    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
+    bare = chromosome_names(texts.tolist())
+    codes, names = pd.factorize(np.array([bare[name] for name in texts.tolist()], dtype=object))
+    return codes[spelled], names

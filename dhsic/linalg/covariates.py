@@ -8,6 +8,10 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.validation import as_numbers
 
+#: Standard deviation of a column, relative to its largest value, below which it is constant: it has
+#: rounding errors alone, as the mean in a basis of other covariates has.
+ROUNDING = 1e-12
+
 
 def covariate_basis(covariates: Array | None, m: int) -> Float:
     """Orthonormal basis Q of ``[1, C]``, (m, q + 1) or fewer columns where C is dependent.
@@ -25,7 +29,8 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
             "row a sample."
         )
     spread = C.std(axis=0)
-    C = (C - C.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    varies = spread > ROUNDING * np.abs(C).max(axis=0, initial=0.0)
+    C = (C - C.mean(axis=0)) / np.where(varies, spread, 1.0)
     Q, singular, _ = np.linalg.svd(np.column_stack([np.ones(m), C]), full_matrices=False)
     Q = Q[:, singular > 1e-10 * singular[0]]
     if Q.shape[1] >= m - 1:

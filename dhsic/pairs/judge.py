@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.namespace import slices
 from dhsic.pairs.share import Labels, share_given_squares
 from dhsic.pairs.tiles import BestPairs
@@ -89,13 +89,30 @@ def _gaps(reader: Reader, features: Index) -> dict[int, Array]:
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
     """Shares (n,) given squares, from values that are read for some pairs at a time."""
     found = np.empty(len(scanned.pairs))
-    order = np.lexsort((scanned.pairs[:, 1], scanned.pairs[:, 0]))
-    for some in slices(len(found), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
-        features, at = np.unique(scanned.pairs[order[some]], return_inverse=True)
+    for i, x, w, gaps in values_of_pairs(reader, scanned.pairs):
+        found[i] = share_given_squares(x, w, labels, gaps)
+    return found
+
+
+def values_of_pairs(
+    reader: Reader, pairs: Index
+) -> Iterator[tuple[int, Float, Float, Mask | None]]:
+    """Pairs (n, 2) in the order in which they are read, with the values of both features.
+
+    Yields
+    ------
+    i : int
+        Row of the pair.
+    x, w : (m,)
+        Standardised values of the first and second feature, 0 where missing.
+    gaps : (m,) bool or None
+        Samples in which either is missing; None without any.
+    """
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    for some in slices(len(pairs), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
+        features, at = np.unique(pairs[order[some]], return_inverse=True)
         X = reader.values(features)
         gaps = _gaps(reader, features)
-        for i, (j, k) in zip(order[some], at.reshape(-1, 2), strict=True):
+        for i, (j, k) in zip(order[some].tolist(), at.reshape(-1, 2), strict=True):
             both = [gaps[at] for at in (j, k) if at in gaps]
-            either = np.logical_or.reduce(both) if both else None
-            found[i] = share_given_squares(X[j], X[k], labels, either)
-    return found
+            yield i, X[j], X[k], np.logical_or.reduce(both) if both else None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.pairs.inflation import Inflation
 from dhsic.pairs.scan import HEAVY, Null, Scanned
 from dhsic.sources import AbstractSource
@@ -26,6 +26,8 @@ DESCRIPTIONS = {
     "of both features taken out too if that is less",
     "share_before": "the same before squares are taken out",
     "p_value": "probability of such a share for this pair alone, where there is nothing",
+    "beta": "coefficient of the product of both features",
+    "se": "standard error of beta",
     "family_wise": "probability that any pair reaches it, where there is nothing",
     "false_discovery": "pairs expected here and above where there is nothing, over those found",
     "linkage": "squared correlation of the two features",
@@ -41,12 +43,24 @@ PLACES = {
 
 
 def table_of(
-    scanned: Scanned, source: AbstractSource, about: Mapping[str, Any], *, warns: bool = True
+    scanned: Scanned,
+    source: AbstractSource,
+    about: Mapping[str, Any],
+    effects: tuple[Float, str] | None = None,
+    *,
+    warns: bool = True,
 ) -> xr.Dataset:
-    """Pairs as a table, and what there is to say of them; `warns` of doubts about p-values."""
+    """Pairs as a table, and what there is to say of them; `warns` of doubts about p-values.
+
+    `effects` are coefficients and standard errors (n, 2) of the products, and their description.
+    """
     found, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
     columns = {"share": found.shares, "share_before": before, "p_value": np.exp(log_p)}
+    descriptions = dict(DESCRIPTIONS)
+    if effects is not None:
+        values, descriptions["beta"] = effects
+        columns |= {"beta": values[:, 0], "se": values[:, 1]}
     attributes = dict(about) | {
         "n_pairs": scanned.n_pairs,
         "n_reaching": found.n_reaching,
@@ -78,7 +92,7 @@ def table_of(
             warnings.warn(sentence, stacklevel=5)
     columns["linkage"] = found.linked
     first, second = found.pairs.T
-    table = pair_table(source, "pairs", first, second, columns, DESCRIPTIONS)
+    table = pair_table(source, "pairs", first, second, columns, descriptions)
     return table.assign_attrs(attributes)
 
 

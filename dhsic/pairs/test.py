@@ -5,6 +5,7 @@ What a scan will take, products, tiles and memory, is known from sizes alone (`F
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +22,7 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.pairs import scan
+from dhsic.pairs.effects import product_effects
 from dhsic.pairs.inflation import every
 from dhsic.pairs.judge import n_kept
 from dhsic.pairs.products import FUNCTIONS, task_bytes_of
@@ -34,12 +36,15 @@ from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import table_of
 from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
-from dhsic.passes.once import looked_at
+from dhsic.passes.once import look_at, looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
 from dhsic.results.schema import versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
+from dhsic.sources.ids import some
+from dhsic.sources.values import recoded
+from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_count, is_number
 
 #: Permutations that a law is fitted to, at least.
@@ -127,6 +132,8 @@ class PairTest:
     label_kernel: str = "auto"
     #: Whether doubts about p-values are warned of.
     warns: bool = True
+    #: Whether the table has the coefficient of each product, where features have one function.
+    with_effects: bool = False
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -163,6 +170,7 @@ class PairTest:
         main: Index,
         among: Index | None = None,
         *,
+        elsewhere: Index | None = None,
         effects: Float | None = None,
         with_all: bool = False,
         reader: Reader | None = None,
@@ -170,9 +178,10 @@ class PairTest:
         """The best pairs of data that are open, see `dhsic.interactions.find_pairs`.
 
         `main` are features whose main effects are taken out, `among` those whose pairs are looked
-        at, ascending; all by default; or, `with_all`, their pairs with all features. `effects`
-        (m, r) are taken out too. A `reader` of the data whose values were looked at, of unknown
-        scaling, saves looking at them again.
+        at, ascending; all by default; or, `with_all`, their pairs with all features. Main effects
+        of features `elsewhere`, which filters leave out, and `effects` (m, r) are taken out too. A
+        `reader` of the data whose values were looked at, of unknown scaling, saves looking at them
+        again.
         """
         source = given.source
         if reader is None:
@@ -181,7 +190,12 @@ class PairTest:
             reader = reader.apart()
         measure(reader, self.missing)
         with closing(reader), single_blas_thread():  # several sum in another order
+            n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
             Q = basis(reader, given.covariates, main, self.main_functions)
+            if elsewhere is not None and elsewhere.size:
+                check_main(n_main, reader.n_samples)
+                beside = filtered_features(given, runtime, elsewhere, self.missing)
+                Q = covariate_basis(np.column_stack([Q, beside.T]), reader.n_samples)
             if effects is not None:
                 Q = covariate_basis(np.column_stack([Q, effects]), reader.n_samples)
             y = _checked(given.y, reader.n_samples)
@@ -204,12 +218,16 @@ class PairTest:
                 asked["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 found = scan_pairs(reader, alive, labels, kept, **asked)
+            of_products = None
+            if self.with_effects and self.functions == 1:
+                pairs = found.judged.found.pairs
+                of_products = product_effects(reader, pairs, y, given.covariates, self.label_kernel)
         C = given.covariates
         about = {
             "n_samples": reader.n_samples,
             "n_features": source.n_features,
             "n_constant": int(reader.scaling.constant.sum()),
-            "n_main_effects": int(main.size),
+            "n_main_effects": n_main,
             "n_covariates": 0 if C is None else int(np.size(C[0])),
             "least": self.least,
             "linked": self.linked,
@@ -218,7 +236,7 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(found, source, about, warns=self.warns)
+        return table_of(found, source, about, of_products, warns=self.warns)
 
     def forecast(
         self,
@@ -303,6 +321,37 @@ class PairTest:
         return {"source": source, "parameters": parameters, "versions": versions()}
 
 
+def check_main(n: int, m: int) -> None:
+    """Refuse main effects of so many features that they leave too little of m samples."""
+    if n and n >= m // 2:
+        raise InputError(
+            f"selection= has {n} features and there are {m} samples: their main effects "
+            "leave too little of the labels. Pass fewer than half as many as samples."
+        )
+
+
+def filtered_features(
+    given: Labelled, runtime: AbstractRuntime, features: Index, missing: str
+) -> Float:
+    """Standardised values (r, m) of features of the data that filters leave out of a source.
+
+    A warning names them. Those that do not vary are left out.
+    """
+    whole = whole_of(given.source)
+    names = whole.feature_names()
+    called = features.astype(str) if names is None else np.asarray(names)[features]
+    warnings.warn(
+        f"The filters leave out {features.size:,} features of selection= ({some(called, 10)}). "
+        "Their main effects are taken out of the labels all the same; pairs with them are not "
+        "scanned.",
+        stacklevel=4,
+    )
+    values = look_at(given.source, runtime, given.rows)
+    reader = Reader(recoded(SubsetSource(whole, features), values), runtime, given.rows)
+    measure(reader, missing)
+    return reader.values(reader.alive)
+
+
 def measure(reader: Reader, missing: str) -> None:
     """Read how features are scaled, having loaded what fits in memory."""
     scaling = reader.measure(Measure(standardize=True))
@@ -319,17 +368,13 @@ def basis(
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
         return covariate_basis(covariates, m)
-    if varying.size >= m // 2:
-        raise InputError(
-            f"selection= has {varying.size} features and there are {m} samples: their main effects "
-            "leave too little of the labels. Pass fewer than half as many as samples."
-        )
+    check_main(varying.size, m)
     X = reader.values(varying)
     columns = [X.T]
     if functions:
         columns += [rank_functions(x, functions).T for x in X]
     if covariates is not None:
-        columns.insert(0, covariate_basis(covariates, m)[:, 1:])
+        columns.insert(0, covariate_basis(covariates, m))
     return covariate_basis(np.column_stack(columns), m)
 
 

@@ -16,10 +16,14 @@ import numpy as np
 from scipy.stats import norm, t
 
 from dhsic._typing import Array, Float, Mask
+from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.sources.scaling import missing_mask
+from dhsic.validation import is_number
 
+#: Labels that are controls; of other two classes that is the first one in order.
+CONTROLS = frozenset(("control", "controls", "ctrl", "ctl", "healthy", "unaffected", "no", "false"))
 #: Numbers of a feature: samples, coefficient, standard error, p-value.
 COLUMNS = 4
 #: Steps of Newton's method, change of the coefficient at which it ends, and its largest size.
@@ -28,6 +32,22 @@ STEPS, TOLERANCE, LARGEST = 25, 1e-9, 30.0
 EXPLAINED = 1e-9
 #: float64 arrays of a tile.
 TILES = 8
+
+
+def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
+    """Response (m,) of a regression on one target (m,), and the class that is 1.
+
+    The class is "" where labels are real; None for more than two classes. Whole numbers that may
+    name classes are real, unless `label_kernel` is one on classes.
+    """
+    if target_kernels(y[:, None], label_kernel)[0] not in CLASS_KERNELS:
+        return y.astype(np.float64), ""
+    names, codes = np.unique(y, return_inverse=True)
+    if names.size != 2:
+        return None
+    case = 0 if str(names[1]).strip().lower() in CONTROLS else 1
+    name = names[case]
+    return (codes == case).astype(np.float64), f"{name:g}" if is_number(name) else str(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +74,10 @@ class AdditiveEffects(AbstractByTile):
         return cls(y, covariate_basis(covariates, len(y)), is_logistic)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
-        return tile_height(2 * m), self._of_tile
+        return tile_height(2 * m), self.of_tile
 
-    def _of_tile(self, tile: Tile) -> Array:
+    def of_tile(self, tile: Tile) -> Array:
+        """Effects of the features of a tile, (c, `COLUMNS`)."""
         mask = missing_mask(tile.raw, tile.missing_code)
         missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
         X = np.where(missing, 0.0, tile.raw.astype(np.float64))

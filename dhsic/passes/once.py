@@ -2,15 +2,13 @@
 
 A task reads a block, measures it and applies the criterion while the values are at hand: one read
 of the data in all. What comes back is a few numbers per feature. Before any other pass, values are
-looked at (`look_at`): dosages and codes for missing ones, or others. Where features are left out by
-how rare they are, their alleles are counted before that (`counting_on`).
+looked at (`look_at`): dosages and codes for missing ones, or others.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +19,6 @@ from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.leveled import sums_over_codes
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
-from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
@@ -38,7 +35,7 @@ from dhsic.sources.scaling import (
     missing_mask,
     scaling_of,
 )
-from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
+from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
 #: Values up to which a plan looks at all of them.
@@ -316,7 +313,7 @@ def look_at(
         return known
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
-    tally, rest = _look_at_few(reader, census, reader.jobs(every, tags=every))
+    tally, rest = look_at_few(reader, census, reader.jobs(every, tags=every))
     if whole and not tally.is_ordinary:
         if loading is not None and loading.load_here():
             tally, rest = Census(), reader.jobs(every, tags=every)
@@ -342,7 +339,7 @@ def looked_at(
     return Reader(recoded(source, values), runtime, rows), values
 
 
-def _look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
+def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
     """Census of a few jobs, and the others."""
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
@@ -358,36 +355,3 @@ class TakeCensus(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Census:
         found = (Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks)
         return sum(found, Census())
-
-
-@dataclass(frozen=True, slots=True)
-class CountAlleles(AbstractPass):
-    """Alleles of the features, with a census of the values if it `looks`; as of `TakeCensus`."""
-
-    rows: Index | None
-    looks: bool
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Alleles:
-        census, parts = TakeCensus(self.rows), []
-        for block in blocks:
-            for tile in block.cut(float64_height(m)):
-                seen = census.over(iter([tile]), m) if self.looks else Census()
-                parts.append(Alleles.of(tile.raw, tile.missing_code, seen))
-        return Alleles.join(parts)
-
-
-def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> Counting:
-    """What counts alleles in one pass, on a runtime that is made when it is asked."""
-
-    def count(source: AbstractSource, rows: Index | None) -> Alleles:
-        every = np.arange(source.n_features, dtype=np.int64)
-        with made() as runtime:
-            reader, seen, looks = Reader(source, runtime, rows), Census(), False
-            jobs = reader.jobs(every, tags=every)
-            if ValueKind.known(source) is None:  # as of `look_at`
-                seen, _ = _look_at_few(reader, TakeCensus(rows), jobs)
-                looks = not seen.is_ordinary
-            found = Alleles.join([*reader.joined(CountAlleles(rows, looks), jobs)])
-            return (found if looks else replace(found, census=seen)).judged(source)
-
-    return count

@@ -13,9 +13,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from io import StringIO
 from os import PathLike
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from dhsic import plot
@@ -23,9 +25,11 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
-from dhsic.reports.sentences import costs_of, doubts_of, order_of, told_of_pairs
+from dhsic.reports.sentences import costs_of, doubts_of, loci_sentences, order_of, told_of_pairs
 from dhsic.results import tables
 from dhsic.results.views import of_selected, pairs_of, result_of_one
+from dhsic.selection.loci import LOCUS, loci_table
+from dhsic.selection.multi_output import dimension_of, parts
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place
 
@@ -33,11 +37,13 @@ from dhsic.storage.paths import as_path, check_place
 SUFFIXES = (".html", ".htm")
 #: Features and rounds in the tables of a page, the best and the last ones.
 ROWS, ROUNDS = 1000, 300
+#: Loci in their table, the best.
+LOCI = 300
 #: Pairs in their table, the best, and its columns, as far as there are such.
 PAIRS = 100
 OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second", "second_feature",
-            "second_contig", "second_position", "share", "p_value", "family_wise",
-            "false_discovery", "linkage")  # fmt: skip
+            "second_contig", "second_position", "share", "p_value", "beta", "se",
+            "family_wise", "false_discovery", "linkage")  # fmt: skip
 #: Dots an inch of what is drawn as pixels.
 DPI = 130
 #: Attributes that say what was passed.
@@ -76,15 +82,16 @@ def report(
     pairs: xr.Dataset | None = None,
     shares: xr.Dataset | None = None,
     overwrite: bool = False,
-) -> None:
-    """Write a report of a selection: one page of HTML, complete in itself.
+) -> list[Path]:
+    """Write a report of a selection or of tests: one page of HTML, complete in itself.
 
     Parameters
     ----------
     result : xarray.Dataset or selector
-        What `dhsic.select` returns, or a selector after fit.
+        What `dhsic.select` returns, or a selector after fit. Of several runs, as with
+        ``per_target=True``, each has a page.
     path : str or path
-        Where the page goes, ``report.html``.
+        Where the page goes, ``report.html``; of several runs ``report.NAME.html``.
     pairs : xarray.Dataset, optional
         What `dhsic.interactions.find_pairs` found in the same data.
     shares : xarray.Dataset, optional
@@ -92,23 +99,52 @@ def report(
     overwrite : bool
         Replace a file that is there.
 
+    Returns
+    -------
+    list of Path
+        The pages written.
+
     Raises
     ------
     InputError
-        There is a file already, `result` is no result or one of several runs, or matplotlib or
-        jinja2 are not installed (``pip install dhsic[plot]``).
+        There is a file already, `result` is no result, pairs or shares come with several runs, or
+        matplotlib or jinja2 are not installed (``pip install dhsic[plot]``).
     """
     page = as_path(path)
     if page.suffix.lower() not in SUFFIXES:
         raise InputError(f"{page} would be a page of HTML; pass a path that ends in .html.")
     check_place(page, "The report", InputError)
-    if page.exists() and not overwrite:
+    runs = _pages(getattr(result, "result_", result), page)
+    if len(runs) > 1 and (pairs is not None or shares is not None):
         raise InputError(
-            f"{page} exists already. Choose another path, or overwrite it (overwrite=True)."
+            "pairs= and shares= are of one target, and the result is of several; pass one of them, "
+            "or leave these out."
         )
-    text = page_of(result, pairs, shares)
-    with replacing(page) as file:
-        file.write(text.encode())
+    for each in runs:
+        if each.exists() and not overwrite:
+            raise InputError(
+                f"{each} exists already. Choose another path, or overwrite it (overwrite=True)."
+            )
+    for each, of_run in runs.items():
+        text = page_of(of_run, pairs, shares)
+        with replacing(each) as file:
+            file.write(text.encode())
+    return list(runs)
+
+
+def _pages(result: Any, page: Path) -> dict[Path, Any]:
+    """Result of each run by the path of its page: of a single one as it is."""
+    if not isinstance(result, xr.Dataset) or dimension_of(result) is None:
+        return {page: result}
+    found: dict[Path, Any] = {}
+    for number, (name, part) in enumerate(parts(result)):
+        called = re.sub(r"[^\w.-]+", "_", name) or str(number)
+        path = page.with_name(f"{page.stem}.{called}{page.suffix}")
+        path = (
+            page.with_name(f"{page.stem}.{called}.{number}{page.suffix}") if path in found else path
+        )
+        found[path] = part.assign_attrs(target=name)
+    return found
 
 
 def page_of(
@@ -131,11 +167,13 @@ def page_of(
         script=(here / "page.js").read_text(encoding="utf-8"),
         attributes=result.attrs,
         heading=_heading(result),
+        about=_about(result),
         method=_method(result),
         facts=_facts(result, costs),
         counts=_counts(result),
         sentences=[
             *_loco(result),
+            *loci_sentences(result),
             *order_of(result),
             *doubts_of(result, costs),
             *told_of_pairs(given),
@@ -145,6 +183,7 @@ def page_of(
         meanings=_meanings(result),
         n_features=int(result.sizes["features"]),
         pairs=_pairs(found),
+        loci=_loci(result),
         rounds=_rounds(result),
         parameters={k: _said(v) for k, v in _passed(result).items()},
         versions=json.loads(result.attrs.get("versions", "{}")),
@@ -219,21 +258,29 @@ def _heading(result: xr.Dataset) -> str:
     return f"{n} of {d} features selected" if by is None else f"{n} of {d} features have {by}"
 
 
+def _about(result: xr.Dataset) -> str:
+    """The trait and the data that the page is about, as far as the result names them."""
+    target, data = (str(result.attrs.get(name, "")) for name in ("target", "data"))
+    name = PurePosixPath(data.replace("\\", "/").rstrip("/")).name
+    return " in ".join(filter(None, (target, name)))
+
+
 def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
     """What is told in large figures, by what it is called."""
     attributes = result.attrs
     known = {
-        "samples": f"{int(attributes['n_samples']):,}",
+        "samples": f"{int(attributes['n_samples']):,}" if "n_samples" in attributes else "",
         "features": f"{int(attributes['n_features']):,}",
         of_selected(result): f"{int(attributes['n_selected']):,}",
         "target": str(attributes.get("target", "")),
         "matrix": json.loads(attributes.get("asked", "{}")).get("variable", ""),
         "label kernel": str(attributes.get("label_kernel_used", "")),
-        "rounds": f"{costs['rounds']:,}",
-        "time of rounds": f"{costs['seconds']:,.1f} s",
-        "read": human(costs["bytes_read"]),
-        "memory promised": human(costs["promised_bytes"]),
     }
+    if costs["rounds"]:  # tables do not tell
+        known["rounds"] = f"{costs['rounds']:,}"
+        known["time of rounds"] = f"{costs['seconds']:,.1f} s"
+        known["read"] = human(costs["bytes_read"])
+        known["memory promised"] = human(costs["promised_bytes"])
     return {name: value for name, value in known.items() if value}
 
 
@@ -258,6 +305,12 @@ def _pairs(found: xr.Dataset | None) -> dict[str, list[Any]]:
     known = [name for name in known if f"{name}_feature" not in known]  # by name if there is one
     called = {name: name.replace("_feature", "").replace("_", " ") for name in known}
     return {called[name]: _plain(found[name].to_numpy()[:PAIRS]) for name in known}
+
+
+def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
+    """Columns of the loci of tests as lists; none where they were not asked for."""
+    table = loci_table(result) if LOCUS in result else pd.DataFrame()
+    return {str(n): _plain(table[n].to_numpy()[:LOCI]) for n in table} if len(table) else {}
 
 
 def _place(column: str) -> int:

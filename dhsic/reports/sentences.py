@@ -12,6 +12,7 @@ import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.results.views import LEVEL, carried_over, pairs_of
+from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.shapes import STRICT
 
 #: Lambda of tests up to which p-values may be right, as of a trait of many genes where variants are
@@ -20,6 +21,8 @@ from dhsic.selection.shapes import STRICT
 INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
 #: Features lost that are told as they are.
 LEAST_TOLD = 0.01
+#: Leads of loci that are named, at most.
+MOST_LEADS = 5
 #: Pairs that are named, at most.
 MOST_PAIRS, ENDS = 5, ("first", "second")
 
@@ -87,6 +90,27 @@ def inflation_told(about: Mapping[str, Any]) -> str:
     if about["corrected_by"] > 1:
         return f"{told}, as among relatives; p-values are corrected by that"
     return f"{told}, which chance gives; nothing is corrected"
+
+
+def loci_sentences(result: xr.Dataset) -> Iterator[str]:
+    """How many loci there are, and their leads, where they were asked for."""
+    if LOCUS not in result:
+        return
+    table = loci_table(result)
+    about = [result.attrs.get(name) for name in ("loci_p", "loci_r2", "loci_kb")]
+    with_p = clumped = ""
+    if None not in about:  # tables of text do not say it
+        p, r2, kb = about
+        with_p, clumped = f" with p <= {p:g}", f", clumped at r2 > {r2:g} within {kb:g} kb"
+    if not len(table):
+        yield f"there is no variant{with_p}, so there is no locus"
+        return
+    n, more = len(table), ", ..." * (len(table) > MOST_LEADS)
+    leads = [f"{row.lead} ({row.p:.2g})" for row in table[:MOST_LEADS].itertuples()]
+    yield (
+        f"{n:,} {'locus' if n == 1 else 'loci'} of {table['n_variants'].sum():,} variants"
+        f"{with_p}{clumped}: {', '.join(leads)}{more}"
+    )
 
 
 def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:

@@ -21,10 +21,11 @@ from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
 from dhsic._typing import Array
+from dhsic.criteria.independence import inflation_of
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
 from dhsic.results import announce_result, tables
-from dhsic.results.views import as_result
+from dhsic.results.views import LEVEL, as_result, of_tests
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrays import ArraySource
@@ -234,6 +235,21 @@ def is_result(path: str | PathLike[str]) -> bool:
     except (OSError, ValueError):
         return False
     return "dhsic_format" in root.get("attributes", {})
+
+
+def from_table(path: str | PathLike[str]) -> xr.Dataset:
+    """Result from a table that `save` wrote, as of `dhsic.results.tables.read_table`.
+
+    Those whose features are selected by q are tests.
+    """
+    result = tables.read_table(path)
+    if not {"p", "q"} <= set(result) or "selected_by" in result.attrs:
+        return result
+    p, is_low = result["p"].to_numpy(), result["q"].to_numpy() <= LEVEL
+    tested = np.isfinite(p)
+    if not tested.any() or not np.array_equal(is_low, result["selected"]):
+        return result
+    return of_tests(result).assign_attrs(inflation=inflation_of(p[tested]))
 
 
 def load(path: str | PathLike[str]) -> xr.Dataset:

@@ -54,6 +54,7 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import slices
 from dhsic.sources import FEATURES
+from dhsic.sources.columns import NAME
 from dhsic.sources.views import STORED
 from dhsic.storage.folder import replacing
 from dhsic.storage.format import plain
@@ -71,6 +72,9 @@ FIRST = (
 )
 #: Coordinates that say where features are in the data, of which some may have been left out.
 NUMBERS = (STORED, "features")
+#: Columns of text, and those that describe variants, which results call ``variant_*``.
+TEXT = ("name", "contig", "id", "ref", "alt", "group", "shape", "shape_marginal")
+OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
 #: Suffixes of Zarr stores, those of runs included.
@@ -259,6 +263,75 @@ FORMATS: Mapping[str, tuple[Callable[[xr.Dataset, IO[bytes]], None], str]] = {
     ".json": (_write_json, "json.load, and pandas.DataFrame of its 'features'"),
 }
 PACKED = (".tsv.gz", ".csv.gz")
+
+# Reading -----------------------------------------------------------------------------------
+
+
+def read_table(path: str | PathLike[str]) -> xr.Dataset:
+    """Result of one run from a table of all its features, as far as the table tells.
+
+    Features are in the order of the data. Tables of text have no attributes: those that follow from
+    the columns are given, and ``data`` is the path.
+
+    Raises
+    ------
+    InputError
+        It is no table that `write_table` wrote, one of several runs, or of selected features alone.
+    """
+    frame, attributes = _frame_of(path)
+    if any(name.startswith("rank_") and name[5:] != "alone" for name in frame):
+        raise InputError(f"{path} is a table of several runs; pass the result (.zarr) of them.")
+    if lacking := {"rank", "score", "selected", "index"} - set(frame):
+        raise InputError(
+            f"{path} has no column {', '.join(sorted(lacking))}: it is no table of features. Pass "
+            "what --out of dhsic select or test wrote."
+        )
+    frame = frame.sort_values("index", kind="stable")
+    selected, n = frame["selected"].to_numpy().astype(bool), len(frame)
+    if n < attributes.get("n_features", int(frame["index"].max()) + 1 if selected.all() else n):
+        raise InputError(
+            f"{path} has the selected features alone, and more is told of all; pass the table "
+            "without --selected-only, or the result (.zarr)."
+        )
+    known = {"n_features": n, "n_selected": int(selected.sum()), "data": fspath(path)}
+    if "constant" in frame:
+        known["n_constant"] = int(frame["constant"].sum())
+    columns = {str(name): frame[name].to_numpy() for name in frame} | {"selected": selected}
+    coords = {f"variant_{name}": columns.pop(name) for name in OF_VARIANTS if name in columns}
+    coords |= {STORED: columns.pop("index"), NAME: columns.pop("name")}
+    return xr.Dataset(
+        {name: ("features", values) for name, values in columns.items()},
+        {name: ("features", values) for name, values in coords.items()},
+        {**known, "promised_bytes": 0, **attributes},
+    )
+
+
+def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Columns of a table, typed, and the attributes that it has."""
+    suffix, file = table_suffix(path), as_path(path)
+    try:
+        if suffix == ".parquet":
+            table = _pyarrow()[1].read_table(file)
+            about = json.loads((table.schema.metadata or {}).get(b"dhsic", b"{}"))
+            return table.to_pandas(), _as_attributes(about)
+        if suffix == ".json":
+            content = json.loads(file.read_text(encoding="utf-8"))
+            return pd.DataFrame(content["features"]), _as_attributes(content["attributes"])
+        separator = "\t" if suffix.startswith(".tsv") else ","
+        frame = pd.read_csv(file, sep=separator, dtype=str, na_filter=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is no table of a result ({error}).") from error
+    for name in set(frame) - {*TEXT}:
+        values = frame[name]
+        is_bool = values.isin(("True", "False")).all()
+        frame[name] = values == "True" if is_bool else pd.to_numeric(values, errors="coerce")
+    return frame, {}
+
+
+def _as_attributes(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as a result has them, from those of `_attributes`."""
+    return {k: json.dumps(v) if k in OF_JSON else v for k, v in about.items() if v is not None}
+
 
 # Places ------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.results import tables
 from dhsic.results.schema import OF_ENGINES, PAIR
+from dhsic.sources.columns import NAME
+from dhsic.sources.variants import IDS
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
@@ -56,6 +58,16 @@ def of_selected(result: xr.Dataset) -> str:
     """What the features that count as selected are."""
     by = result.attrs.get("selected_by")
     return "selected" if by is None else f"of {by}"
+
+
+def variant_ids(result: xr.Dataset) -> Array:
+    """Ids of the features (d,); of those without one their names, and without these positions."""
+    size = result["rank"].sizes[result["rank"].dims[-1]]
+    named = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
+    if IDS not in result.coords:
+        return named.astype(str)
+    ids = result[IDS].to_numpy().astype(str)
+    return np.asarray(np.where(np.isin(ids, (".", "")), named.astype(str), ids))
 
 
 def selected_features(result: Any) -> xr.Dataset:

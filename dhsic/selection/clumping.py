@@ -43,7 +43,7 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
     feature each of those passed over is too much like: of several the best.
     """
     best = order.features[::-1]
-    kept, by = _kept(best, lambda some: _squared(inner_products(data, some)), n, most)
+    kept, by = clump(best, lambda some: squared_correlations(inner_products(data, some)), n, most)
     stands = np.full(data.source.n_features, -1, dtype=np.int64)
     stands[list(by)] = list(by.values())
     is_kept = np.isin(best, kept)
@@ -53,7 +53,7 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
     return order.at(worst_first, told, clumped_by=(stands, CLUMPED_BY))
 
 
-def _kept(
+def clump(
     best: Index, squared: Callable[[Index], Float], n: int, most: float
 ) -> tuple[Index, dict[int, int]]:
     """Features kept, the best first, and those passed over, each with one that is kept.
@@ -79,7 +79,7 @@ def _kept(
     return np.array(kept, dtype=best.dtype), by
 
 
-def _squared(inner: Float) -> Float:
+def squared_correlations(inner: Float) -> Float:
     """Squared correlations, (n, n), from inner products of centred features."""
     lengths = np.diagonal(inner)
     found: Array = inner**2 / (lengths * lengths[:, None])

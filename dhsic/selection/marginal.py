@@ -18,7 +18,7 @@ from dhsic.criteria.independence import Independence
 from dhsic.criteria.missingness import LEVEL, missing_by_label
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError
-from dhsic.joins.filters import described
+from dhsic.joins.places import described
 from dhsic.passes.jobs import merged
 from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
 from dhsic.passes.reader import AbstractReader

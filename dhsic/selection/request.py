@@ -22,13 +22,13 @@ from dhsic.accelerator import wanted_device
 from dhsic.buckets import without_secrets
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
-from dhsic.joins.filters import Counting, Filters
+from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.labels import Labelled
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.memory import MemoryEstimate
-from dhsic.passes.once import counting_on
+from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
@@ -92,7 +92,7 @@ class Request:
         feature_groups: Any = None,
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
-        counting: Counting | None = None,
+        counting: AbstractCounting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         not_features: Collection[str] = (),
         **opening: Any,

@@ -133,6 +133,13 @@ class AbstractSource(ABC):
         """
         raise TypeError(f"{type(self).__name__} has no haploid calls")
 
+    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Calls of two copies with 0, 1 and 2 alternative alleles, (c, 3).
+
+        Of columns `local` (c,) of a block, which are among `haploid_features`, and samples `rows`.
+        """
+        raise TypeError(f"{type(self).__name__} has no haploid calls")
+
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Cut the features into blocks of about `width`, whole chunks (or shards) each.

@@ -49,8 +49,8 @@ SUFFIXES = {
 #: Columns of tables without a header; one of 5 columns has no centimorgans.
 BIM, BIM_SHORT = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("CHROM", "ID", "POS", "ALT", "REF")
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
-#: Sex of males.
-MALE = ("1", "M", "m")
+#: Sex of males and of females.
+MALE, FEMALE = ("1", "M", "m"), ("2", "F", "f")
 #: How a .bed begins: magic number, then whether variants follow each other.
 MAGIC, BY_VARIANT, BY_SAMPLE = b"\x6c\x1b", 1, 0
 HEADER = 3
@@ -132,10 +132,10 @@ class Fileset:
         table = _table(self.samples, ("IID",), ("FID",))
         return (table["FID"], table["IID"]) if "FID" in table else None
 
-    def males(self) -> Array:
-        """Samples that SEX says are male, (m,) bool; none where the table has no such column."""
+    def of_sex(self, codes: tuple[str, ...]) -> Array:
+        """Samples whose SEX is one of these, (m,) bool; none where the table has no such column."""
         table = _table(self.samples, (), ("SEX",))
-        return np.isin(table["SEX"], MALE) if "SEX" in table else np.empty(0, dtype=bool)
+        return np.isin(table["SEX"], codes) if "SEX" in table else np.empty(0, dtype=bool)
 
     def on_x(self) -> Index:
         """Variants on X, without the regions that Y shares where these are XY."""
@@ -267,7 +267,12 @@ class AbstractPlinkSource(AbstractStored):
     @cached_property
     def males(self) -> Array:
         """Samples that have one X, (m,) bool, or none, (0,)."""
-        return self.files.males()
+        return self.files.of_sex(MALE)
+
+    @cached_property
+    def females(self) -> Array:
+        """Samples that have two X, (m,) bool, or none, (0,)."""
+        return self.files.of_sex(FEMALE)
 
     def haploid_features(self) -> Index:
         return self.files.on_x() if self.males.any() else super().haploid_features()
@@ -281,6 +286,12 @@ class AbstractPlinkSource(AbstractStored):
         copies = np.where(self.males if rows is None else self.males[rows], 1, DIPLOID)
         alternative = np.where(missing, 0.0, raw) @ (copies / DIPLOID)
         return alternative, ~missing @ copies
+
+    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Calls of females on X, by SEX."""
+        every = np.arange(self.n_samples) if rows is None else rows
+        raw = self.read_columns(block, local, every[self.females[every]])
+        return np.stack([(raw == n).sum(axis=1) for n in range(DIPLOID + 1)], axis=1)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T

@@ -372,15 +372,20 @@ class Alleles:
         How many of these are each of `CODES`, (codes, c).
     census : Census
         What the values are, of a few where these are of another kind.
+    genotypes : int64 or None
+        Values that are 0, 1 and 2, (c, 3); None where they were not counted.
     """
 
     n_missing: Index
     total: Float
     coded: Index
     census: Census
+    genotypes: Index | None = None
 
     @staticmethod
-    def of(raw: Array, missing_code: int | None, census: Census) -> Alleles:
+    def of(
+        raw: Array, missing_code: int | None, census: Census, *, genotypes: bool = False
+    ) -> Alleles:
         """Sums over stored values (c, m), of which there is a census."""
         missing = missing_mask(raw, missing_code)
         here = raw if missing is None else np.where(missing, raw.dtype.type(0), raw)
@@ -391,16 +396,19 @@ class Alleles:
             here.sum(axis=1, dtype=np.float64),
             np.array([(here == code).sum(axis=1) if code >= lowest else none for code in CODES]),
             census,
+            _genotypes(raw, missing) if genotypes else None,
         )
 
     @staticmethod
     def join(parts: Sequence[Alleles]) -> Alleles:
         """Sums of consecutive features as one."""
+        counted: list[Any] = [part.genotypes for part in parts]
         return Alleles(
             np.concatenate([part.n_missing for part in parts]),
             np.concatenate([part.total for part in parts]),
             np.concatenate([part.coded for part in parts], axis=1),
             sum((part.census for part in parts), Census()),
+            None if counted[0] is None else np.concatenate(counted),
         )
 
     def judged(self, source: AbstractSource) -> Alleles:
@@ -420,6 +428,7 @@ class Alleles:
             self.total - np.array(CODES, dtype=np.float64) @ n,
             self.coded - n,
             self.census,
+            self.genotypes,
         )
 
     def minor_frequency(self, source: AbstractSource, m: int, said: str) -> Float:
@@ -444,3 +453,30 @@ class Alleles:
             )
         rarer = np.minimum(self.total, alleles - self.total)
         return np.divide(rarer, alleles, out=np.zeros(rarer.size), where=alleles > 0)
+
+    def genotype_counts(self, source: AbstractSource, m: int, said: str) -> Index:
+        """Calls of m samples with 0, 1 and 2 copies of an allele, (c, 3).
+
+        Raises
+        ------
+        InputError
+            The values are no genotypes of two alleles; it begins with what was `said`.
+        """
+        assert self.genotypes is not None, "they were counted"
+        others = int((m - self.n_missing - self.genotypes.sum(axis=1)).sum())
+        seen = f"{others:,} values that are not 0, 1 or 2, such as doses of imputed alleles"
+        if source.ploidy not in (None, MOST_COPIES):
+            others, seen = 1, f"calls of {source.ploidy} alleles"
+        if others:
+            raise InputError(
+                f"{said} is about genotypes of two alleles, and X holds {seen}. Leave it out, or "
+                "leave out these features (extract=, exclude=)."
+            )
+        return self.genotypes
+
+
+def _genotypes(raw: Array, missing: Mask | None) -> Index:
+    """Values (c, m) that are 0, 1 and 2, (c, 3)."""
+    here = [raw == copies for copies in range(MOST_COPIES + 1)]
+    some = here if missing is None else [each & ~missing for each in here]
+    return np.stack([each.sum(axis=1) for each in some], axis=1)

@@ -100,6 +100,12 @@ class Calls:
         alternative = ((genotypes > 0).sum(axis=-1) * (copies > 0)).sum(axis=1)
         return alternative, copies.sum(axis=1, dtype=np.int64)
 
+    @classmethod
+    def diploid_genotypes(cls, genotypes: Array) -> Array:
+        """Calls (c, m, ploidy) of two copies with 0, 1 and 2 alternative alleles, (c, 3)."""
+        alternative = np.where(cls.copies(genotypes) == DIPLOID, (genotypes > 0).sum(axis=-1), -1)
+        return np.stack([(alternative == n).sum(axis=1) for n in range(DIPLOID + 1)], axis=1)
+
     @property
     def dtype(self) -> Any:
         """Dtype of the numbers."""
@@ -182,6 +188,9 @@ class CallSource(ZarrSource):
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
         return self.calls.allele_counts(self.chunked.read(block, rows)[local])
+
+    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        return self.calls.diploid_genotypes(self.chunked.read(block, rows)[local])
 
     @property
     def layout(self) -> Any:

@@ -80,6 +80,9 @@ class AbstractView(AbstractSource):
     ) -> tuple[Array, Array]:
         return self.base.allele_counts(block, local, rows)
 
+    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        return self.base.diploid_genotypes(block, local, rows)
+
     def fingerprint(self) -> str:
         return self.base.fingerprint()
 
@@ -160,6 +163,12 @@ class SubsetSource(AbstractView):
     ) -> tuple[Array, Array]:
         around = self.around(block)
         return self.base.allele_counts(
+            around, self.features[block.start + local] - around.start, rows
+        )
+
+    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        around = self.around(block)
+        return self.base.diploid_genotypes(
             around, self.features[block.start + local] - around.start, rows
         )
 

@@ -1,0 +1,67 @@
+"""Tables of `dhsic test` besides its result: additive effects (`--effects`) and loci (`--loci`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import xarray as xr
+
+from dhsic.cli.console import say, shown, tell
+from dhsic.cli.effects import response_of, write_effects
+from dhsic.cli.job import SelectJob
+from dhsic.cli.out import check_table, is_same, write_table
+from dhsic.errors import InputError
+from dhsic.joins.labels import Labelled
+from dhsic.reports.sentences import loci_sentences
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.selection.loci import LociRequest, loci_table
+
+
+@dataclass
+class AssociationTables:
+    """Tables that a job asks for, and sentences about those written, by their label."""
+
+    job: SelectJob
+    data: Labelled
+    loci: LociRequest | None
+    sentences: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, job: SelectJob, given: list[Labelled]) -> AssociationTables:
+        """Tables of a job; InputError for those that its data or labels cannot have."""
+        is_one, loci = len(given) == 1 and not job.per_class, None
+        if job.effects is not None:
+            check_table(job.effects, "effects", force=job.force, option="--effects")
+            response_of(given[0].y if is_one else None)
+        if job.loci is not None:
+            check_table(job.loci, "loci", force=job.force, option="--loci")
+            job.check_read(job.loci, "--loci")
+            if not is_one:
+                raise InputError("--loci is for one target at a time; pass one --target.")
+            loci = LociRequest(job.loci_p, job.loci_r2, job.loci_kb)
+            loci.check(given[0].source)
+        written = {"--out": job.out, "--effects": job.effects, "--loci": job.loci}
+        for (one, path), (other, at) in combinations(written.items(), 2):
+            if path and at and is_same(path, at):
+                raise InputError(f"{one} and {other} are both {path}; choose another path for one.")
+        return cls(job, given[0], loci)
+
+    def write(self, result: xr.Dataset, runtime: AbstractRuntime) -> xr.Dataset:
+        """Write the tables; returns the result, with the locus of each variant if asked for."""
+        if self.loci is not None and self.job.loci is not None:
+            result = self.loci.of(result, self.data, runtime)
+            write_table(loci_table(result), self.job.loci)
+            self.sentences += [("loci", sentence) for sentence in loci_sentences(result)]
+        if self.job.effects is not None:
+            about = write_effects(self.data, result, runtime, self.job.effects)
+            self.sentences += [("effects", sentence) for sentence in about]
+        return result
+
+    def tell(self) -> None:
+        """Say what is in the tables, and where they are."""
+        for label, sentence in self.sentences:
+            say(label, sentence)
+        for what, path in (("loci", self.job.loci), ("effects", self.job.effects)):
+            if path is not None:
+                tell(f"{what} in {shown(path)}")

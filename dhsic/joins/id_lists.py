@@ -1,0 +1,143 @@
+"""Lists of ids that filters name: which samples and features of the data they are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.joins.keys import as_text, written_once
+from dhsic.joins.likeness import difference
+from dhsic.joins.sample_list import SampleList
+from dhsic.namespace import slices
+from dhsic.sources.columns import NAME, STRETCH, Column
+from dhsic.sources.delimited import Delimited
+from dhsic.sources.ids import some
+from dhsic.sources.variants import IDS
+
+#: Names that are compared for a likeness, of the list and of the data.
+MOST_ALIKE = 1 << 20
+
+
+class IdList:
+    """Ids that a filter gives, and how often the data have each."""
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self.names = pd.Index(pd.unique(as_text(given)), dtype=object)
+        self.counts = np.zeros(self.names.size, dtype=np.int64)
+
+    def among(self, *names: Array) -> Mask:
+        """Which of things with these names, of each the first that is known, are given."""
+        at = np.full(len(names[0]), -1)
+        for known in names[::-1]:
+            found = self.names.get_indexer(pd.Index(known, dtype=object))
+            at = np.where(found >= 0, found, at)
+        np.add.at(self.counts, at[at >= 0], 1)
+        return at >= 0
+
+    def tell(self, name: str, noun: str, ours: Iterable[str]) -> None:
+        """Warn of ids that the data lack, or have more than once; refuse when they lack all.
+
+        `ours` are the names of the data, of which a refusal says which look alike.
+        """
+        lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
+        if lacking.size == self.names.size:
+            told = difference(self.names[:MOST_ALIKE], islice(ours, MOST_ALIKE))[0]
+            told += " " * bool(told)
+            raise InputError(
+                f"{name}= names {self.names.size:,} {noun} and none of the data "
+                f"({some(self.names) or 'it is empty'}). {told}Check how they are called (dhsic "
+                "inspect), or leave it out."
+            )
+        if lacking.size:
+            warnings.warn(
+                f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
+                f"not have ({some(lacking)}).",
+                stacklevel=2,
+            )
+        if repeated.size:
+            warnings.warn(
+                f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
+                f"have more than once ({some(repeated)}); all of these count.",
+                stacklevel=2,
+            )
+
+
+def _listed(given: Any, name: str) -> Array:
+    """Ids of a sequence."""
+    values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
+    if values.ndim != 1 or np.ndim(given) == 0:
+        raise InputError(f"{name}={given!r}; pass the path of a file, or a list of ids.")
+    return as_text(values)
+
+
+def samples_listed(
+    given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
+) -> Mask:
+    """Which samples are given by their ids, or a file of these; `families` are FID and IID."""
+    if known is None:
+        raise InputError(
+            f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
+            "an array of bool, one value a sample."
+        )
+    names = as_text(known)
+    once = written_once(names)
+    of_each = [names] if once is None else [names, once]
+    listed = SampleList.read(fspath(given)) if isinstance(given, str | PathLike) else None
+    keys = iter([_listed(given, name)]) if listed is None else listed.keys()
+    found = [(key := IdList(ids), key.among(*of_each)) for ids in keys]
+    ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
+    ids.tell(name, "samples", names)
+    if listed is None or listed.families is None or families is None:
+        return mask
+    pairs = pd.MultiIndex.from_arrays([listed.families, listed.own])
+    is_pair = pd.MultiIndex.from_arrays([*map(as_text, families)]).isin(pairs)
+    is_own = np.isin(as_text(families[1]), listed.own)
+    others = np.flatnonzero(mask & is_own & ~is_pair)
+    if others.size:
+        own = families[1][others[0]]
+        theirs = listed.families[listed.own.index(own)]
+        told = (
+            f"{name}= names {others.size:,} samples by an IID of the data and another FID (first: "
+            f"FID {theirs} of {own}, which is {families[0][others[0]]} in the data)"
+        )
+        remedy = "Correct the FIDs, or list IIDs alone, one in each line."
+        if others.size == mask.sum():
+            raise InputError(f"{told}, and no others. {remedy}")
+        warnings.warn(f"{told}; as in PLINK they are not meant. {remedy}", stacklevel=2)
+        mask[others] = False
+    return mask
+
+
+def features_listed(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
+    """Which features are given by their ids, or a file of these; ids come before other names."""
+    columns = [known[of] for of in (IDS, NAME) if of in known]
+    if not columns:
+        raise InputError(
+            f"The data do not name their features, so {name}= finds none; in Python, pass a mask: "
+            "an array of bool, one value a feature."
+        )
+    if isinstance(given, str | PathLike):
+        text = Delimited(fspath(given), is_list=True)
+        text.separator = ""  # ids may hold commas
+        ids = IdList(word for line in text.lists() for word in line)
+    else:
+        ids = IdList(_listed(given, name))
+    parts = [
+        ids.among(*(as_text(column.read(rows)) for column in columns))
+        for rows in slices(columns[0].n, STRETCH)
+    ]
+    ids.tell(name, "features", _names_in(columns))
+    return np.concatenate(parts)
+
+
+def _names_in(columns: list[Column]) -> Iterator[str]:
+    """All names that columns have for the features."""
+    return (name for column in columns for part in column.parts() for name in as_text(part))

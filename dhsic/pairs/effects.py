@@ -1,0 +1,57 @@
+r"""Effect of a pair: the coefficient of its product in a regression that has both main effects.
+
+The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``, with values as they are stored: of
+dosages the additive coding, copies of the counted allele. It is ordinary least squares for real
+labels and logistic regression for two classes (`dhsic.passes.effects`), over the samples that have
+both values. Main effects of a selection are not in it, so that it needs the two features alone.
+
+Features come standardised, ``z = (x - mean) scale``. Mean and scale change the main effects and
+the intercept; the coefficient of the product they multiply by ``1 / (scale_j scale_k)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.pairs.judge import values_of_pairs
+from dhsic.passes import Tile
+from dhsic.passes.effects import AdditiveEffects, regression_labels
+from dhsic.passes.reader import Reader
+
+#: Samples that a regression needs besides one for each covariate.
+FEWEST = 5
+
+
+def product_effects(
+    reader: Reader, pairs: Index, y: Array, covariates: Array | None, label_kernel: str
+) -> tuple[Float, str] | None:
+    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), and a description.
+
+    NaN where the regression has no solution: classes that the pair separates, or a product that
+    both features explain. None for several targets and for more than two classes.
+    """
+    if y.ndim > 1 and y.shape[1] > 1:
+        return None
+    response = regression_labels(y.ravel(), label_kernel)
+    if response is None:
+        return None
+    labels, case = response
+    C = np.empty((len(labels), 0)) if covariates is None else np.asarray(covariates, float)
+    C = C.reshape(len(labels), -1)
+    effects = np.full((len(pairs), 2), np.nan)
+    for i, x, w, gaps in values_of_pairs(reader, pairs):
+        here = np.ones(len(x), dtype=bool) if gaps is None else ~gaps
+        if here.sum() < C.shape[1] + FEWEST:
+            continue
+        main = np.column_stack([C, x, w])[here]
+        fit = AdditiveEffects.of(labels[here], main, is_logistic=bool(case))
+        effects[i] = fit.of_tile(Tile((x * w)[None, here], None))[0, 1:3]
+    scale = reader.scaling.scale
+    effects *= (scale[pairs[:, 0]] * scale[pairs[:, 1]])[:, None]
+    what = f"logarithm of the odds ratio of {case}" if case else "change of the label"
+    model = "logistic" if case else "linear"
+    return effects, (
+        f"{what} for one more unit of the product of both features ({model} regression with "
+        "covariates and both main effects)"
+    )

@@ -1,0 +1,123 @@
+"""Counts that filters ask for before a run: alleles and genotypes of features, calls of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from dhsic._typing import Index
+from dhsic.joins.filters import AbstractCounting
+from dhsic.passes import AbstractPass, Tile
+from dhsic.passes.once import TakeCensus, float64_height, look_at_few
+from dhsic.passes.reader import Reader
+from dhsic.runtime.base import AbstractRuntime, Jobs
+from dhsic.sources import AbstractSource
+from dhsic.sources.scaling import missing_mask
+from dhsic.sources.values import CODES, Alleles, Census, ValueKind
+
+
+@dataclass(frozen=True, slots=True)
+class CountAlleles(AbstractPass):
+    """Alleles of the features, with a census of the values if it `looks`; as of `TakeCensus`.
+
+    With `genotypes` values that are 0, 1 and 2 are counted too.
+    """
+
+    rows: Index | None
+    looks: bool
+    genotypes: bool = False
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Alleles:
+        census, parts = TakeCensus(self.rows), []
+        for block in blocks:
+            for tile in block.cut(float64_height(m)):
+                seen = census.over(iter([tile]), m) if self.looks else Census()
+                counted = {"genotypes": self.genotypes}
+                parts.append(Alleles.of(tile.raw, tile.missing_code, seen, **counted))
+        return Alleles.join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCalls:
+    """Values that each sample lacks (m,), those that are each of `CODES` (codes, m), a census."""
+
+    n_missing: Index
+    coded: Index
+    census: Census
+
+    def __add__(self, other: MissingCalls) -> MissingCalls:
+        return MissingCalls(
+            self.n_missing + other.n_missing,
+            self.coded + other.coded,
+            self.census + other.census,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CountMissingCalls(AbstractPass):
+    """Missing values of the samples, with a census of the values if it `looks`."""
+
+    rows: Index | None
+    looks: bool
+
+    def over(self, blocks: Iterator[Tile], m: int) -> MissingCalls:
+        census, none = TakeCensus(self.rows), np.zeros(m, dtype=np.int64)
+        total = MissingCalls(none, np.zeros((len(CODES), m), dtype=np.int64), Census())
+        for block in blocks:
+            for tile in block.cut(float64_height(m)):
+                mask = missing_mask(tile.raw, tile.missing_code)
+                coded = np.stack([(tile.raw == code).sum(axis=0) for code in CODES])
+                if mask is not None:
+                    coded -= np.stack([((tile.raw == c) & mask).sum(axis=0) for c in CODES])
+                lacking = none if mask is None else mask.sum(axis=0)
+                seen = census.over(iter([tile]), m) if self.looks else Census()
+                total += MissingCalls(lacking, coded, seen)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class CountingOn(AbstractCounting):
+    """Counter that makes its runtime, by `made`, for each pass."""
+
+    made: Callable[[], AbstractContextManager[AbstractRuntime]]
+
+    def alleles(
+        self, source: AbstractSource, rows: Index | None, *, genotypes: bool = False
+    ) -> Alleles:
+        with self.made() as runtime:
+            reader, jobs, census, looks = _looked_at_few(source, runtime, rows)
+            a_pass = CountAlleles(rows, looks, genotypes)
+            alleles = Alleles.join([*reader.joined(a_pass, jobs)])
+            return (alleles if looks else replace(alleles, census=census)).judged(source)
+
+    def missing_calls(self, source: AbstractSource, rows: Index | None) -> Index:
+        with self.made() as runtime:
+            reader, jobs, census, looks = _looked_at_few(source, runtime, rows)
+            counts = reduce(add, reader.joined(CountMissingCalls(rows, looks), jobs))
+        if ValueKind.known(source) is not None:
+            return np.asarray(counts.n_missing)
+        codes = ValueKind.judged(source, counts.census if looks else census).codes
+        return np.asarray(counts.n_missing + counts.coded[np.isin(CODES, [*codes])].sum(axis=0))
+
+
+def _looked_at_few(
+    source: AbstractSource, runtime: AbstractRuntime, rows: Index | None
+) -> tuple[Reader, Jobs, Census, bool]:
+    """Reader and its jobs, the census of a few of them, and whether it takes one of all values."""
+    every = np.arange(source.n_features, dtype=np.int64)
+    reader, census, looks = Reader(source, runtime, rows), Census(), False
+    jobs = reader.jobs(every, tags=every)
+    if ValueKind.known(source) is None:  # as of `look_at`
+        census, _ = look_at_few(reader, TakeCensus(rows), jobs)
+        looks = not census.is_ordinary
+    return reader, jobs, census, looks
+
+
+def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> CountingOn:
+    """Counter of alleles and missing calls, on a runtime that is made when it is needed."""
+    return CountingOn(made)

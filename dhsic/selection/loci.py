@@ -1,0 +1,147 @@
+"""Loci of a genome-wide test: the variants below a p-value, clumped by linkage with the best.
+
+As PLINK's ``--clump`` does: from the smallest p-value up, a variant leads a locus of its own unless
+it is in linkage with the lead of a better one nearby; then it belongs to that locus. Which variants
+are compared, and how, is that of `dhsic.selection.clumping`, on each chromosome by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.joins.labels import Labelled
+from dhsic.joins.places import described
+from dhsic.passes import Measure
+from dhsic.passes.inner import inner_products
+from dhsic.passes.once import look_at
+from dhsic.passes.reader import Reader
+from dhsic.results.views import variant_ids
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.selection.clumping import MOST, clump, squared_correlations
+from dhsic.sources import AbstractSource
+from dhsic.sources.values import recoded
+from dhsic.sources.variants import CONTIG, POSITION
+from dhsic.sources.views import SubsetSource
+from dhsic.validation import is_number
+
+#: Variable of a result: number of the locus of each variant, the best 1; 0 where it is in none.
+LOCUS = "locus"
+LONG_NAME = "number of the locus, 1 for that of the smallest p-value; 0 for variants in none"
+
+
+@dataclass(frozen=True)
+class LociRequest:
+    """Thresholds of loci.
+
+    Attributes
+    ----------
+    p : float
+        Largest p-value of a variant in a locus.
+    r2 : float
+        Squared correlation with a lead above which a variant belongs to its locus.
+    kb : float
+        Distance from the lead up to which it does, in kilobases.
+    """
+
+    p: float = 5e-8
+    r2: float = 0.1
+    kb: float = 250.0
+
+    def check(self, source: AbstractSource) -> None:
+        """Refuse thresholds that are none, and features without places on a genome."""
+        for name, value, most in (("loci_p", self.p, 1), ("loci_r2", self.r2, 1)):
+            if not (is_number(value) and 0 < value < most):
+                raise InputError(f"{name}={value!r}; pass a number between 0 and {most}.")
+        if not (is_number(self.kb) and self.kb > 0):
+            raise InputError(f"loci_kb={self.kb!r}; pass a distance in kilobases, such as 250.")
+        if not {CONTIG, POSITION} <= set(described(source)):
+            raise InputError(
+                "--loci lists stretches of chromosomes, and the data do not say on which "
+                "chromosome and where features lie. Leave it out."
+            )
+
+    def of(self, result: xr.Dataset, given: Labelled, runtime: AbstractRuntime) -> xr.Dataset:
+        """The tests with the locus of each variant, from a reading of those below the p-value."""
+        p = result["p"].to_numpy()
+        best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
+        best = best_first[p[best_first] <= self.p]
+        leads = np.arange(p.size)
+        if best.size:
+            with single_blas_thread():
+                self._clump(best, leads, result, given, runtime)
+        of_best: Array = leads[best]
+        numbers = pd.factorize(of_best)[0] + 1
+        locus = np.zeros(p.size, dtype=np.int64)
+        locus[best] = numbers
+        about = {"loci_p": self.p, "loci_r2": self.r2, "loci_kb": float(self.kb)}
+        variable = (result["rank"].dims[-1], locus, {"long_name": LONG_NAME})
+        return result.assign({LOCUS: variable}).assign_attrs(about)
+
+    def _clump(
+        self,
+        best: Index,
+        leads: Index,
+        result: xr.Dataset,
+        given: Labelled,
+        runtime: AbstractRuntime,
+    ) -> None:
+        """Write the lead of each of the variants `best` (n,) in `leads` (d,)."""
+        variants = np.sort(best)
+        values = look_at(given.source, runtime, given.rows)
+        source = recoded(SubsetSource(given.source, variants), values)
+        reader = Reader(source, runtime, given.rows)
+        reader.measure(Measure(standardize=True))
+        contigs = result[CONTIG].to_numpy()[variants].astype(str)
+        positions = result[POSITION].to_numpy()[variants].astype(np.int64)
+        places = np.searchsorted(variants, best)  # the best first
+        for name in np.unique(contigs):
+            here = places[contigs[places] == name]
+            linkage = partial(self._linkage, reader, positions)
+            lead_places, lead_of = clump(here, linkage, MOST + 1, self.r2)
+            if lead_places.size > MOST:
+                raise InputError(
+                    f"More than {MOST:,} loci on chromosome {name} have p <= {self.p:g}, which is "
+                    "too many to compare; pass a smaller --loci-p."
+                )
+            for place, lead in lead_of.items():
+                leads[variants[place]] = variants[lead]
+
+    def _linkage(self, reader: Reader, positions: Index, at: Index) -> Float:
+        """Squared correlations (n, n) of variants; 0 where two are too far apart."""
+        r2 = squared_correlations(inner_products(reader, at))
+        r2[np.abs(positions[at][:, None] - positions[at]) > 1000 * self.kb] = 0.0
+        return r2
+
+
+def loci_table(result: xr.Dataset) -> pd.DataFrame:
+    """A row for each locus of tests that have `LOCUS`, the best first.
+
+    Columns: ``locus``, ``lead``, its ``contig``, ``position``, ``p`` and ``q``; first and last
+    position of the locus, ``start`` and ``end``; ``n_variants`` below the p-value in it.
+    """
+    locus = result[LOCUS].to_numpy()
+    best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
+    members = best_first[locus[best_first] > 0]
+    frame = pd.DataFrame({
+        "locus": locus[members],
+        "lead": variant_ids(result)[members],
+        "contig": result[CONTIG].to_numpy()[members],
+        "position": result[POSITION].to_numpy()[members],
+        "p": result["p"].to_numpy()[members],
+        "q": result["q"].to_numpy()[members],
+    })  # fmt: skip
+    each = frame.groupby("locus", sort=True)
+    leads = each.first()
+    positions = each["position"]
+    table: pd.DataFrame = leads.assign(
+        start=positions.min(), end=positions.max(), n_variants=each.size()
+    ).reset_index()
+    return table
