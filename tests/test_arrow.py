@@ -171,14 +171,55 @@ def test_folders_that_are_no_table_are_refused(tmp_path):
         ranked(tmp_path / "other.parquet")
 
 
-def test_partitions_are_refused_and_the_remedy_makes_one_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    FRAME.reset_index().to_parquet("x.parquet", partition_cols=["status"])
-    with pytest.raises(InputError, match="partitioned by 'status'") as caught:
-        ranked("x.parquet")
-    remedy = str(caught.value).partition("Write it as one file: ")[2].rstrip(".")
-    exec(remedy, {"pandas": pd})
-    assert set(ranked("one.parquet")) == {"a", "b", "c"}
+@pytest.mark.filterwarnings("default:Columns that the folders")
+def test_folders_of_partitions_are_one_table_and_their_columns_no_features(tmp_path):
+    FRAME.reset_index().to_parquet(tmp_path / "one.parquet")
+    whole = FRAME.reset_index().assign(year=2019 + np.arange(M) % 3)
+    whole.to_parquet(tmp_path / "x", partition_cols=["year", "status"])
+    assert min(p.name for p in (tmp_path / "x").iterdir()) == "year=2019"
+    assert ranked(tmp_path / "x") == ranked(tmp_path / "one.parquet")
+    with pytest.warns(UserWarning, match=r"named by \('year'\) are no features"):
+        assert ranked(tmp_path / "x").keys() == {"a", "b", "c"}
+    source = open_source(tmp_path / "x")
+    assert source.not_features == ("year", "status")
+    order = [FRAME.index.tolist().index(name) for name in source.sample_names()]
+    assert source.sample_coords()["status"].tolist() == [STATUS[i] for i in order]
+    np.testing.assert_array_equal(
+        source.read(source.blocks(3)[0]), FRAME[["a", "b", "c"]].to_numpy()[order]
+    )
+    code, told = run("test", tmp_path / "x", "--target", "status", "--covariate", "year", "-n", 1)
+    assert code == 0, told
+    assert "no features: status, year" in told
+    dhsic.convert(tmp_path / "x", tmp_path / "out.zarr")
+    assert ranked(tmp_path / "out.zarr") == ranked(tmp_path / "one.parquet")
+    labels = FRAME.reset_index()[["sample", "status"]].assign(site=["u", "v"] * (M // 2))
+    labels.to_parquet(tmp_path / "labels", partition_cols=["status"])
+    FRAME.drop(columns="status").to_csv(tmp_path / "x.csv")
+    said = ("test", tmp_path / "x.csv", "--labels", tmp_path / "labels", "--target", "status")
+    code, told = run(*said, "--covariates", f"{tmp_path / 'labels'}:site")
+    assert code == 0, told
+
+
+def test_a_partition_of_no_value_is_missing_and_signs_are_decoded(tmp_path):
+    status = [None, "a b/c", *STATUS[2:]]
+    whole = FRAME.reset_index().assign(status=status)
+    whole.to_parquet(tmp_path / "x.parquet", partition_cols=["status"])
+    source = open_source(tmp_path / "x.parquet")
+    held = dict(zip(source.sample_names(), source.sample_coords()["status"], strict=True))
+    assert held == {n: s or "" for n, s in zip(FRAME.index, status, strict=True)}
+
+
+def test_partitions_that_differ_or_lie_beside_files_are_refused_and_a_part_is_read(tmp_path):
+    whole = FRAME.reset_index().assign(year=2019 + np.arange(M) % 2)
+    whole.to_parquet(tmp_path / "x", partition_cols=["year"])
+    FRAME.to_parquet(tmp_path / "x/part.0.parquet")
+    with pytest.raises(InputError, match=r"holds folders .*year=2019.* Pass one of these"):
+        ranked(tmp_path / "x")
+    whole.drop(columns="year").to_parquet(tmp_path / "y/year=1", partition_cols=["status"])
+    whole.drop(columns="year").to_parquet(tmp_path / "y/year=2", partition_cols=["b"])
+    with pytest.raises(InputError, match=r"partitioned by other columns in some"):
+        ranked(tmp_path / "y")
+    assert set(ranked(tmp_path / "y/year=1")) == {"a", "b", "c"}
 
 
 # -- types ----------------------------------------------------------------------------------------

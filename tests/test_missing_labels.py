@@ -243,7 +243,7 @@ def test_inspect_says_which_labels_are_coded(store):
 def test_zeros_of_case_and_control_are_told_of(store):
     said = told(run("select", store, "--target", "codes", *SELECT))
     assert "labels are 0, 1 and 2" in said
-    assert "--na 0 --drop-missing" in said
+    assert "--na codes=0 --drop-missing" in said
     assert "PLINK" not in told(run("select", store, "--target", "plain", *SELECT))
 
 
@@ -373,3 +373,11 @@ def test_other_codes_for_missing_are_refused_too(code):
     y = np.where(np.arange(len(X)) < 2, code, CLASSES)
     with pytest.raises(InputError, match=f"2 of .* are {code}, which many programs write"):
         dhsic.select(X, y)
+
+
+def test_numbers_with_commas_are_told_though_one_label_is_text(store, tmp_path):
+    values = [f"{v / 7:.2f}".replace(".", ",") for v in range(11)]
+    frame = pd.DataFrame({"bmi": [*values, "ND"]})
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    options = ("select", store, "--labels", tmp_path / "t.tsv", "--target", "bmi", *SELECT)
+    assert "numbers with what is not read in one (0,00," in told(run(*options, code=2))

@@ -5,15 +5,19 @@ import inspect
 import re
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from commands import run
 from refusals import remedy_of
 from stores import draw_genotypes, write_matrix, write_vcz
 
 import dhsic
 import dhsic.simulation
+from dhsic.cli import main
+from dhsic.cli.options import in_options
 from dhsic.errors import DhsicError
 from dhsic.independence import test_features
 from dhsic.interactions import find_pairs
@@ -139,7 +143,7 @@ def test_remedies_are_parameters_of_what_was_called_and_work(kind, function, tmp
 
 def test_columns_that_are_no_features_are_said_to_every_function(tmp_path):
     for function in EVERY:
-        with pytest.raises(DhsicError, match="not_features= others"):
+        with pytest.raises(DhsicError, match=r"not_features=\['site'\]"):
             function(table(tmp_path), Y)
         function(tmp_path / "x.csv", Y, not_features=["site"])
     with pytest.raises(DhsicError, match=r"not_features=\['a'\].* Leave it out"):
@@ -157,6 +161,8 @@ def test_matrices_in_groups_of_a_store_are_opened_by_the_path_that_is_said(tmp_p
     np.testing.assert_array_equal(by_path, select(data, "y")["rank"].values)
     by_name = select(tmp_path / "x.zarr", Y, variable="rna/counts/x")["rank"].values
     np.testing.assert_array_equal(by_name, by_path)
+    both = select(tmp_path / "x.zarr", "rna/counts/y", variable="rna/counts/x")["rank"].values
+    np.testing.assert_array_equal(both, by_path)
 
 
 def parameters_of(function):
@@ -172,7 +178,7 @@ SAID = re.compile(r"(?<![\w./{\[-])([a-z][a-z_]+)=(?![={])")
 OTHERS = frozenset(
     (
         *("mask_and_scale", "index_col", "dims", "columns", "index", "asynchronous"),
-        *("scale_factor", "add_offset", "lambda", "sample_column"),
+        *("scale_factor", "add_offset", "lambda", "sample_column", "errors", "dtype"),
     )
 )
 
@@ -216,3 +222,216 @@ def _raised():
                 for part in ast.walk(node.exc):
                     if isinstance(part, ast.Constant) and isinstance(part.value, str):
                         yield path, part.value
+
+
+#: Options in texts of the package, but for those that stand for a prefix.
+OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![-\w])")
+#: Commands of PLINK, whose options are its own.
+OF_PLINK = re.compile("plink|--make-bed")
+#: Options of other programs that sentences hand over to.
+OF_OTHERS = frozenset((*("--samples-chunk-size", "--variants-chunk-size"),))
+#: Commands that open data, and those that take labels too.
+READING = ("select", "test", "plan", "pairs", "pca", "inspect", "convert")
+LABELLED = ("select", "test", "plan", "pairs")
+#: Commands in which texts of a module come up, by the beginning of its path.
+REACHED_BY = {
+    "sources/": READING,
+    "joins/": LABELLED,
+    "kernels/": LABELLED,
+    "cli/labels.py": LABELLED,
+    "cli/label_notes.py": ("select", "test", "plan"),
+    "cli/pca.py": ("pca",),
+    "cli/pairs.py": ("pairs",),
+    "cli/effects.py": ("test",),
+}
+#: Texts that are about labels that `dhsic inspect` and `pairs` describe, as select would take them.
+DESCRIBED = frozenset({"--label-kernel"})
+
+
+def options_of(command):
+    return {word for p in main.commands[command].params for word in (*p.opts, *p.secondary_opts)}
+
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def texts_with_options():
+    """Texts of the package but docstrings, by the path of the module, with the options in each."""
+    root = Path(dhsic.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        docs = {ast.get_docstring(n, clean=False) for n in nodes if isinstance(n, DOCUMENTED)}
+        texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        for text in sorted(texts - docs):
+            if (found := OPTION.findall(text)) and not OF_PLINK.search(text):
+                yield path.relative_to(root).as_posix(), text, [f"--{option}" for option in found]
+
+
+def test_texts_name_options_that_some_command_has():
+    known = {word for p in main.params for word in p.opts} | {"--help"} | OF_OTHERS
+    known = known.union(*map(options_of, main.commands))
+    unknown = {
+        (path, option)
+        for path, _, options in texts_with_options()
+        for option in options
+        if option not in known
+    }
+    assert unknown == set()
+
+
+def test_texts_name_options_of_every_command_in_which_they_come_up():
+    lacking = set()
+    for path, text, options in texts_with_options():
+        commands = next((c for begin, c in REACHED_BY.items() if path.startswith(begin)), ())
+        said = re.findall(r"dhsic (\w+)", text)
+        for option in options:
+            if option in OF_OTHERS | DESCRIBED or any(
+                command in main.commands and option in options_of(command) for command in said
+            ):
+                continue
+            lacking |= {(path, option, c) for c in commands if option not in options_of(c)}
+    assert lacking == set()
+
+
+def test_parameters_of_opening_are_options_of_every_command_that_reads():
+    """Those that `convert` and `pca` lack are named by no sentence that these come to."""
+    context = {c: click.Context(main.commands[c], info_name=c) for c in READING}
+    for name in ("not_features", "na", "sample_dim", "variable", "missing_chunks"):
+        for command, ctx in context.items():
+            assert in_options(f"{name}='x'", ctx).startswith("--"), (name, command)
+
+
+# Sentences of the command line, and options that they say ---------------------------------------
+
+
+def features(folder, names=NAMES, **columns):
+    """A table of features, g2 of which tells classes."""
+    data = X + 0
+    data[:, 2] += 3 * Y
+    index = pd.Index(names, name="id") if names is not None else None
+    table = pd.DataFrame(data, columns=[f"g{i}" for i in range(D)], index=index).assign(**columns)
+    table.to_csv(folder / "x.csv", index=names is not None)
+
+
+def labels(folder, names=NAMES, **columns):
+    pd.DataFrame({"id": names, "ill": np.where(Y, "yes", "no"), **columns}).to_csv(
+        folder / "y.csv", index=False
+    )
+
+
+def of_mixed_labels(folder):
+    features(folder)
+    labels(folder, step=[str(i % 3) for i in range(M - 1)] + ["high"])
+    return ("--labels", "y.csv", "--target", "step"), "classes: (--label-kernel multiclass)"
+
+
+def of_labels_written_twice(folder):
+    features(folder)
+    labels(folder, dose=["1", "01", "2", "2"] * 5)
+    return ("--labels", "y.csv", "--target", "dose"), "names: (--label-kernel multiclass)"
+
+
+def of_classes_in_capitals(folder):
+    features(folder)
+    labels(folder, arm=["Case", "case", "control", "control "] * 5)
+    return ("--labels", "y.csv", "--target", "arm"), "so: (--label-kernel multiclass)"
+
+
+def of_nameless_data(folder):
+    features(folder, None)
+    labels(folder)
+    return ("--labels", "y.csv", "--target", "ill"), "Pass (--by-position)"
+
+
+def of_two_keys(folder):
+    features(folder)
+    labels(folder, sample=NAMES[::-1])
+    return ("--labels", "y.csv", "--target", "ill"), "with (--sample-column)", "id"
+
+
+def of_a_covariate_of_two_tables(folder):
+    features(folder)
+    labels(folder, site=["a", "a", "b", "b"] * 5)
+    pd.DataFrame({"id": NAMES, "site": 1.0}).to_csv(folder / "z.csv", index=False)
+    options = ("--labels", "y.csv", "--target", "ill", "--covariates", "z.csv", "--covariates")
+    return (*options, "y.csv"), "meant: (--covariates) ", "y.csv:site"
+
+
+def of_a_leak(folder):
+    features(folder, ill=Y)
+    labels(folder)
+    return ("--labels", "y.csv", "--target", "ill"), "with (--not-feature ill)"
+
+
+def of_missing_values(folder):
+    features(folder)
+    labels(folder, bmi=[np.nan, *RNG.normal(25, 3, M - 1)])
+    return ("--labels", "y.csv", "--target", "bmi"), "with (--drop-missing)"
+
+
+def of_missing_rows(folder):
+    features(folder, [*NAMES[:-1], "other"])
+    labels(folder)
+    return ("--labels", "y.csv", "--target", "ill"), "with (--drop-missing)"
+
+
+def of_phenotypes(folder):
+    features(folder)
+    labels(folder, PHENO=[0, 1, 2, 2] * 5)
+    return ("--labels", "y.csv", "--target", "PHENO"), "with (--na PHENO=0 --drop-missing)"
+
+
+def of_cases(folder):
+    features(folder)
+    labels(folder, PHENO=[0, 1, 2, 2] * 5)
+    return ("--labels", "y.csv", "--target", "PHENO"), "value, (--not-na 0)"
+
+
+def of_counts(folder):
+    features(folder, run=np.arange(5, 5 + M))
+    labels(folder)
+    return ("--labels", "y.csv", "--target", "ill"), "leave them out: (--not-feature run)"
+
+
+def of_no_target(folder):
+    features(folder)
+    return (), "any, dhsic select (--label-kernel self)"
+
+
+def of_a_result(folder):
+    features(folder, ill=Y)
+    (folder / "out.tsv").write_text("by hand")
+    return ("--target", "ill", "--out", "out.tsv"), "(--force)"
+
+
+#: What makes files, and returns options, the pattern of the remedy and what it is followed by.
+COMMANDS = (
+    *(
+        of_mixed_labels,
+        of_classes_in_capitals,
+        of_labels_written_twice,
+        of_nameless_data,
+        of_two_keys,
+        of_a_leak,
+    ),
+    *(of_a_covariate_of_two_tables, of_missing_values, of_missing_rows, of_phenotypes, of_cases),
+    *(of_counts, of_no_target, of_a_result),
+)
+
+
+@pytest.mark.parametrize("command", ["select", "test", "plan"])
+@pytest.mark.parametrize("case", COMMANDS)
+@pytest.mark.filterwarnings("default")
+def test_options_that_sentences_name_are_taken_and_lead_on(case, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options, pattern, *value = case(tmp_path)
+    if (case, command) in {(of_a_result, "plan"), (of_no_target, "test")}:
+        return  # a plan writes nothing, and of a test nothing is said but of select
+    words = (command, "x.csv", *options, *(() if command == "plan" else ("-n", 2)))
+    refused = " ".join(run(*words, code=2).stderr.split())
+    remedy = re.search(pattern, refused)
+    assert remedy, refused
+    said = [*remedy[1].split(), *value]
+    if case is of_a_covariate_of_two_tables:
+        words = words[: words.index("--covariates")]
+    run(*words, *said)

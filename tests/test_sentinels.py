@@ -1,15 +1,21 @@
 """Codes for missing values among features, covariates and labels that are numbers."""
 
+import re
+import shlex
+import warnings
+
 import dask.array
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import zarr
 from commands import run
+from refusals import remedy_of
 
 import dhsic
 from dhsic.interactions import find_pairs
-from dhsic.joins.text import n_coded
+from dhsic.joins.text import codes_in, n_coded
 
 M, D = 120, 20
 PLAIN = {"progress": False, "n_features_to_select": 3}
@@ -131,9 +137,10 @@ def test_codes_among_covariates_and_labels_are_refused(code, rng):
         dhsic.select(X, y, covariates=ages[:, None], **QUIET)
     with pytest.raises(dhsic.InputError, match=f"values of y are {code},") as told:
         dhsic.select(X, ages, **QUIET)
-    sign = "-" if code > 0 else "+"
-    assert f"pass y {sign} {abs(code)}, which ranks alike" in str(told.value)
-    dhsic.select(X, ages - code, **QUIET)
+    shift = re.search(r"pass (y [+-] \d+), which ranks alike", str(told.value))[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dhsic.select(X, eval(shift, {"y": ages}), **QUIET)
 
 
 SCALES = {
@@ -160,3 +167,253 @@ def test_99_beside_steps_of_a_scale_is_a_code():
     assert n_coded(np.append(steps, [99] * 5), 99) == 5
     assert n_coded(np.append(10 * steps, [99] * 5), 99) == 0
     assert n_coded(np.append(np.arange(20.0, 70.0), [999] * 4 + [9999] * 3), 999) == 4
+
+
+SETS = ([888, 999], [8888, 9999], [77, 88, 99], [-888, -999], [998, 999], [-999, 999], [-9, -8])
+
+
+@pytest.mark.parametrize("codes", SETS, ids=str)
+def test_several_codes_in_one_feature_are_refused_together(codes, rng):
+    base = rng.integers(1, 6, (M, D)) if max(map(abs, codes)) < 100 else values(rng)
+    X, y = base.astype(float), rng.integers(0, 2, M)
+    for code in codes:
+        X = coded(X, code, rng, 0.04)
+    said = re.escape(" or ".join(map(str, sorted(codes))))
+    with pytest.raises(dhsic.DataError, match=f"are {said}, which") as told:
+        dhsic.select(X, y, **QUIET)
+    first = str(told.value).partition("; missing_code=None")[0]
+    assert remedy_of(first, "missing_code") == ("missing_code", sorted(codes))
+    lost = np.where(np.isin(X, codes), np.nan, X)
+    named, missing = dhsic.select(X, y, missing_code=codes, **QUIET), dhsic.select(lost, y, **QUIET)
+    np.testing.assert_array_equal(named["rank"], missing["rank"])
+
+
+@pytest.mark.parametrize("codes", SETS, ids=str)
+def test_several_codes_in_a_column_are_refused_together_and_left_out(codes, rng, tmp_path):
+    few = max(map(abs, codes)) < 100
+    column = (rng.integers(1, 6, 200) if few else AGES).astype(int)
+    at = rng.permutation(200)[: 6 * len(codes)].reshape(len(codes), 6)
+    for code, rows in zip(codes, at, strict=True):
+        column[rows] = code
+    X, y = rng.standard_normal((200, 6)), rng.standard_normal(200)
+    with pytest.raises(dhsic.InputError, match=f"{at.size} of 200 values of covariates") as told:
+        dhsic.select(X, y, covariates=column[:, None], **QUIET)
+    expression = re.search(r"keep = (.*); then", str(told.value))[1]
+    keep = eval(expression, {"numpy": np, "covariates": column[:, None]})
+    np.testing.assert_array_equal(keep, ~np.isin(column, codes))
+    dhsic.select(X[keep], y[keep], covariates=column[keep][:, None], **QUIET)
+    ids = [f"s{i}" for i in range(200)]
+    pd.DataFrame(X, index=pd.Index(ids, name="id")).add_prefix("g").to_csv(tmp_path / "x.csv")
+    table = pd.DataFrame({"id": ids, "trait": y, "age": column})
+    table.to_csv(tmp_path / "p.csv", index=False)
+    command = ("test", tmp_path / "x.csv", "--labels", tmp_path / "p.csv", "--target", "trait")
+    refused = run(*command, "--covariate", "age", code=2).stderr
+    remedy = re.search(r"with ((--na \S+ )+--drop-missing)", refused)[1].split()
+    assert "lack" not in run(*command, "--covariate", "age", *remedy).stderr.partition("rror")[2]
+    kept = re.search(r", ((--not-na -?\d+ ?)+)takes", refused)[1].split()
+    run(*command, "--covariate", "age", *kept)
+
+
+BOUNDED = {
+    "ages to 99": np.arange(18.0, 100).repeat(3),
+    "oxygen": np.random.default_rng(0).integers(88, 101, 200).astype(float),
+    "pressure": np.random.default_rng(0).integers(985, 1020, 200).astype(float),
+    "from -8": np.tile(np.arange(-8.0, 9), 5),
+    "fahrenheit": np.random.default_rng(0).normal(98.6, 0.5, 200).round(1),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_values_among_which_codes_are_values_are_taken(name, rng):
+    column = BOUNDED[name]
+    assert codes_in(column) == {}
+    X = np.column_stack([rng.permutation(column) for _ in range(5)])
+    dhsic.select(X, rng.integers(0, 2, len(X)), **QUIET)
+
+
+def pressures(rng):
+    """Blood pressures of 60 people, 6 of them 0; counts that go on from 0; and who is ill."""
+    y = np.arange(200) % 2
+    pressure = (120 + 25 * y + rng.normal(0, 12, 200)).round()
+    pressure[rng.permutation(200)[:20]] = 0
+    X = rng.poisson(3, (200, 12)).astype(float)
+    X[:, 4] = pressure
+    return X, y
+
+
+@pytest.mark.filterwarnings("default:Zeros lie far below")
+def test_zeros_far_below_all_others_are_told_and_left_out_of_one_feature(rng, tmp_path):
+    X, y = pressures(rng)
+    with pytest.warns(UserWarning, match=r"Zeros .* of 1 feature \(4: 20, others from \d+\)"):
+        dhsic.select(X, y, **QUIET)
+    table = pd.DataFrame(X).add_prefix("lab").rename(columns={"lab4": "blood pressure"})
+    table.assign(ill=np.where(y, "yes", "no")).to_csv(tmp_path / "t.csv", index_label="id")
+    command = ("test", tmp_path / "t.csv", "--target", "ill", "-n", "1")
+    first = run(*command)
+    said = " ".join(first.stderr.split())
+    option = shlex.split(re.search(r"there, (--na .*) says so of a column", said)[1])
+    assert option == ["--na", "blood pressure=0"]
+    again = run(*command, *option)
+    assert "blood pressure" in again.stdout
+    assert "Zeros" not in again.stderr
+    X[X[:, 4] == 0, 4] = np.nan
+    table.assign(**{"blood pressure": X[:, 4]}, ill=np.where(y, "yes", "no")).to_csv(
+        tmp_path / "nan.csv", index_label="id"
+    )
+    assert run(*command[:1], tmp_path / "nan.csv", *command[2:]).stdout == again.stdout
+
+
+@pytest.mark.filterwarnings("default:20 of 200 values")
+def test_zeros_of_a_covariate_are_told_with_an_option_for_it_alone(rng, tmp_path):
+    X, y = pressures(rng)
+    ids = [f"s{i}" for i in range(200)]
+    genotypes = rng.integers(0, 3, (200, 6))
+    pd.DataFrame(genotypes, index=pd.Index(ids, name="id")).add_prefix("g").to_csv(
+        tmp_path / "x.csv"
+    )
+    table = pd.DataFrame({"id": ids, "ill": y, "bp": X[:, 4], "n": X[:, 0]})
+    table.to_csv(tmp_path / "p.csv", index=False)
+    command = ("test", tmp_path / "x.csv", "--labels", tmp_path / "p.csv", "--target", "ill")
+    said = " ".join(run(*command, "--covariate", "bp", "--covariate", "n").stderr.split())
+    assert "20 of 200 values of 'bp' are 0, far below all others" in said
+    assert "of 'n'" not in said
+    option = re.search(r"If they are missing: (.*?)\.", said)[1].split()
+    left = " ".join(run(*command, "--covariate", "bp", *option).stderr.split())
+    assert "20 of 200 samples left out" in left
+    assert "missing" not in left.partition("values ")[2].partition("run ")[0]  # zeros of genotypes
+    assert "called so" in run(*command, "--na", "bpp=0", code=2).stderr
+    with pytest.warns(UserWarning, match="20 of 200 values of covariates are 0") as told:
+        dhsic.select(genotypes, y, covariates=X[:, [4]], **QUIET)
+    keep = re.search(r"keep = (.*); then", str(told[0].message))[1]
+    assert eval(keep, {"covariates": X[:, [4]]}).sum() == 180
+
+
+NO_GAPS = {
+    "counts": lambda rng: rng.poisson(3, (200, 8)),
+    "dropouts": lambda rng: np.log2(1 + rng.poisson(rng.uniform(1, 50, 8), (200, 8))),
+    "amounts": lambda rng: rng.exponential(5, (200, 8)) * (rng.random((200, 8)) < 0.7),
+    "cigarettes": lambda rng: rng.choice([0, 3, 5, 7, 10, 12, 15, 20, 30, 40, 60], (200, 8)),
+}
+
+
+@pytest.mark.parametrize("name", NO_GAPS)
+def test_zeros_that_are_values_are_not_told(name, rng):
+    X = NO_GAPS[name](rng).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dhsic.select(X, rng.standard_normal(200), covariates=X[:, :1], **QUIET)
+
+
+ODD = [(">90",), ("missing", "missing"), ("12,5",), ("5 years", ">90"), ("n/a ", "not done")]
+
+
+@pytest.mark.parametrize("cells", ODD, ids=str)
+def test_text_in_a_covariate_of_numbers_is_counted_named_and_left_out(cells, rng, tmp_path):
+    ids = [f"s{i}" for i in range(60)]
+    ages = rng.integers(20, 60, 60).astype(object)
+    ages[[7, 12][: len(cells)]] = cells
+    X, y = rng.standard_normal((60, 5)).round(3), rng.standard_normal(60).round(3)
+    pd.DataFrame(X, index=pd.Index(ids, name="id")).add_prefix("g").to_csv(tmp_path / "x.csv")
+    table = pd.DataFrame({"id": ids, "y": y, "age": ages})
+    table[::-1].to_csv(tmp_path / "p.csv", index=False)
+    table[["id", "age"]].to_csv(tmp_path / "c.csv", index=False)
+    names = ("--labels", tmp_path / "p.csv", "--target", "y")
+    odd = [cell for cell in cells if cell.strip() != "n/a"]
+    for options, line in (
+        ((*names, "--covariate", "age"), 61 - [7, 12][len(cells) - len(odd)]),
+        ((*names, "--covariates", tmp_path / "c.csv"), [9, 14][len(cells) - len(odd)]),
+    ):
+        said = " ".join(run("test", tmp_path / "x.csv", *options, code=2).stderr.split())
+        n = 60 - (len(cells) - len(odd))
+        assert f"Covariate 'age' holds text in {len(odd)} of {n} values: " in said
+        assert all(f"{cell!r} (" in said for cell in odd)
+        assert f"in line {line})" in said
+        if odd == ["12,5"]:
+            assert "--na" not in said
+            continue
+        remedy = shlex.split(said.partition("are missing: ")[2].partition(". If all")[0])
+        left_out = " ".join(run("test", tmp_path / "x.csv", *options, *remedy).stderr.split())
+        assert f"{len(cells)} of 60 samples left out" in left_out
+    for given in (ages, pd.Series(ages, name="age"), pd.DataFrame({"age": ages})):
+        with pytest.raises(dhsic.InputError, match="holds text in") as told:
+            dhsic.select(X, y, covariates=given, **QUIET)
+        remedy = re.search(r"say so: (pandas\.Series\(.*\))\.$", str(told.value))[1]
+        groups = eval(remedy, {"pandas": pd, "covariates": given})
+        if len(odd) == len(cells):
+            dhsic.select(X, y, covariates=groups, **QUIET)
+        remedy = re.search(r"Pass numbers: (.*?\)) has", str(told.value))[1]
+        numbers = eval(remedy, {"pandas": pd, "covariates": given})
+        there = ~pd.isna(numbers)
+        assert there.sum() == 60 - len(cells)
+        dhsic.select(X[there], y[there], covariates=np.asarray(numbers)[there][:, None], **QUIET)
+        with pytest.raises(dhsic.InputError, match="y holds text in"):
+            dhsic.select(X, given if given is ages else given.squeeze().rename("y"), **QUIET)
+
+
+@pytest.mark.parametrize("written", ["{},5", "{} %", "1.0{:02d},4"])
+def test_covariates_with_commas_or_percent_are_numbers_and_no_groups(written, rng, tmp_path):
+    ids = [f"s{i}" for i in range(60)]
+    ages = [written.format(n) for n in rng.integers(20, 40, 60)]
+    X, y = rng.standard_normal((60, 5)).round(3), rng.standard_normal(60).round(3)
+    pd.DataFrame(X, index=pd.Index(ids, name="id")).add_prefix("g").to_csv(tmp_path / "x.csv")
+    pd.DataFrame({"id": ids, "y": y, "age": ages}).to_csv(tmp_path / "p.csv", index=False)
+    options = ("--labels", tmp_path / "p.csv", "--target", "y", "--covariate", "age")
+    said = " ".join(run("test", tmp_path / "x.csv", *options, code=2).stderr.split())
+    assert "Covariate 'age' is text: " in said
+    assert "--na" not in said
+    with pytest.raises(dhsic.InputError, match="covariates is text"):
+        dhsic.select(X, y, covariates=np.array(ages), **QUIET)
+
+
+GROUPS = {
+    "batches": ["1", "2", "3", "4b"] * 15,
+    "sites": ["7", "8", "ward"] * 20,
+    "coded": ["yes", "no", "1"] * 20,
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_some_of_which_are_numbers_are_groups(name, rng, tmp_path):
+    ids = [f"s{i}" for i in range(60)]
+    X, y = rng.standard_normal((60, 5)).round(3), rng.standard_normal(60).round(3)
+    pd.DataFrame(X, index=pd.Index(ids, name="id")).add_prefix("g").to_csv(tmp_path / "x.csv")
+    table = pd.DataFrame({"id": ids, "y": y, "batch": GROUPS[name]})
+    table.to_csv(tmp_path / "p.csv", index=False)
+    options = ("--labels", tmp_path / "p.csv", "--target", "y", "--covariate", "batch")
+    run("test", tmp_path / "x.csv", *options)
+    dhsic.select(X, y, covariates=np.array(GROUPS[name]), **QUIET)
+
+
+def test_text_in_frames_is_named_and_both_remedies_work(rng):
+    X = pd.DataFrame(rng.standard_normal((60, 4)), columns=[*"abcd"]).astype(object)
+    X.loc[4, "b"] = "<0.1"
+    X["c"] = X["c"].astype(str)
+    X["smoker"] = ["yes", "no"] * 30
+    y = rng.integers(0, 2, 60)
+    with pytest.raises(dhsic.InputError, match=r"text in 1 of 60 values: '<0\.1' \(1") as told:
+        dhsic.select(X, y, **QUIET)
+    said = str(told.value)
+    names = {"X": X, "pandas": pd}
+    number = eval(re.search(r"(X\[.*\.apply\(.*?\)) has", said)[1], names)
+    encoded = eval(re.search(r"categories: (pandas.*)\.$", said)[1], names)
+    assert re.search(r"astype\(float\)", said)
+    for one in number.columns:
+        encoded[one] = number[one]
+    dhsic.select(encoded.astype(float), y, **QUIET)
+
+
+@pytest.mark.parametrize("code", [-999.25, -99.9, 999.9, -32768, 9.969209968386869e36, 1e20])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fill_values_of_programs_are_refused_and_declared(code, dtype, rng):
+    y = rng.integers(0, 2, M)
+    X = coded(values(rng), code, rng).astype(dtype)
+    with pytest.raises(dhsic.DataError, match="many programs write for missing values") as told:
+        dhsic.select(X, y, **QUIET)
+    said = re.search(r"Pass missing_code=(\S+) if", str(told.value))[1]
+    assert float(said) == code
+    lost = np.where(np.asarray(code, dtype) == X, np.nan, X)
+    named = dhsic.select(X, y, missing_code=float(said), **QUIET)["rank"].values
+    np.testing.assert_array_equal(named, dhsic.select(lost, y, **QUIET)["rank"].values)
+    covariate = np.where(rng.random(M) < 0.1, code, rng.normal(50, 9, M).round(1))[:, None]
+    with pytest.raises(dhsic.InputError, match="values of covariates are"):
+        dhsic.select(values(rng), y, covariates=covariate, **QUIET)

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import xarray as xr
+from commands import run
 from refusals import assert_refused
 
 import dhsic
@@ -218,3 +219,41 @@ def test_a_named_column_is_no_leak_and_another_with_its_values_is_told(rng, recw
     assert not recwarn.list
     with pytest.warns(UserWarning, match="Column 'outcome' of X has the values of y"):
         dhsic.select(frame.assign(outcome=frame["status"]), "status", n_features_to_select=2)
+
+
+@pytest.mark.filterwarnings("default:.*so it tells them")
+@pytest.mark.parametrize("suffix", ["csv", "txt"])
+def test_columns_that_tell_the_labels_under_another_name_are_told(suffix, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 3
+    table = pd.DataFrame(rng.standard_normal((40, 4)), columns=[*"abcd"])
+    table["a"] += y
+    table["code"] = np.array([7.0, 2.0, 4.0])[y]
+    table["bmi"] = rng.normal(25, 3, 40)
+    table["kg"] = table["bmi"]
+    table["arm"] = np.array(["x", "y", "z"])[y]
+    table.insert(0, "id", [f"s{i}" for i in range(40)])
+    path = tmp_path / f"t.{suffix}"
+    table.to_csv(path, index=False)
+    options = {"n_features_to_select": 2, "progress": False}
+    with pytest.warns(UserWarning, match="'code' has a value of its own for each class") as told:
+        dhsic.select(path, "arm", **options)
+    assert "not_features=['code']" in str(told[0].message)
+    with pytest.warns(UserWarning, match="'kg' has the values of the labels"):
+        dhsic.select(path, "bmi", not_features=["arm"], **options)
+    said = " ".join(run("test", path, "--target", "arm").stderr.split())
+    remedy = said.partition("no measurement: ")[2].partition(".")[0].split()
+    assert remedy == ["--not-feature", "code"]
+    assert "tells them" not in run("test", path, "--target", "arm", *remedy).stderr
+
+
+def test_labels_that_name_columns_of_a_table_say_that_it_is_turned(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((5, 30)), columns=[f"s{i}" for i in range(30)])
+    table.insert(0, "gene", [*"abcde"])
+    table.to_csv(tmp_path / "x.csv", index=False)
+    labels = pd.DataFrame({"id": table.columns[1:], "y": np.arange(30) % 2})
+    labels.to_csv(tmp_path / "y.csv", index=False)
+    command = ("test", tmp_path / "x.csv", "--labels", tmp_path / "y.csv", "--target", "y")
+    assert "samples, pass --transpose" in " ".join(run(*command, code=2).stderr.split())
+    run(*command, "--transpose")

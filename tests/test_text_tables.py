@@ -1,6 +1,7 @@
 """Tables of features as programs write them: PLINK, R, pandas, spreadsheets, spectrometers, GEO."""
 
 import bz2
+import gzip
 import json
 import lzma
 import shlex
@@ -303,6 +304,84 @@ def test_a_first_line_that_may_be_either_is_refused_and_the_remedy_works(rng, tm
     assert open_source(tmp_path / "t.csv").feature_names().tolist() == ["900", "902", "904", "906"]
 
 
+STEPS = np.cumsum(np.random.default_rng(2).integers(1, 9, 12))
+AXES = {
+    "whole, equal steps": np.arange(900, 924, 2),
+    "fractions, equal steps": np.arange(900, 924, 2) + 0.5,
+    "whole, unequal steps": 900 + STEPS,
+    "fractions, unequal steps": 900.5 + STEPS,
+    "counted": np.arange(1, 13),
+}
+
+
+@pytest.mark.parametrize("column", ["none", "", "spectrum", "short", "label"])
+@pytest.mark.parametrize("falls", [False, True])
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("are_whole", [False, True])
+def test_a_header_of_rising_or_falling_numbers_is_no_sample(
+    rng, tmp_path, axis, falls, column, are_whole
+):
+    names = [f"{x:g}" for x in AXES[axis][:: -1 if falls else 1]]
+    X = rng.normal(1, 0.3, (M, len(names))).round(4)
+    X = (1000 * X).round().astype(int) if are_whole else X
+    X[1, 0] = X[0, 0]  # what all differs in a first column may be names
+    table = pd.DataFrame(X, columns=names, index=[f"s{i}" for i in range(M)])
+    path = tmp_path / "t.csv"
+    if column in ("none", "label"):
+        more = {"status": np.repeat(["case", "control"], M // 2)} if column == "label" else {}
+        table.assign(**more).to_csv(path, index=False)
+    else:
+        table.to_csv(path, index_label="" if column == "short" else column)
+    if column == "short":  # as R writes a header
+        path.write_text(path.read_text().removeprefix(","))
+    apart = ("--not-feature", "status") if column == "label" else ()
+    ran("convert", path, tmp_path / "t.zarr", *apart)
+    source = open_source(tmp_path / "t.zarr")
+    assert source.feature_names().tolist() == names
+    np.testing.assert_allclose(values_of(source), X)
+
+
+UNLIKE = {
+    "few, far from values": ([2500.5, 2498.1, 2490.7], lambda rng: rng.random((M, 3)).round(3)),
+    "in no order, far": ([700, 950, 820, 610], lambda rng: rng.integers(0, 90, (M, 4))),
+    "ids of genes": (
+        [7157, 2, 1956, 672, 675, 5728, 4609, 1029, 3845, *range(40, 80)],
+        lambda rng: rng.poisson(3, (M, 49)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_numbers_unlike_those_below_are_refused_and_both_remedies_work(rng, tmp_path, kind):
+    names, make = UNLIKE[kind]
+    table, path = pd.DataFrame(make(rng), columns=names), tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    with pytest.raises(InputError, match=r"unlike those below.* a letter before each of them"):
+        open_source(path)
+    table.add_prefix("w").to_csv(path, index=False)
+    source = open_source(path)
+    assert (source.n_samples, source.n_features) == table.shape
+    table.to_csv(path, index_label="spectrum")
+    if kind == "few, far from values":
+        with pytest.raises(InputError, match="write id as its first field"):
+            open_source(path)
+
+
+HEADERLESS = {
+    "fractions": lambda rng: rng.normal(size=(M, 30)),
+    "genotypes": lambda rng: rng.integers(0, 3, (M, 60)),
+    "counts": lambda rng: rng.poisson(3, (M, 40)),
+    "curves": lambda rng: np.cumsum(rng.random((M, 9)), axis=1),
+    "heavy tails": lambda rng: np.exp(rng.normal(3, 2, (M, 8))),
+}
+
+
+@pytest.mark.parametrize("make", HEADERLESS.values(), ids=HEADERLESS)
+def test_values_without_a_header_are_all_samples(rng, tmp_path, make):
+    np.savetxt(tmp_path / "t.csv", make(rng), delimiter=",", fmt="%.4g")
+    assert open_source(tmp_path / "t.csv").n_samples == M
+
+
 # Lines above the header ------------------------------------------------------------------------
 
 
@@ -420,6 +499,9 @@ def test_booleans_among_numbers_are_refused(tmp_path, column):
         (["1,370", "2,415.5", "950"], [1370, 2415.5, 950]),
         (["1,370", "0.5", "950"], [1370, 0.5, 950]),
         (["-1,370", "2,4", ""], [-1.37, 2.4, np.nan]),
+        (["1.053,40", "2,5", "3"], [1053.4, 2.5, 3]),
+        (["1.053", "2,5", "-12.345.678,9"], [1053, 2.5, -12345678.9]),
+        (["1.053.200", "950", "12.345"], [1053200, 950, 12345]),
     ],
 )
 def test_commas_mean_what_all_values_say_and_the_remedy_works(
@@ -438,6 +520,34 @@ def test_commas_mean_what_all_values_say_and_the_remedy_works(
     np.testing.assert_allclose(values_of(source), np.column_stack([[1, 3, 2], numbers]))
     assert source.sample_names().tolist() == ["007", "b", "c"]
     assert source.feature_names().tolist() == ["Glucose, fasting", "a"]
+
+
+def test_commas_and_points_that_contradict_each_other_are_not_rewritten(tmp_path):
+    for cells in (["1.053,40", "1,053.40"], ["1,370,000", "0,5"], ["1.053,4", "2.75"]):
+        (tmp_path / "t.tsv").write_text("id\ta\n" + "".join(f"s{c}\t{c}\n" for c in cells))
+        with pytest.raises(InputError, match="no rule rewrites all") as told:
+            open_source(tmp_path / "t.tsv")
+        assert "sed" not in str(told.value)
+        assert "python" not in str(told.value)
+
+
+def test_the_command_for_numbers_with_commas_leaves_all_else_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "# made by a tool; 1\nid;IL-1,2;day;a\ns#1;1.053,4;01.02.2020;v1,2\nt;2,5;03.04.2021;w\n"
+    with gzip.open("t.csv.gz", "wt") as file:
+        file.write(text)
+    with pytest.raises(InputError, match="points separate thousands") as told:
+        open_source("t.csv.gz", not_features=["day", "a"])
+    command = str(told.value).partition("thousands: ")[2]
+    command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    subprocess.run(["bash", "-c", command], check=True)
+    source = open_source("NEW.csv", not_features=["day", "a"])
+    assert values_of(source).tolist() == [[1053.4], [2.5]]
+    assert source.feature_names().tolist() == ["IL-1,2"]
+    held = source.sample_coords()
+    assert held["day"].tolist() == ["01.02.2020", "03.04.2021"]
+    assert held["a"].tolist() == ["v1,2", "w"]
+    assert source.sample_names().tolist() == ["s#1", "t"]
 
 
 def test_commas_that_no_value_explains_have_two_readings(tmp_path):
@@ -511,7 +621,8 @@ def test_other_files_are_no_tables(tmp_path, name, content):
 
 def test_inspect_describes_the_labels_of_a_table(rng, tmp_path):
     frame(rng).to_csv(tmp_path / "t.csv", index_label="sample", sep=";")
-    assert "--target names labels" in ran("inspect", tmp_path / "t.csv", code=2)
+    assert "say so: --not-feature status" in ran("inspect", tmp_path / "t.csv", code=2)
+    ran("inspect", tmp_path / "t.csv", "--not-feature", "status")
     said = ran("inspect", tmp_path / "t.csv", "--target", "status")
     assert "status: 2 classes case (20), control (20)" in said
     header = "a sample a row, semicolons between columns, header in line 1 (sample, g0"
@@ -640,3 +751,116 @@ def test_the_warning_of_missing_values_names_columns_that_can_be_left_out(tmp_pa
     assert "Exclude it (--exclude)" in said
     (tmp_path / "ids.txt").write_text("d\n")
     ran(*asked, "--exclude", tmp_path / "ids.txt")
+
+
+# Text among numbers ------------------------------------------------------------------------------
+
+
+def with_text(rng, path, cells, *, name="g2"):
+    """A table some of whose cells, by row, are text."""
+    table = frame(rng, 4).astype(object)
+    for row, text in cells.items():
+        table.loc[row, name] = text
+    table.to_csv(path, index_label="id")
+    return table
+
+
+def test_text_that_stands_for_missing_values_is_counted_named_and_declared(rng, tmp_path):
+    path = tmp_path / "t.csv"
+    with_text(rng, path, {3: "?", 9: "?", 12: "n.d."})
+    said = " ".join(ran("test", path, "--target", "status", code=2).split())
+    assert "has '?' in line 5, column 'g2', and features are numbers" in said
+    assert "text in 3 of 40 values: '?' (2, first in line 5), 'n.d.' (1, first in line 14)" in said
+    option = shlex.split(said.partition("say so: ")[2].rstrip("."))
+    assert option == ["--na", "?", "--na", "n.d."]
+    assert "g2" in ran("test", path, "--target", "status", *option, "-n", "1")
+
+
+@pytest.mark.parametrize("cell", [">90", "12,5 mg", "5 years", "missing", "n/a (lost)"])
+def test_any_text_among_numbers_is_named_with_its_line(rng, tmp_path, cell):
+    with_text(rng, tmp_path / "t.csv", {7: cell})
+    with pytest.raises(InputError, match="text in 1 of 40 values: ") as told:
+        open_source(tmp_path / "t.csv", not_features=["status"])
+    assert f"{cell!r} (1, first in line 9)" in str(told.value)
+    assert f"na=[{cell!r}]" in str(told.value)
+    assert open_source(tmp_path / "t.csv", not_features=["status"], na=[cell]).n_samples == M
+
+
+PAIRS = (("yes", "no"), ("True", "no"), ("M", "F"), ("male", "female"), ("low", "high"), ("+", "-"))
+
+
+@pytest.mark.parametrize("words", PAIRS)
+def test_classes_are_never_proposed_as_missing(rng, tmp_path, words):
+    path = tmp_path / "t.csv"
+    with_text(rng, path, {i: words[i % 2] for i in range(M)}, name="smoker")
+    said = " ".join(ran("select", path, "--target", "status", code=2).split())
+    assert "--na" not in said
+    option = shlex.split(said.partition("say so: ")[2].partition(". ")[0])
+    assert option == ["--not-feature", "smoker"]
+    ran("select", path, "--target", "status", *option, "--no-progress")
+    some = {0: words[0], 5: words[1], **{i: str(i % 3) for i in (2, 4, 7, 8, 11, 12)}}
+    with_text(rng, path, some, name="smoker")
+    assert "--na" not in ran("select", path, "--target", "status", code=2)
+
+
+def test_columns_of_text_of_several_kinds_are_left_out_by_the_options_that_are_said(rng, tmp_path):
+    table = frame(rng, 4).assign(site=["a", "b"] * 20, **{"smoking status": ["no", "yes"] * 20})
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    said = " ".join(ran("select", tmp_path / "t.csv", "--target", "status", code=2).split())
+    option = shlex.split(said.partition("say so: ")[2].partition(". ")[0])
+    assert option == ["--not-feature", "site", "--not-feature", "smoking status"]
+    ran("select", tmp_path / "t.csv", "--target", "status", *option, "--no-progress")
+
+
+def test_text_in_a_row_of_a_feature_is_named_with_its_column(rng, tmp_path):
+    table = frame(rng, 4).drop(columns="status").astype(object)
+    table.loc[6, "g1"] = "<LOD"
+    table.index = [f"s{i}" for i in range(M)]
+    table.T.to_csv(tmp_path / "t.csv", index_label="gene")
+    with pytest.raises(InputError, match="Row 'g1' holds text in 1 of 40 values: '<LOD'") as told:
+        open_source(tmp_path / "t.csv", sample_dim=1)
+    assert "in column 's6'" in str(told.value)
+    assert open_source(tmp_path / "t.csv", sample_dim=1, na=["<LOD"]).n_samples == M
+
+
+def test_a_line_of_units_below_the_header_is_left_out_by_the_command(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    header, *rows = frame(rng).to_csv(index_label="id").splitlines()
+    units = ",".join(["", *["mg/l"] * 5, ""])
+    (tmp_path / "t.csv").write_text("\n".join([header, units, *rows]) + "\n")
+    said = " ".join(ran("test", "t.csv", "--target", "status", code=2).split())
+    assert "text in line 2 in 5 columns of numbers, such as 'mg/l' in column 'g0'" in said
+    subprocess.run(["bash", "-c", said.partition("out: ")[2]], check=True)
+    assert "g2" in ran("test", "NEW", "--target", "status", "-n", 1)
+
+
+@pytest.mark.parametrize("name", ["Total", "mean", "SD"])
+def test_rows_that_sum_up_samples_are_left_out_by_the_command(rng, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    table = frame(rng)
+    table.index = [f"s{i}" for i in range(M)]
+    table.to_csv("plain.csv", index_label="id")
+    last = table.iloc[:1].copy()
+    last.index = [name]
+    pd.concat([table, last, last.rename(index={name: "max"})]).to_csv("t.csv", index_label="id")
+    said = " ".join(ran("test", "t.csv", "--target", "status", code=2).split())
+    assert f"ends with '{name}', 'max', which sums up the samples" in said
+    subprocess.run(["bash", "-c", said.partition("follows them: ")[2]], check=True)
+    assert (tmp_path / "NEW").read_text() == (tmp_path / "plain.csv").read_text()
+    last.index = ["mean"]
+    pd.concat([last, table]).to_csv("first.csv", index_label="id")
+    ran("test", "first.csv", "--target", "status")
+
+
+@pytest.mark.filterwarnings("default:2 rows")
+def test_rows_that_are_there_twice_are_told_and_visits_are_not(rng, tmp_path):
+    table = frame(rng)
+    table.index = [f"s{i}" for i in range(M)]
+    pd.concat([table, table.iloc[3:5]]).to_csv(tmp_path / "t.csv")
+    said = " ".join(ran("test", tmp_path / "t.csv", "--target", "status").split())
+    assert "2 rows of" in said
+    assert "are there twice, with their name and all values ('s3', 's4')" in said
+    visits = table.copy()
+    visits["g0"] += 1
+    pd.concat([table, visits.iloc[3:5]]).to_csv(tmp_path / "t.csv")
+    assert "twice" not in ran("test", tmp_path / "t.csv", "--target", "status")

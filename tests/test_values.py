@@ -194,7 +194,7 @@ def test_only_samples_that_take_part_count():
         values_of(X, rows=np.arange(5, 40))
 
 
-@pytest.mark.parametrize("code", ["none", 1.5, True, (), ("a",), (1, 2.5)])
+@pytest.mark.parametrize("code", ["none", np.nan, True, (), ("a",), (1, "b")])
 def test_codes_that_are_none(code):
     with pytest.raises(InputError, match="missing_code="):
         dhsic.open_source(CALLS, missing_code=code)

@@ -26,7 +26,7 @@ from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
-from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
+from dhsic.joins.text import codes_in, is_missing, typed, written_by
 from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
 from dhsic.passes.call_counts import counting_on
@@ -46,6 +46,7 @@ from dhsic.sources.ids import some
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import AbstractPlinkSource, samples_table
+from dhsic.sources.sentinels import written
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.vcz import CallSource
@@ -334,9 +335,8 @@ def _summary(values: Array) -> str:
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
     told = describe(present, "auto")
-    for code in MISSING_CODES:
-        n = n_coded(present, code)
-        told += f"; {n:,} are {code}, which {written_by(code)} for missing ones" if n else ""
+    for code, n in codes_in(present).items():
+        told += f"; {n:,} are {written(code)}, which {written_by(code)} for missing ones"
     return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
 
 

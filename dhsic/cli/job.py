@@ -136,7 +136,7 @@ class SelectJob:
         Leave out samples without a label or covariate.
     na : TEXT, repeated
         Read this as missing besides NA, NaN, "." and nothing, for instance -9 or "?": in labels
-        and covariates, and in features of a table of text.
+        and covariates, and in features of a table of text; NAME=TEXT in a column alone (bmi=0).
     not_na : TEXT, repeated
         Read this as a value, though it is usual for missing: NA, or PLINK's -9.
 
@@ -224,7 +224,7 @@ class SelectJob:
     method: str = "bahsic"
     n_features: int | str = 50
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    missing_code: str | int | list[int] | None = "auto"
+    missing_code: str | float | list[float] | None = "auto"
     missing_chunks: MissingChunks = "error"
     ploidy: PloidyPolicy = "scale"
     settings: tuple[str, ...] = ()
@@ -410,7 +410,8 @@ class SelectJob:
         said = "--sample-column" if by_name else "--by-position"
         refuse(
             not self.target and not is_self,
-            f"{NO_TARGET} Without any, --label-kernel self selects the features that the others "
+            NO_TARGET
+            + " Without any, dhsic select --label-kernel self selects the features that the others "
             "depend on.",
         )
         refuse(

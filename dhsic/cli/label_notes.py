@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,12 +21,13 @@ OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rf
 OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
 
 
-def notes_on(y: Array | None) -> Iterator[str]:
+def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
     """Note on labels that may be PLINK's cases and controls."""
     if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
+        na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
             "labels are 0, 1 and 2, and all are taken for values; where PLINK wrote them, 0 is "
-            "missing: --na 0 --drop-missing"
+            f"missing: {na} --drop-missing"
         )
 
 
@@ -72,7 +74,7 @@ def small_classes(y: Array | None) -> Iterator[str]:
     if small:
         yield (
             f"{some(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is selected is "
-            "weak evidence; --stability 20 tells how often it would be"
+            "weak evidence; dhsic select --stability 20 tells how often it would be"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,19 +19,22 @@ from dhsic.cli.options import split_columns
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
+from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.table import RowOrder, Table
-from dhsic.joins.targets import stacked
+from dhsic.joins.targets import stacked, warn_of_leaks
 from dhsic.joins.text import (
-    MISSING_CODES,
+    ORDINARY,
     check_numbers,
+    codes_in,
+    either,
     is_missing,
-    n_coded,
     read_table,
     stripped,
     typed,
     whole_numbers,
     written_by,
     written_twice,
+    zeros_told,
 )
 from dhsic.joins.variables import labels_at
 from dhsic.kernels.labels import (
@@ -41,8 +44,9 @@ from dhsic.kernels.labels import (
 )
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import is_id, plain, some
+from dhsic.sources.ids import did_you_mean, is_id, na_of, plain, some
 from dhsic.sources.opening import is_table, open_source
+from dhsic.sources.sentinels import written
 from dhsic.validation import is_numeral, refuse_wide
 
 #: What can be done about a table that does not fit.
@@ -122,6 +126,7 @@ def _columns(
     They are of the samples that filters left of `data`, which have no labels yet.
     """
     wanted = (*job.target, *job.covariate)
+    places: dict[str, Callable[[int], str]] = {}
     notes, source, orders = list[str](), data.source, list[RowOrder]()
     specs = [split_columns(spec) for spec in job.covariates]
     beside = [(read_table(path, "COVAR", REMEDIES), chosen) for path, chosen in specs]
@@ -131,10 +136,12 @@ def _columns(
         values = _checked(_stored(job, name, source), name, source.n_samples)
         return data.filtered.samples_of(values)
 
+    sample_places = _places(data)
     if table is None:
         found = {name: stored(name) for name in wanted}
     else:
         order = _order(job, data, table, wanted)
+        places = {n: _lines(table, order) for n in wanted if n.removeprefix("#") in table.columns}
         found = {name: order.take(table.column(name)) for name in job.target}
         for name in job.covariate:  # a column of the table, else a variable of the store
             is_here = name.removeprefix("#") in table.columns
@@ -157,14 +164,44 @@ def _columns(
         for name in chosen or _but_names(one, order):
             _refuse_second(name, one.what, owners)
             covariates.append((name, _typed(job, name, order.take(one.column(name)))))
+            places[name] = _lines(one, order)
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
+    _check_na(job, data, {*job.target, *dict(covariates)})
+    labels = [(name, one) for name in job.target for one in columns[name]]
+    _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     counts = {
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
-    labels = [(name, one) for name in job.target for one in columns[name]]
     return labels, covariates, notes, counts
+
+
+def _refuse_text(
+    job: SelectJob,
+    labels: Columns,
+    covariates: Columns,
+    places: Callable[[str], Callable[[int], str]],
+) -> None:
+    """Refuse labels and covariates that are numbers but for some text."""
+    for name, column in covariates:
+        if column.dtype.kind == "O":
+            refuse_mixed_covariate(name, column, places(name))
+    for name, column in labels if job.labels_as == "auto" else ():
+        if column.dtype.kind == "O":
+            _refuse_mixed(name, column, places(name))
+
+
+def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
+    """Where a sample stands in a table, by its position."""
+    return lambda i: table.place(int(order.rows[i]))
+
+
+def _places(data: Labelled) -> Callable[[int], str]:
+    """Which sample of the data one is, for sentences, by its position among those that are left."""
+    names = data.source.sample_names()
+    called = data.filtered.samples_of(np.arange(data.source.n_samples) if names is None else names)
+    return lambda i: f"of sample {called[i]}"
 
 
 def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
@@ -213,15 +250,32 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         n_tables = (job.labels is not None) + len(job.covariates)
         is_here = n_tables < 2 or table.has_key(said or "")
         names = None if names is None else data.filtered.samples_of(names)
-        order = table.by_name(
-            names,
-            m if names is None else len(names),
-            wanted=tuple(name.removeprefix("#") for name in wanted),
-            said=said if is_here else None,
-            drop_missing=job.drop_missing,
-        )
+        try:
+            order = table.by_name(
+                names,
+                m if names is None else len(names),
+                wanted=tuple(name.removeprefix("#") for name in wanted),
+                said=said if is_here else None,
+                drop_missing=job.drop_missing,
+            )
+        except InputError as error:
+            _refuse_turned(job, data, table, error)
+            raise
     is_by_name = bool(order.key)
     return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
+
+
+def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:
+    """Say so if a column of a table names the features, so that these are samples."""
+    features = data.source.feature_names() if is_table(job.path) else None
+    known = set() if features is None else set(map(str, features))
+    for name, values in table.columns.items():
+        if known and 2 * len(known.intersection(map(str, values))) > len(known):
+            turned = "leave out --transpose" if job.transpose else "pass --transpose"
+            raise InputError(
+                f"Column {name!r} of {table.what} names columns of {job.path}, which are taken for "
+                f"features ({some(values, 3)}). If they are samples, {turned}."
+            ) from error
 
 
 def _told(table: Table, order: RowOrder) -> list[str]:
@@ -246,7 +300,7 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
     """A column of numbers or text, of which no digit is lost, nor what tells classes apart."""
-    column = typed(values, job.na, job.not_na)
+    column = typed(values, na_of(job.na, name), job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
     if name in job.target and values.dtype.kind == "O":
@@ -300,9 +354,11 @@ def _taken(
         refuse_ids(name, values)
     columns = [design(name, values[keep]) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
+    y = stacked(labels) if labels else None
+    warn_of_leaks(job.path, data.source, y, left[keep])
     return Labelled(
         data.source,
-        stacked(labels) if labels else None,
+        y,
         C if C.shape[1] else None,
         left[keep] if m < data.source.n_samples or n_incomplete else None,
         {
@@ -318,18 +374,50 @@ def _taken(
 
 def _refuse_coded(job: SelectJob, columns: Columns) -> None:
     """Refuse what looks like PLINK's missing values, unless it is said to be a value."""
-    said = {text.strip() for text in job.not_na}
+    kept = {float(text) for text in job.not_na if is_numeral(text)}
     for name, values in columns:
-        found = {code: (n_coded(values, code), "and no other is near it") for code in MISSING_CODES}
-        found[0] = (_zeros(name, values), "beside 1 and 2")
-        for code, (n, beside) in found.items():
-            if n and str(code) not in said:
-                raise InputError(
-                    f"{n:,} of {values.size:,} values of {name!r} are {code}, which "
-                    f"{written_by(code)} for missing ones, {beside}. Leave those samples out with "
-                    f"--na {code} --drop-missing; if {code} is a value, --not-na {code} takes it "
-                    "for one."
-                )
+        n_of, beside = codes_in(values, kept), "and no other is near"
+        zeros = 0 if 0 in kept else _zeros(name, values)
+        if sentence := zeros_told(repr(name), values):
+            remedy = f"{_na(name, 0)} --drop-missing"
+            warnings.warn(f"{sentence} If they are missing: {remedy}.", stacklevel=2)
+        if zeros and not n_of:
+            n_of, beside = {0: zeros}, "beside 1 and 2"
+        if not n_of:
+            continue
+        if 0 not in n_of:
+            beside += " it" if len(n_of) == 1 else " them"
+        na = " ".join(_na(name, code) for code in n_of)
+        not_na = " ".join(f"--not-na {written(code)}" for code in n_of)
+        are, them = ("is a value", "it for one") if len(n_of) == 1 else ("are values", "them so")
+        raise InputError(
+            f"{sum(n_of.values()):,} of {values.size:,} values of {name!r} are {either(n_of)}, "
+            f"which {written_by(next(iter(n_of)))} for missing ones, {beside}. Leave those samples "
+            f"out with {na} --drop-missing; if {either(n_of)} {are}, {not_na} takes {them}."
+        )
+
+
+def _na(name: str, code: float) -> str:
+    """Option that takes a code for missing; in that column alone where others have it as a value.
+
+    >>> _na("age", -9), _na("blood pressure", 0)
+    ('--na -9', "--na 'blood pressure=0'")
+    """
+    said = written(code)
+    return f"--na {shlex.quote(f'{name}={said}' if -1 <= code <= ORDINARY else said)}"
+
+
+def _check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
+    """Refuse `--na NAME=TEXT` of a column that is neither labels nor covariate nor feature."""
+    scoped = [text.partition("=")[0] for text in job.na if "=" in text]
+    features = data.source.feature_names() if scoped and is_table(job.path) else None
+    known = {*names, *(() if features is None else features.tolist())}
+    for name in scoped:
+        if name not in known:
+            raise InputError(
+                f"--na {name}=... is about the column {name!r}, and no label, covariate or feature "
+                f"is called so.{did_you_mean(name, known)} Name one, or leave the name out."
+            )
 
 
 def _zeros(name: str, values: Array) -> int:
@@ -351,8 +439,6 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
     """Refuse labels that name the samples: there is a class for each of them."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
-    if label_kernel == "auto" and values.dtype.kind == "O":
-        _refuse_mixed(name, column)
     n = len(np.unique(column))
     if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
         differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
@@ -363,14 +449,14 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
         )
 
 
-def _refuse_mixed(name: str, column: Array) -> None:
+def _refuse_mixed(name: str, values: Array, place: Callable[[int], str]) -> None:
     """Refuse labels most of which are numbers, and some are text: codes, or slips of the pen."""
-    odd = sorted({str(text) for text in column if not is_numeral(str(text))})
-    n_odd = sum(not is_numeral(str(text)) for text in column)
-    if 0 < 2 * n_odd < column.size:
-        na = " ".join(f"--na {shlex.quote(text)}" for text in odd[:3])
-        raise InputError(
-            f"{column.size - n_odd:,} labels of {name!r} are numbers, and {n_odd:,} are not "
-            f"({some(map(repr, odd))}). If these are missing: {na} --drop-missing; else mend them, "
-            "or say that labels are classes: --label-kernel multiclass."
-        )
+    odd = text_among_numbers(f"labels {name!r}", name, values, place)
+    if not odd.are_few:
+        return
+    na = " ".join(f"--na {shlex.quote(text)}" for text in odd.markers)
+    mend = f"If these are missing: {na} --drop-missing; else mend them" if na else "Mend them"
+    raise InputError(
+        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
+        f"{odd.listed}. {mend}, or say that labels are classes: --label-kernel multiclass."
+    )

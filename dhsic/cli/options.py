@@ -134,16 +134,20 @@ def count(value: str | int) -> Any:
     return found
 
 
-def codes(value: str | int | list[int] | None) -> Any:
+def codes(value: str | float | list[float] | None) -> Any:
     """What stands for missing: ``auto``, ``none``, a number, or several between commas.
 
-    >>> codes("auto"), codes("none"), codes("9"), codes("3,9")
-    ('auto', None, 9, [3, 9])
+    >>> codes("auto"), codes("none"), codes("9"), codes("3,-99.9")
+    ('auto', None, 9, [3, -99.9])
     """
     if isinstance(value, str) and value.lower() == "none":
         return None
-    what = "none of auto, none, a whole number, whole numbers between commas"
-    return _read(value, ("auto",), what, partial(_several, int))
+    what = "none of auto, none, a number, numbers between commas"
+
+    def convert(text: str) -> float:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+
+    return _read(value, ("auto",), what, partial(_several, convert))
 
 
 def sigma(value: str | float) -> Any:
@@ -338,7 +342,7 @@ ONLY_IN_PYTHON = ("storage_options",)
 #: ``name=value`` or ``name=``, not as part of a path.
 GIVEN = re.compile(
     r"""(?<![\w/.-])(?P<name>[a-z_]+)=
-    (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
+    (?P<value>'[^']*'|"[^"]*"|\[(?:'[^']*'|"[^"]*"|[^\]'"])*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
     re.VERBOSE,
 )
 
@@ -353,6 +357,10 @@ def in_options(message: str, ctx: click.Context) -> str:
     >>> ctx = click.Context(click.Command("inspect", params=[missing]))
     >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)
     'Say --sample-dim 0 or --sample-dim obs.'
+    >>> several = click.Option(["--not-feature"], multiple=True)
+    >>> ctx = click.Context(click.Command("inspect", params=[several]))
+    >>> in_options("Say not_features=['a b', 'c'].", ctx)
+    "Say --not-feature 'a b' --not-feature c."
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
@@ -410,6 +418,8 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
         return name
     if option.is_flag and value in ("True", "False"):
         return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
+    if option.multiple and value.startswith("["):
+        return " ".join(f"{name} {shlex.quote(str(one))}" for one in ast.literal_eval(value))
     return f"{name} {shlex.quote(value.strip(chr(39) + chr(34) + '[]').replace(', ', ','))}"
 
 

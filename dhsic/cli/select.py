@@ -244,7 +244,11 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     censored = () if job.per_target else censoring_note(job.target, every[0].y)
     for note in (
         *sites.notes(),
-        *(n for given in every for n in notes_on(given.y)),
+        *(
+            n
+            for one, given in zip(job.each, every, strict=True)
+            for n in notes_on(given.y, one.target)
+        ),
         *small,
         *censored,
     ):

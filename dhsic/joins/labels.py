@@ -19,8 +19,16 @@ from dhsic.errors import InputError
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
+from dhsic.joins.mixed_values import check_mixed
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
-from dhsic.joins.targets import names_said, refuse_held, refuse_records, split_frame, stacked
+from dhsic.joins.targets import (
+    names_said,
+    refuse_held,
+    refuse_records,
+    split_frame,
+    stacked,
+    warn_of_leaks,
+)
 from dhsic.joins.variables import (
     has_variables,
     read_target,
@@ -90,6 +98,8 @@ class Labelled:
         if "not_features" in opening and is_table(data):  # its labels come with it
             data = opened_by(data, n_samples=None, **opening)
             opened_by = partial(_same, data)
+        check_mixed(what, target)
+        check_mixed("covariates", covariates)
         fill = opening.get("missing_chunks", "error")
         covariates = _as_covariates(covariates, data, fill)
         labels = None if target is None else as_labels(target, data, fill)
@@ -122,6 +132,7 @@ class Labelled:
             return order.take(values)
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
+        warn_of_leaks(given, source, y, filtered.samples)
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
 
 

@@ -61,6 +61,69 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     return sentence, len(pairs[way])
 
 
+#: Changes of a name s, as expressions of Python.
+_CHANGES: dict[str, Callable[[str], str]] = {
+    "s.lstrip('0')": lambda s: s.lstrip("0"),
+    "re.sub(r'(?<!\\d)0+(?=\\d)', '', s)": lambda s: re.sub(r"(?<!\d)0+(?=\d)", "", s),
+    "re.sub(r'\\.0+$', '', s)": lambda s: re.sub(r"\.0+$", "", s),
+    "s + '.0'": lambda s: s + ".0",
+    "s.upper()": lambda s: s.upper(),
+    "s.lower()": lambda s: s.lower(),
+    "s.title()": lambda s: s.title(),
+    "re.sub(r'\\s+', '', s)": lambda s: re.sub(r"\s+", "", s),
+    "re.sub(r'[\\W_]+', '.', s)": lambda s: re.sub(r"[\W_]+", ".", s),
+    "re.sub(r'[\\W_]+', '-', s)": lambda s: re.sub(r"[\W_]+", "-", s),
+    "re.sub(r'[\\W_]+', '_', s)": lambda s: re.sub(r"[\W_]+", "_", s),
+    "re.sub(r'[\\W_]+', ' ', s)": lambda s: re.sub(r"[\W_]+", " ", s),
+    "'X' + s": lambda s: "X" + s,
+    "re.sub('^X', '', s)": lambda s: re.sub("^X", "", s),
+    "'X' + re.sub(r'[\\W_]+', '.', s)": lambda s: "X" + re.sub(r"[\W_]+", ".", s),
+    "s.rpartition('/')[2].partition('.')[0]": lambda s: s.rpartition("/")[2].partition(".")[0],
+    "s.partition('_')[2]": lambda s: s.partition("_")[2],
+    "s.rpartition('_')[2]": lambda s: s.rpartition("_")[2],
+    "s.partition('-')[0]": lambda s: s.partition("-")[0],
+}
+
+
+#: Names of the data that hold one of a table, and are tried for what stands around it.
+MOST_TRIED = 3
+
+
+def _between(before: str, after: str) -> Callable[[str], str]:
+    """What writes a name between two texts."""
+    return lambda s: f"{before}{s}{after}"
+
+
+def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
+    """Return an expression of a name s that makes names of a table those of the data.
+
+    It is "" where no change names most that are alike, each once.
+
+    >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
+    ("s.lstrip('0')", 's.zfill(3)')
+    >>> renaming(["a", "b"], ["c", "d"])
+    ''
+    """
+    theirs, known = list(dict.fromkeys(names)), set(ours)
+    changes, lengths = dict(_CHANGES), {len(name) for name in known}
+    if theirs:
+        longer = sorted((name for name in known if theirs[0] in name), key=len)
+        for before, _, after in (name.partition(theirs[0]) for name in longer[:MOST_TRIED]):
+            around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
+            changes[around] = _between(before, after)
+    if len(lengths) == 1:
+        (width,) = lengths
+        changes[f"s.zfill({width})"] = lambda s: s.zfill(width)
+
+    def n_matched(change: Callable[[str], str]) -> int:
+        matched = [name for name in map(change, theirs) if name in known]
+        return len(matched) if len(set(matched)) == len(matched) else 0
+
+    counts = {expression: n_matched(change) for expression, change in changes.items()}
+    best = max(counts, key=lambda expression: counts[expression])
+    return best if counts[best] > len(known & set(theirs)) else ""
+
+
 def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
     """Names that one side has with a family before them, FID_IID, and the other without."""
     without = {name.partition("_")[2]: name for name in known if "_" in name}

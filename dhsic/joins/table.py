@@ -51,7 +51,8 @@ from dhsic.joins.keys import (
     names_rows,
     quoted,
 )
-from dhsic.joins.likeness import difference
+from dhsic.joins.likeness import difference, renaming
+from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, did_you_mean, is_id, is_index, plain, some
 from dhsic.validation import as_array
 
@@ -85,6 +86,7 @@ class Table:
     columns: Mapping[str, Array]  # (rows,) each, by name without a leading "#"
     assumed: str = ""  # what was assumed of a file without a header, for people
     remedies: tuple[str, str] = REMEDIES
+    lines: tuple[int, ...] = ()  # (rows,), where rows stand in a file of text
 
     @property
     def n_rows(self) -> int:
@@ -106,6 +108,10 @@ class Table:
     def column(self, name: str) -> Array:
         """Values of a column, (rows,)."""
         return self.columns[self.named(name)]
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for sentences."""
+        return f"in line {self.lines[row]}" if self.lines else f"in row {row + 1}"
 
     def in_order(self, m: int, why: str = "as asked for") -> RowOrder:
         """Take rows as they come; refused where there are more or fewer than the m samples."""
@@ -245,8 +251,33 @@ class Table:
                 f"No column of {self.what} names the samples of the data ({some(ours)}); it has "
                 f"{some(map(repr, text), 20)}"
             )
+        if told and (remedy := self._renamed(likely, text[likely], ours)):
+            raise InputError(f"{problem}.{told} {remedy}")
         raise InputError(
             f"{problem}.{told} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
+        )
+
+    def _renamed(self, column: str, names: Array, ours: Array) -> str:
+        """How to write the names of a column as the data have them; "" where no rule does."""
+        change = renaming(names, ours)
+        if not change:
+            return ""
+        if not self.lines:
+            where = f"{self.what}[{column!r}]"
+            return (
+                f"Make names the same: import re; {where} = [{change} for s in "
+                f"{where}.astype(str)]."
+            )
+        top = Delimited(self.what)
+        if top.names is None or column not in top.names:
+            return f"Make names the same, for each name s there: {change}."
+        sep = {"": r"r'\s+'"}.get(top.separator, repr(top.separator))
+        at, skipped = top.names.index(column), top.top.n_skipped
+        return (
+            f'Make names the same: python -c "import re, pandas as p; t = p.read_csv('
+            f"{self.what!r}, sep={sep}, skiprows={skipped}, dtype=str, keep_default_na=False, "
+            f"skipinitialspace=True); c = t.columns[{at}]; t[c] = [{change} for s in "
+            f"t[c].str.strip()]; t.to_csv('NEW.tsv', sep='\\t', index=False)\". Then pass NEW.tsv."
         )
 
     @staticmethod
@@ -276,6 +307,9 @@ class Table:
         luck = " Those that it names are few, and may be there by luck." if is_asked else ""
         told, n_alike = difference(key.values[key.at < 0], lacking)
         luck += f" {told.replace('They', f'{n_alike} of these', 1)}" if told else ""
+        if told and len(key.columns) == 1 and key.columns[0] in self.columns:
+            renamed = self._renamed(key.columns[0], key.values, ours)
+            luck += f" {renamed}" if renamed else ""
         raise InputError(
             f"Column {key.told} of {self.what} lacks {len(lacking)} of the {key.m} samples of "
             f"the data: {some(lacking)}. It names {more} that they do not have.{luck} "
@@ -440,8 +474,8 @@ def check_order(
         told, _ = difference(named, set(ours) - set(named))
         raise InputError(
             f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). {told}{' ' * bool(told)}Take the samples that "
-            f"both have, or pass {position}."
+            f"names are not among them ({problem}). {_told(told, what, named, ours)}Take the "
+            f"samples that both have, or pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(
@@ -453,4 +487,15 @@ def check_order(
     raise InputError(
         f"Samples are in another order in {what} than in X: {problem}. Pass "
         f"{remedy or f'{what}{put}'}, or {position}."
+    )
+
+
+def _told(told: str, what: str, named: Array, ours: Array) -> str:
+    """How names of an index differ from those of the data, and what makes them the same."""
+    change = renaming(named, ours) if told else ""
+    if not change:
+        return f"{told} " if told else ""
+    return (
+        f"{told} Make them the same: import re; {what}.index = [{change} for s in "
+        f"{what}.index.astype(str)]. Otherwise: "
     )

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Index
 from dhsic.errors import InputError
+from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.opening import is_table
+
+#: Samples from which on a feature that tells all labels is hardly one by chance.
+FEWEST_TOLD = 12
 
 
 def names_said(given: Any) -> tuple[str, ...]:
@@ -131,6 +135,40 @@ def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> An
     first = X.iloc[0].to_numpy() == y[0]
     same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
     return next((name for at in same if (name := X.columns[at]) in features), None)
+
+
+def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Index | None) -> None:
+    """Warn of features of a table in memory that tell the labels (m,): a value for each class.
+
+    `rows` are the samples of the source that have labels.
+    """
+    names = source.feature_names() if is_table(data) else None
+    if y is None or y.ndim != 1 or len(y) < FEWEST_TOLD or names is None or not source.in_memory:
+        return
+    if y.dtype.kind in "iufb" and len(np.unique(y)) > MOST_CLASSES:
+        first, codes = np.arange(len(y)), np.arange(len(y))  # equal, value for value
+    else:
+        _, first, codes = np.unique(y.astype(str), return_index=True, return_inverse=True)
+    if len(first) < 2:
+        return
+    of_classes = len(first) < len(y)
+    told: list[str] = []
+    for block in source.blocks(source.n_features):
+        X = source.read(block, rows)
+        values = X[first]
+        if of_classes:
+            differ = (np.diff(np.sort(values, axis=0), axis=0) > 0).all(axis=0)
+            same = np.asarray(differ & (values[codes] == X).all(axis=0))
+        else:
+            same = np.asarray((y[:, None] == X).all(axis=0))
+        told += [str(name) for name in names[block.start : block.stop][same]]
+    if told:
+        what = "a value of its own for each class" if of_classes else "the values"
+        warnings.warn(
+            f"{some(map(repr, told), 3)} {'has' if len(told) == 1 else 'have'} {what} of the "
+            f"labels, so it tells them. If it is no measurement: not_features={told[:4]!r}.",
+            stacklevel=2,
+        )
 
 
 def refuse_records(y: Array, what: str) -> None:

@@ -8,6 +8,9 @@ Taken for values they would be learnt from, so they are refused unless somebody 
 from __future__ import annotations
 
 import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -25,6 +28,16 @@ from dhsic.sources.ids import NA, plain, some
 from dhsic.sources.opening import on_disk, opener_of
 from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.sources.parquet import open_parquet
+from dhsic.sources.sentinels import (
+    BESIDE_9,
+    FILLS,
+    OFTEN,
+    POSITIVE,
+    SCALE,
+    in_both_precisions,
+    is_apart,
+    written,
+)
 from dhsic.validation import as_array, is_numeral
 
 #: Columns of a .fam file, which has no header; as PLINK calls them.
@@ -40,21 +53,17 @@ MISSING, CONTROL, CASE = 0, 1, 2
 WORDS = {"phenotype": "pheno"}
 #: Codes for missing values of numbers, which others write too; and those that may be values, which
 #: stand alone at an end of the scale, several times.
-FAR_CODES = (PLINK_MISSING, -99, -999, -9999)
-LONE_CODES = (999, 9999, 99999, 99, -1)
+FAR_CODES = (PLINK_MISSING, *BESIDE_9, -99, -999, -9999)
+LONE_CODES = (*POSITIVE, *(-n for n in POSITIVE if -n not in FAR_CODES), -1, *FILLS)
 MISSING_CODES = (*FAR_CODES, *LONE_CODES)
-#: How often they occur at least, and different values that others have: fewer are a scale.
-OFTEN, SCALE = 3, 10
-#: Codes up to here may be values beside few others, unless the gap is so many times their span;
-#: codes beyond are none of the values that a code is compared with.
+#: Codes up to here may be values beside few others, unless the gap is so many times their span.
 ORDINARY, OF_SPAN = 99, 10
-ALWAYS_CODES = [code for code in LONE_CODES if abs(code) > ORDINARY]
-#: Gap between such a code and all others, over the largest and the middle gap between these.
-OF_LARGEST, OF_MIDDLE = 2, 10
 #: Numbers as people write them: decimal commas, separators of thousands, percent.
 WRITTEN = re.compile(
     r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
 )
+#: Part of labels from which on numbers as people write them are no names of classes.
+MOST_WRITTEN = 0.9
 #: What spreadsheets put behind a whole number.
 POINT_ZERO = re.compile(r"\.0*$")
 
@@ -69,7 +78,7 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         held = arrow_table(on_disk(path)).columns().items()
         return Table(path, {name.removeprefix("#"): of for name, of in held}, "", remedies)
     text = Delimited(path)
-    rows = []
+    rows, lines = [], []
     for number, fields in text.rows():
         if len(fields) < text.width and not text.separator:
             raise text.refused(
@@ -77,6 +86,7 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
                 "missing; write NA for it, or separate columns by tabs."
             )
         rows.append(fields + [""] * (text.width - len(fields)))
+        lines.append(number)
     if not rows:
         raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
     columns = list(np.array(rows, dtype=object).T)
@@ -93,7 +103,8 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InputError(f"{path} has two columns {some(map(repr, twice))}; rename one of each.")
-    return Table(path, dict(zip(names, columns, strict=True)), assumed, remedies)
+    by_name = dict(zip(names, columns, strict=True))
+    return Table(path, by_name, assumed, remedies, tuple(lines))
 
 
 def _headless(columns: list[Array], values: str) -> list[str]:
@@ -170,12 +181,14 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
     there = ~is_missing(labels)
     if labels.dtype.kind != "f":
         odd = sorted({t for t in text[there] if not is_numeral(t)})
-        if odd and all(WRITTEN.fullmatch(t) for t in set(text[there])):
+        n_written = sum(WRITTEN.fullmatch(t) is not None for t in text[there])
+        if any(map(WRITTEN.fullmatch, odd)) and n_written > MOST_WRITTEN * there.sum():
             raise InputError(
                 f"Labels of {name!r} are numbers with what is not read in one ({some(odd)}): write "
                 "numbers with decimal points, without percent and separators of thousands. If they "
                 "are names of classes, say so: --label-kernel multiclass, or y as text."
             )
+        _check_alike(name, text[there])
     elif there.any() and may_be_classes(labels[there]):
         twice = written_twice(text[there])
         if twice:
@@ -184,6 +197,20 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
                 f"({some(map(' and '.join, twice), 3)}). If these are the same, write them alike; "
                 "if not, say that they are names: --label-kernel multiclass, or y as text."
             )
+
+
+def _check_alike(name: str, text: Array) -> None:
+    """Refuse classes that are the same but for upper and lower case or blanks within."""
+    by_name: dict[str, set[str]] = {}
+    for t in set(text):
+        by_name.setdefault(" ".join(t.casefold().split()), set()).add(t)
+    alike = [sorted(texts) for texts in by_name.values() if len(texts) > 1]
+    if alike and len(by_name) > 1:
+        raise InputError(
+            f"Labels of {name!r} are classes, and some are the same but for upper and lower case "
+            f"or blanks ({some((' and '.join(map(repr, texts)) for texts in alike), 3)}). Write "
+            "them alike; if they are several classes, say so: --label-kernel multiclass."
+        )
 
 
 def written_twice(text: Array) -> list[list[str]]:
@@ -224,38 +251,76 @@ def check_coded(X: Any, **given: Any) -> None:
         columns = as_array(values, what)
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or what is refused elsewhere
-        for code in MISSING_CODES:
-            n = sum(n_coded(c, code) for c in (columns.T if columns.ndim == 2 else [columns]))
-            if n:
-                kept = (
-                    f"pass {what} {'-' if code > 0 else '+'} {abs(code)}, which ranks alike"
-                    if columns.dtype.kind in "if"
-                    else f"give it another name, such as 'minus {-code}'"
-                )
-                raise InputError(
-                    f"{n} of {columns.size} values of {what} are {code}, which {written_by(code)} "
-                    "for missing ones, and no other is near it. "
-                    f"{_without(X, what, columns, code)} If {code} is a value, {kept}."
-                )
+        each = columns.T if columns.ndim == 2 else [columns]
+        n_of = Counter[float]()
+        for column in each:
+            n_of.update(codes_in(column))
+        if n_of:
+            code = next(iter(n_of))
+            kept = (
+                f"pass {what} {f'- {written(code)}' if code > 0 else f'+ {written(1 - code)}'}, "
+                "which ranks alike"
+                if columns.dtype.kind in "if"
+                else f"give it another name, such as 'code {written(code)}'"
+            )
+            raise InputError(
+                f"{n_of.total()} of {columns.size} values of {what} are {either(n_of)}, which "
+                f"{written_by(code)} for missing ones, and no other is near "
+                f"{'it' if len(n_of) == 1 else 'them'}. {_without(X, what, columns, [*n_of])} If "
+                f"{written(code)} is a value, {kept}."
+            )
+        for sentence in filter(None, (zeros_told(what, column) for column in each)):
+            without = _without(X, what, columns, [0])
+            warnings.warn(f"{sentence} If they are missing: {without}", stacklevel=2)
         texts = [v for v in columns.ravel().tolist() if isinstance(v, str) and v]
         for word in sorted({v for v in texts if stands_for_none(v.strip())}):
             raise InputError(
                 f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
-                f"stands for missing ones. {_without(X, what, columns, word)} If it is a class, "
+                f"stands for missing ones. {_without(X, what, columns, [word])} If it is a class, "
                 f"give it another name, such as 'class {word}'."
             )
 
 
-def written_by(code: int) -> str:
+def written_by(code: float) -> str:
     """Who writes a code for missing values, for sentences."""
     return "PLINK writes" if code in (PLINK_MISSING, 0) else "many programs write"
 
 
-def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
+def either(codes: Iterable[float]) -> str:
+    """Codes for sentences: one or the other."""
+    return " or ".join(map(written, codes))
+
+
+def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
+    """Count what looks like codes for missing values, in order; those that are `kept` are values.
+
+    >>> codes_in(np.array([3, 1, 2, 5, 4, 77, 77, 77, 99, 99, 99, 88, 88, 88]))
+    {77: 3, 88: 3, 99: 3}
+    """
+    numbers = as_numbers(values)
+    if numbers is None:
+        return {}
+    counts = {code: n_coded(numbers, code, kept) for code in MISSING_CODES if code not in kept}
+    found = {code: n for code, n in counts.items() if n}
+    if PLINK_MISSING not in found:  # -8 and -7 may be values
+        found = {code: n for code, n in found.items() if code not in BESIDE_9}
+    return dict(sorted(found.items(), key=lambda one: (-one[1], MISSING_CODES.index(one[0]))))
+
+
+def as_numbers(values: Array) -> Array | None:
+    """Numbers of a column, of text those that it says, 0 for other and NaN for none; else None."""
+    if values.dtype.kind in "OSUT":
+        said = (t.strip() for t in _texts(values))
+        return np.array([float(t) if is_numeral(t) else 0.0 if t else np.nan for t in said])
+    return values.astype(np.float64) if values.dtype.kind in "if" else None
+
+
+def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] = ()) -> int:
     """Count what looks like a code for missing values: far below all others, or among text.
 
     Or there several times and below all others, which are fractions and differ. Codes that may be
-    values (999, 99, -1) are told by the gap between them and a scale of many others.
+    values (999, 99, -1) are told by the gap between them and a scale of many others. Others are
+    values that are no code but one that is `kept`.
 
     Examples
     --------
@@ -270,40 +335,68 @@ def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
     >>> n_coded(np.array([1, 2, 3, 4, 5, 6, 7] * 3 + [99] * 4), 99)
     4
     """
-    if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
-        said = (t.strip() for t in _texts(values))
-        numbers = [float(t) if is_numeral(t) else 0.0 if t else np.nan for t in said]
-        values = np.array(numbers, dtype=np.float64)
-    if values.dtype.kind not in "if":
+    numbers = as_numbers(values)
+    if numbers is None:
         return 0
-    coded = values == code
-    others = values[~coded & ~np.isnan(values)]
+    coded = np.isin(numbers, in_both_precisions([code]))
+    n = int(coded.sum())
+    if not n:
+        return 0
+    codes = [each for each in MISSING_CODES if each not in kept and each != -1]
+    others = numbers[~(coded | np.isin(numbers, in_both_precisions(codes))) & ~np.isnan(numbers)]
     if not others.size:
         return 0
     if code in LONE_CODES:
-        return int(coded.sum()) if coded.sum() >= OFTEN and _is_apart(code, others) else 0
+        return n if n >= OFTEN and _is_apart(code, others) else 0
     is_far = others.min() > code / 2 and others.max() >= 0
-    n = int(coded.sum())
     differ = len(np.unique(others)) == others.size and (others != np.floor(others)).any()
     return n if is_far or (n > 1 and differ and others.min() > code) else 0
 
 
-def _is_apart(code: int, others: Array) -> bool:
+def _is_apart(code: float, others: Array) -> bool:
     """Whether a code lies beyond all others, further than these from each other."""
-    scale = np.unique(others[~np.isin(others, ALWAYS_CODES)])
+    scale = np.unique(others)
+    if scale.size >= SCALE:
+        return is_apart(code, scale)
     if scale.size < 2:
         return False
     gap, span = max(code - scale[-1], scale[0] - code), scale[-1] - scale[0]
-    gaps = np.diff(scale)
-    if scale.size < SCALE:
-        return bool(gap > span * (1 if abs(code) > ORDINARY else OF_SPAN))
-    return bool(gap > OF_LARGEST * gaps.max() and gap > OF_MIDDLE * np.median(gaps))
+    return bool(gap > span * (1 if abs(code) > ORDINARY else OF_SPAN))
 
 
-def _without(X: Any, what: str, columns: Array, code: object) -> str:
-    """How to leave out samples whose values are a code."""
-    code = repr(str(code)) if columns.dtype.kind in "SUT" or isinstance(code, str) else code
-    keep = f"({what} != {code}).all(axis=1)" if columns.ndim == 2 else f"{what} != {code}"
+def zeros_apart(values: Array) -> tuple[int, float]:
+    """Count zeros far below all other values, which may be missing, and return the next value.
+
+    >>> zeros_apart(np.append(np.arange(90.0, 180), [0] * 5)), zeros_apart(np.arange(-9.0, 9))
+    ((5, 90.0), (0, 0.0))
+    """
+    if values.dtype.kind not in "if":
+        return 0, 0.0
+    n, scale = int((values == 0).sum()), np.unique(values[(values != 0) & ~np.isnan(values)])
+    is_likely = OFTEN <= n < values.size / 2 and scale[0] > 0 and is_apart(0, scale)
+    return (n, float(scale[0])) if is_likely else (0, 0.0)
+
+
+def zeros_told(name: str, values: Array) -> str:
+    """Sentence on zeros of labels or of a covariate that may be missing; "" where none may."""
+    n, nearest = zeros_apart(values)
+    if not n:
+        return ""
+    return (
+        f"{n:,} of {values.size:,} values of {name} are 0, far below all others (from "
+        f"{nearest:.6g}), and are taken for values."
+    )
+
+
+def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:
+    """How to leave out samples whose values are codes."""
+    are_text = columns.dtype.kind in "SUT"
+    said = [repr(str(c)) if are_text or isinstance(c, str) else str(c) for c in codes]
+    if len(said) == 1:
+        keep = f"({what} != {said[0]}).all(axis=1)" if columns.ndim == 2 else f"{what} != {said[0]}"
+    else:
+        coded = f"numpy.isin({what}, [{', '.join(said)}])"
+        keep = f"~{coded}.any(axis=1)" if columns.ndim == 2 else f"~{coded}"
     if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
         return (
             f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "

@@ -16,7 +16,7 @@ from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.text import check_numbers, phenotype, typed
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
-from dhsic.sources.chunked import arrays_of, read_variable
+from dhsic.sources.chunked import arrays_of, member, read_variable
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
@@ -101,6 +101,9 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
         raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
+    if name not in found and isinstance(opened, zarr.Group) and "/" in name:  # in a group of it
+        array = member(opened, name)
+        found |= {} if array is None else {name: array}
     if name not in found:
         _refuse_absent(opened, name, found, otherwise)
     return _values(found[name], missing_chunks)

@@ -27,6 +27,7 @@ from dhsic.sources.blocks import (
     take_rows,
 )
 from dhsic.sources.ids import names_rows_by_name
+from dhsic.sources.odd_fields import about_columns
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -250,11 +251,8 @@ def _check_frame(X: pd.DataFrame) -> None:
         columns[[type(t).__name__ == "SparseDtype" for t in kinds]],
         "are sparse. Pass X.sparse.to_coo().tocsr(), or X.sparse.to_dense().",
     )
-    _refuse_columns(
-        columns[odd],
-        "are not numbers. Drop them; make numbers of text that holds some, "
-        "X.apply(pandas.to_numeric); or encode categories, pandas.get_dummies(X).",
-    )
+    if any(odd):
+        _refuse_columns(columns[odd], about_columns(X.loc[:, odd]))
     for kind in set(kinds):  # beside other columns integers become floats
         if kind.kind in "iu" and kind.itemsize >= WIDE:
             part = X.loc[:, kinds == kind]

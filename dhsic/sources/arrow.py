@@ -14,6 +14,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -31,8 +32,8 @@ UNNAMED = re.compile(r"__index_level_\d+__")
 HEAD = 8
 #: Folders in which a table keeps its versions; what they replaced may lie beside it.
 VERSIONS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata": "Iceberg"}
-#: What is done about a table that is no single one.
-AS_ONE = "pandas.read_parquet({path!r}).to_parquet('one.parquet')"
+#: A folder of a partition, as Hive names it, and what it says of a value that is missing.
+PARTITION, NO_VALUE = re.compile(r"([^=]+)=(.*)"), "__HIVE_DEFAULT_PARTITION__"
 
 
 def begins(path: str | Path) -> bytes:
@@ -43,8 +44,14 @@ def begins(path: str | Path) -> bytes:
 
 def is_folder_of_parts(path: Path) -> bool:
     """Whether a folder holds parts of a table in Parquet, by how the first of its files begins."""
-    first = next((one for one in _visible(path) if one.is_file()), None)
-    return first is not None and begins(first)[: len(PARQUET)] == PARQUET
+    while path.is_dir():
+        there = _visible(path)
+        first = next((one for one in there if one.is_file()), None)
+        first = first or next((one for one in there if PARTITION.fullmatch(one.name)), None)
+        if first is None:
+            return False
+        path = first
+    return begins(path)[: len(PARQUET)] == PARQUET
 
 
 def _visible(path: Path) -> list[Path]:
@@ -74,6 +81,8 @@ class AbstractArrowTable(ABC):
         Types of each column: of a folder one for each part, without those that hold nothing.
     index : tuple of str
         Columns that name the rows, as pandas wrote it.
+    partitions : tuple of str
+        Columns that folders are named by; they hold text.
     """
 
     path: str
@@ -81,6 +90,7 @@ class AbstractArrowTable(ABC):
     names: tuple[str, ...]
     types: dict[str, set[Any]]
     index: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
 
     def _take_schemas(self, schemas: Sequence[Any]) -> None:
         """Take names and types of the columns from the schema of each part."""
@@ -190,12 +200,19 @@ class ParquetTable(AbstractArrowTable):
     """
 
     def __init__(self, path: str) -> None:
+        import pyarrow as pa
+
         self.path = path
         self.parts = parts_of(path)
         schemas = [part.schema.to_arrow_schema() for part in self._metadata]
         for part, schema in zip(self.parts[1:], schemas[1:], strict=True):
             self._check_same(part, set(schema.names) ^ set(schemas[0].names))
         self._take_schemas(schemas)
+        self._of_folders = [_partition(path, part) for part in self.parts]
+        named = [*self._of_folders[0]] if self._of_folders else []
+        self.partitions = tuple(name for name in named if name not in self.names)
+        self.names += self.partitions
+        self.types |= {name: {pa.string()} for name in self.partitions}
         self.n_rows = sum(int(part.num_rows) for part in self._metadata)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -229,10 +246,14 @@ class ParquetTable(AbstractArrowTable):
         import pyarrow as pa
         import pyarrow.parquet
 
-        found = []
-        for part, metadata in zip(self.parts, self._metadata, strict=True):
+        found, stored = [], [name for name in names if name not in self.partitions]
+        for part, metadata, known in zip(self.parts, self._metadata, self._of_folders, strict=True):
             with pa.parquet.ParquetFile(part, metadata=metadata) as file:
-                found.append(file.read(columns=names, use_threads=False).select(names))
+                table = file.read(columns=stored, use_threads=False)
+            for name in self.partitions:
+                value = pa.scalar(known[name], pa.string())
+                table = table.append_column(name, pa.repeat(value, int(metadata.num_rows)))
+            found.append(table.select(names))
         if len(found) == 1:
             return found[0]
         return pa.concat_tables(found, promote_options="permissive")
@@ -312,27 +333,46 @@ def parts_of(path: str) -> list[str]:
     if not folder.is_dir():
         return [path]
     version = next((what for name, what in VERSIONS.items() if (folder / name).is_dir()), None)
-    found = _visible(folder)
-    deeper = [one.name for one in found if one.is_dir()]
-    remedy = f"Write it as one file: {AS_ONE.format(path=path)}."
     if version is not None:
         raise InputError(
             f"{path} is a table of {version}, of which some files may be of older versions. Read "
             "it with its own package, and write it as one file of Parquet."
         )
+    return [str(one) for one in _parts_in(folder, path)]
+
+
+def _parts_in(folder: Path, path: str) -> list[Path]:
+    """Files of Parquet in a folder, or in the folders of its partitions."""
+    found = _visible(folder)
+    deeper = [one for one in found if one.is_dir()]
+    named = {match[1] for one in deeper if (match := PARTITION.fullmatch(one.name))}
+    if deeper and len(deeper) == len(found) and len(named) == 1:
+        parts = [part for one in deeper for part in _parts_in(one, path)]
+        if len({tuple(_partition(path, str(part))) for part in parts}) > 1:
+            raise InputError(
+                f"{path} is partitioned by other columns in some of its folders than in others "
+                f"({some((one.name for one in deeper), 3)}). Pass one of these folders."
+            )
+        return parts
     if deeper:
-        columns = sorted({name.partition("=")[0] for name in deeper if "=" in name})
-        what = (
-            f"is partitioned by {some(map(repr, columns))}, which the names of folders hold"
-            if columns
-            else "holds folders"
+        raise InputError(
+            f"{folder} holds folders ({some((one.name for one in deeper), 3)}), which are no "
+            "partitions of one column (NAME=VALUE). Pass one of these folders."
         )
-        raise InputError(f"{path} {what} ({some(deeper, 3)}). {remedy}")
     odd = [one.name for one in found if begins(one)[: len(PARQUET)] != PARQUET]
     if odd or not found:
         what = f"other files than Parquet ({some(odd, 3)})" if odd else "no files of Parquet"
-        raise InputError(f"The folder {path} holds {what}. Pass one that holds parts of a table.")
-    return [str(one) for one in found]
+        raise InputError(f"The folder {folder} holds {what}. Pass one that holds parts of a table.")
+    return found
+
+
+def _partition(path: str, part: str) -> dict[str, str | None]:
+    """Values of a part that the names of its folders say, by column; None where one is missing."""
+    folders = Path(part).relative_to(path).parts[:-1] if part != path else ()
+    said = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
+    return {
+        unquote(match[1]): None if match[2] == NO_VALUE else unquote(match[2]) for match in said
+    }
 
 
 def is_arrow(path: str) -> bool:

@@ -29,6 +29,8 @@ MARKS = ("\t", ",", ";", "|")
 MOST_ROWS, MOST_CHARACTERS = 12, 1 << 20
 #: Numbers in order from which on chance makes no such row: any steps, equal steps.
 ORDERED, EQUALLY_SPACED = 7, 5
+#: Rows from which on a first one that differs from all of them may be a header.
+FEWEST_ROWS = 3
 #: Values from which on chance makes no row of whole numbers above fractions alone.
 FRACTIONS = 6
 #: Formats that begin with lines of their own.
@@ -265,28 +267,51 @@ def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 
 
 def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row that was taken for values may name columns: it is in order, and others not."""
+    """Whether a row that was taken for values may name columns: others are of another kind.
+
+    It is in order, and others are not; its numbers are far from theirs; or its numbers all differ.
+    """
     numbers, rows = _numbers(fields, below)
-    if numbers is None or not len(rows) or not _is_ordered(numbers):
+    if numbers is None or not len(rows):
+        return False
+    if _are_of_another_kind(numbers, rows):
+        return True
+    if not _is_ordered(numbers):
         return False
     if numbers.size > 2 and _is_spaced(numbers):
         return not any(map(_is_spaced, rows))
     return numbers.size >= EQUALLY_SPACED and 2 * sum(map(_is_ordered, rows)) < len(rows)
 
 
+def _are_of_another_kind(numbers: Array, rows: Array) -> bool:
+    """Whether numbers (n,) lie far from all in the rows below, or are many and alone all differ."""
+    if len(rows) < FEWEST_ROWS or np.isnan(rows).all(axis=0).any():
+        return False
+    low, high = np.nanmin(rows), np.nanmax(rows)
+    if high > low and (np.maximum(low - numbers, numbers - high) > high - low).all():
+        return True
+    are_whole = bool((numbers == np.floor(numbers)).all())
+    return are_whole and numbers.size >= ORDERED and not any(map(_all_differ, rows))
+
+
+def _all_differ(numbers: Array) -> bool:
+    return len(np.unique(numbers)) == numbers.size
+
+
 def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
     """Numbers of a first row, (n,), and those below them, (rows, n); None where it has no names.
 
-    Columns of text take no part. A name of the first column may be there or not.
+    Columns of text take no part. A name of the first column may be there or not, and so may the
+    column of names.
     """
     shift = len(below[0]) - len(fields) if below else 0
-    is_named = shift == 0 and not is_value(fields[0])
-    at = [i for i in range(shift == 0, len(fields)) if is_numeral(fields[i])]
-    others = [fields[i] for i in range(shift == 0, len(fields)) if i not in {*at}]
-    if not (is_named or shift == 1) or len(at) < 2 or any(map(is_value, others)):
+    first = int(shift == 0 and not is_value(fields[0]))
+    at = [i for i in range(first, len(fields)) if is_numeral(fields[i])]
+    others = [fields[i] for i in range(first, len(fields)) if i not in {*at}]
+    if shift not in (0, 1) or len(at) < 2 or any(map(is_value, others)):
         return None, np.empty((0, 0))
     numbers = np.array([float(fields[i]) for i in at])
-    if len(np.unique(numbers)) < numbers.size:
+    if not _all_differ(numbers):
         return None, np.empty((0, 0))
     rows = []
     for row in below:

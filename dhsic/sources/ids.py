@@ -62,6 +62,15 @@ def is_value(text: str) -> bool:
     return is_numeral(text) or lower in NA or lower in BOOLEANS
 
 
+def na_of(na: Iterable[str], name: str) -> tuple[str, ...]:
+    """Text that stands for missing values in a column: that of all, and what ``name=text`` says.
+
+    >>> na_of(["?", "bmi=0"], "bmi"), na_of(["?", "bmi=0"], "age")
+    (('?', '0'), ('?', 'bmi=0'))
+    """
+    return tuple(text.removeprefix(f"{name}=") for text in na)
+
+
 def is_id(column: object) -> bool:
     """Whether a column holds names of samples, or of parents, by what it is called.
 

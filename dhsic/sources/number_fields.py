@@ -4,74 +4,129 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NoReturn
 
 import numpy as np
 
 from dhsic._typing import Array
+from dhsic.sources.compression import SUFFIXES
 from dhsic.sources.ids import BOOLEANS, NA
 from dhsic.validation import is_numeral
 
+#: Suffixes of files that are compressed.
+PACKED = tuple(SUFFIXES)
+#: Numbers whose commas separate thousands, or may; points that do, before a decimal comma or not.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _SURELY_THOUSANDS = re.compile(r".*,.*[,.].*")
+_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?")
+_SURELY_POINTS = re.compile(r".*\..*[.,].*")
+#: What commas, and points, are in the numbers of a table.
+DECIMAL, THOUSANDS, POINTS, SEVERAL = "decimal", "thousands", "points", "several"
 
 
 def is_comma_number(text: str) -> bool:
-    """Whether a text is a number but for its commas.
+    """Whether a text is a number but for its commas, or for points that separate thousands.
 
-    >>> [is_comma_number(text) for text in ("1,5", "1,370,000", "1.5", "a,b")]
-    [True, True, False, False]
+    >>> [is_comma_number(text) for text in ("1,5", "1,370,000", "1.053,40", "1.370.000")]
+    [True, True, True, True]
+    >>> [is_comma_number(text) for text in ("1.5", "a,b", "1.2.2020")]
+    [False, False, False]
     """
+    if _SURELY_POINTS.fullmatch(text) and _POINTS.fullmatch(text):
+        return True
     return "," in text and is_numeral(text.replace(",", ""))
 
 
 def meaning_of_commas(texts: Iterable[str]) -> str:
-    """Tell whether commas in numbers are "decimal" or separate "thousands"; "" if none tells.
+    """Tell what commas in numbers are: `DECIMAL`, or separators of `THOUSANDS`; "" if none tells.
+
+    It is `POINTS` where points separate thousands and commas are decimal, as in German, and
+    `SEVERAL` where values contradict each other.
 
     >>> meaning_of_commas(["1,370", "0,5"]), meaning_of_commas(["1,370", "12,000,000"])
     ('decimal', 'thousands')
-    >>> meaning_of_commas(["1,370", "2,415", "950"])
-    ''
+    >>> meaning_of_commas(["1,370", "2,415", "950"]), meaning_of_commas(["1.370", "0,5"])
+    ('', 'points')
+    >>> meaning_of_commas(["1.370,5", "1,370.5"]), meaning_of_commas(["0,5", "0.25"])
+    ('several', 'decimal')
     """
-    meaning = ""
-    for text in texts:
-        bare = text.strip()
-        if not is_comma_number(bare):
-            if "." in bare and is_numeral(bare):
-                meaning = "thousands"
-        elif not _THOUSANDS.fullmatch(bare):
-            return "decimal"
-        elif _SURELY_THOUSANDS.fullmatch(bare):
-            meaning = "thousands"
-    return meaning
+    kinds = {_kind_of(text.strip()) for text in texts}
+    if POINTS in kinds or ({DECIMAL, "point"} <= kinds and "." not in kinds):
+        return SEVERAL if kinds & {THOUSANDS, "."} else POINTS
+    if DECIMAL in kinds:
+        return SEVERAL if THOUSANDS in kinds else DECIMAL
+    return THOUSANDS if kinds & {THOUSANDS, "."} else ""
 
 
-def comma_advice(path: str, separator: str, example: str, texts: Iterable[str]) -> str:
-    """Return what to do about numbers with commas, such as `example`, by all values of a table."""
+def _kind_of(text: str) -> str:
+    """What the marks of a number are; "point" and "comma" where they may be either."""
+    if not is_comma_number(text):
+        if "." not in text or not is_numeral(text):
+            return ""
+        return "point" if _POINTS.fullmatch(text) else "."
+    if _POINTS.fullmatch(text):
+        return POINTS
+    if not _THOUSANDS.fullmatch(text):
+        return DECIMAL
+    return THOUSANDS if _SURELY_THOUSANDS.fullmatch(text) else "comma"
 
-    def rewritten(by: str) -> str:
-        if separator == ",":
+
+#: Fields that a command rewrites, by what their commas are, and the expression for them.
+_REWRITTEN = {
+    DECIMAL: (r"[+-]?\d*,\d+([eE][+-]?\d+)?", "v.replace(',', '.')"),
+    THOUSANDS: (r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?", "v.replace(',', '')"),
+    POINTS: (
+        r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?|[+-]?\d*,\d+",
+        "v.replace('.', '').replace(',', '.')",
+    ),
+}
+
+
+def comma_advice(
+    path: str, separator: str, example: str, texts: Iterable[str], n_skipped: int = 0
+) -> str:
+    """Return what to do about numbers with commas, such as `example`, by all values of a table.
+
+    `n_skipped` is the number of lines above its first row.
+    """
+
+    def rewritten(meaning: str) -> str:
+        if meaning == POINTS or separator == "," or path.lower().endswith(PACKED):
+            number, change = _REWRITTEN[meaning]
+            sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
             return (
-                f"python -c \"import pandas as p; p.read_csv('{path}', keep_default_na=False, "
-                f"**{{'dtype': str}}).replace(r'(?<=\\d),(?=\\d)', '{by}', regex=True)"
-                ".to_csv('NEW.csv', index=False)\""
+                f'python -c "import re, pandas as p; p.read_csv({path!r}, sep={sep}, '
+                f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False)"
+                f".map(lambda v: {change} if re.fullmatch(r'{number}', v.strip()) else v)"
+                ".to_csv('NEW.csv', index=False, header=False)\""
             )
-        change = "s/([0-9]),([0-9])/\\1.\\2/g" if by else "s/([0-9]),([0-9]{3})/\\1\\2/"
-        steps = f"'{change}'" if by else f"-e ':a' -e '{change}' -e 'ta'"
+        if meaning == DECIMAL:
+            return f"sed -E 's/([0-9]),([0-9])/\\1.\\2/g' {shlex.quote(path)} > NEW"
+        steps = "-e ':a' -e 's/([0-9]),([0-9]{3})/\\1\\2/' -e 'ta'"
         return f"sed -E {steps} {shlex.quote(path)} > NEW"
 
     meaning = meaning_of_commas(texts)
-    if meaning == "decimal":
-        return f"Write decimal points, not commas: {rewritten('.')}"
-    if meaning == "thousands":
-        return f"These commas separate thousands. Write numbers without them: {rewritten('')}"
+    if meaning == DECIMAL:
+        return f"Write decimal points, not commas: {rewritten(DECIMAL)}"
+    if meaning == THOUSANDS:
+        return f"These commas separate thousands. Write numbers without them: {rewritten(meaning)}"
+    if meaning == POINTS:
+        return (
+            "Commas are decimal and points separate thousands. Write decimal points, and nothing "
+            f"between thousands: {rewritten(POINTS)}"
+        )
+    if meaning == SEVERAL:
+        return (
+            "Commas are decimal in some numbers, and separate thousands in others, so that no rule "
+            "rewrites all. Write each with a decimal point, and nothing between thousands."
+        )
     return (
         f"Commas are decimal or separate thousands, and no value tells which: {example} is "
         f"{example.replace(',', '.', 1)} or {example.replace(',', '')}. If they are decimal, "
-        f"write points: {rewritten('.')}. If they separate thousands, leave them out: "
-        f"{rewritten('')}"
+        f"write points: {rewritten(DECIMAL)}. If they separate thousands, leave them out: "
+        f"{rewritten(THOUSANDS)}"
     )
 
 
@@ -84,6 +139,8 @@ class NumberFields:
         Number of features.
     na : sequence of str
         Text that stands for a missing value besides `NA`; numbers stand for all that are equal.
+    na_at : mapping
+        The same for features of their own, by position.
     refuse : callable
         Raises the error of a field that is no number, by its position, text and line.
     """
@@ -93,10 +150,13 @@ class NumberFields:
         width: int,
         na: Sequence[str],
         refuse: Callable[[int, str, int], NoReturn],
+        na_at: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self._refuse = refuse
         self._na = frozenset(text.strip() for text in na)
-        self._codes = np.array([float(text) for text in self._na if is_numeral(text)])
+        self._codes = _numbers(self._na)
+        self._na_at = {i: frozenset(map(str.strip, texts)) for i, texts in (na_at or {}).items()}
+        self._codes_at = {i: _numbers(texts) for i, texts in self._na_at.items()}
         self._words: dict[str, str] = {}
         self._booleans: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
@@ -116,6 +176,9 @@ class NumberFields:
                 is_boolean = np.array([field in self._booleans for field in fields])
         if self._codes.size:
             values[np.isin(values, self._codes)] = np.nan
+        for i, codes in self._codes_at.items():
+            if values[i] in codes:
+                values[i] = np.nan
         self._check_booleans(values, is_boolean, fields, line)
         return values
 
@@ -125,6 +188,8 @@ class NumberFields:
             return float(field)
         bare = field.strip()
         lower = bare.lower()
+        if bare in self._na_at.get(i, ()):
+            return np.nan
         if lower in NA or bare in self._na:
             self._words[field] = "nan"
             return np.nan
@@ -147,3 +212,8 @@ class NumberFields:
         mixed = np.flatnonzero(self._has_numbers & self._has_booleans)
         if mixed.size:
             self._refuse(int(mixed[0]), fields[mixed[0]], line)
+
+
+def _numbers(texts: Iterable[str]) -> Array:
+    """Numbers among texts."""
+    return np.array([float(text) for text in texts if is_numeral(text)])

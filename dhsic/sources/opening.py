@@ -179,7 +179,7 @@ def open_source(
     variable: str | None = None,
     sample_dim: str | int | None = None,
     n_samples: int | None = None,
-    missing_code: int | Sequence[int] | str | None = "auto",
+    missing_code: float | Sequence[float] | str | None = "auto",
     missing_chunks: MissingChunks = "error",
     ploidy_policy: PloidyPolicy = "scale",
     pass_only: bool = False,
@@ -230,7 +230,7 @@ def open_source(
         covariates. The source has them as `sample_coords`.
     na : sequence of str
         Text that stands for a missing value in a table of text, such as ``["?", "n.d."]``, besides
-        nothing, ".", NA, NaN and null.
+        nothing, ".", NA, NaN and null; ``"bmi=0"`` in that column alone.
 
     Returns
     -------
@@ -278,8 +278,7 @@ def open_source(
     _refuse_scaled(source, missing_code)
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
-    if several:
-        source = RecodedSource(source, several)
+    source = _recoded(source, several)
     if not pass_only:
         return source
     return passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
@@ -320,20 +319,30 @@ def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
     return url2pathname(urlsplit(name).path) if name.startswith("file://") else name
 
 
-def _codes_of(missing_code: Any) -> tuple[int, ...]:
-    """Codes where there are several, none elsewhere."""
+def _codes_of(missing_code: Any) -> tuple[float, ...]:
+    """Codes where there are several, or one with a fraction; none elsewhere."""
+    numbers = int | float | np.integer | np.floating
     if missing_code is None or isinstance(missing_code, str | int | np.integer):
         is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)
         codes: tuple[Any, ...] = ()
+    elif isinstance(missing_code, numbers):
+        is_known, codes = bool(np.isfinite(missing_code)), (missing_code,)
     else:
         codes = tuple(missing_code) if isinstance(missing_code, Iterable) else ()
-        is_known = bool(codes) and all(isinstance(code, int | np.integer) for code in codes)
+        is_known = bool(codes) and all(isinstance(code, numbers) for code in codes)
     if not is_known:
         raise InputError(
-            f"missing_code={missing_code!r}; pass 'auto', a whole number, several of them, or None "
-            "where every number counts."
+            f"missing_code={missing_code!r}; pass 'auto', a number, several of them, or None where "
+            "every number counts."
         )
     return codes
+
+
+def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
+    """The source without several codes, of whole numbers without those that are none."""
+    if source.dtype.kind != "f":
+        codes = [int(code) for code in codes if code == int(code)]
+    return RecodedSource(source, codes) if codes else source
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
@@ -398,7 +407,7 @@ def refuse_groups(group: zarr.Group) -> None:
             f"{where} holds no matrix itself; its groups hold "
             f"{some((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path of "
             f"the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
-            f"variable={first!r}."
+            f"variable={first!r}, and labels with their group likewise (rna/cell_type)."
         )
 
 

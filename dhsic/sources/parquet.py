@@ -17,10 +17,10 @@ from dhsic.sources.arrays import ArraySource
 from dhsic.sources.arrow import AbstractArrowTable, arrow_table
 from dhsic.sources.blocks import Block, check_finite, take_rows
 from dhsic.sources.ids import some
+from dhsic.sources.odd_fields import no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text
 from dhsic.sources.tables import (
-    TEXT,
     TableColumns,
     check_known,
     check_room,
@@ -100,20 +100,33 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     is_text = not file.is_number(others[0])
     found = TableColumns.of(others, apart, is_text=is_text, turned=turned)
     ids: tuple[str, ...] = file.index or tuple(others[i] for i in found.ids)
-    assumed = tuple(others[i] for i in found.assumed)
+    of_folders = [name for name in file.partitions if name not in apart]
+    assumed = (*(others[i] for i in found.assumed), *of_folders)
     features = tuple(name for name in others if name not in {*ids, *apart, *assumed})
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
         listed = some((f"{n!r}: {file.told(n)}" for n in odd), 4)
+        remedy = no_features(odd) if odd else "Check which columns are said to be none."
         raise InputError(
             f"{path} has {f'columns that hold no numbers ({listed})' if odd else 'no features'}, "
-            f"and features are numbers. {TEXT}"
+            f"and features are numbers. {remedy}"
         )
     held = [name for name in (*apart, *assumed) if name not in ids and not turned]
     source = _source(file, options, ids, features, held, turned=turned)
     source.not_features = (*apart, *assumed)
-    source.hint = "" if turned else found.hint(path)
+    hints = ["" if turned else found.hint(path), _of_partitions(path, of_folders)]
+    source.hint = " ".join(filter(None, hints))
     return source
+
+
+def _of_partitions(path: str, names: list[str]) -> str:
+    """Sentence on columns that folders are named by; "" for none."""
+    if not names:
+        return ""
+    return (
+        f"Columns that the folders of {path} are named by ({some(map(repr, names))}) are no "
+        "features; they may be a target or covariates."
+    )
 
 
 def _source(

@@ -101,6 +101,28 @@ def counting_columns(
     return found if len(found) <= max(1, d // PER_COUNT) else []
 
 
+def repeated_rows(path: str, names: object, values: Array) -> str:
+    """Sentence on samples that a table holds twice, by `names` (m,) and values (m, d); "" for none.
+
+    Visits of one patient have a name and other values.
+    """
+    if not isinstance(names, np.ndarray):
+        return ""
+    first: dict[str, int] = {}
+    twice = [
+        name
+        for i, name in enumerate(names.tolist())
+        if (at := first.setdefault(name, i)) < i
+        and np.array_equal(values[i], values[at], equal_nan=True)
+    ]
+    if not twice:
+        return ""
+    return (
+        f"{len(twice):,} rows of {path} are there twice, with their name and all values "
+        f"({some(map(repr, twice), 3)}), and count twice. Leave out all but one of each."
+    )
+
+
 def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
     """Refuse columns that count rows in some order, by name."""
     listed = some(map(repr, names), 4)
@@ -118,7 +140,7 @@ def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) ->
     `rising` are their names for sentences and by themselves, their first and last values.
     """
     listed = some((f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4)
-    options = " ".join(f"not_features=['{name}']" for _, name, _, _ in rising[:4])
+    options = f"not_features={[name for _, name, _, _ in rising[:4]]!r}"
     raise InputError(
         f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
         "of rows do. As a feature they tell the order of the samples. If they name or count "

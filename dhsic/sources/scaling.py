@@ -73,9 +73,9 @@ class Scaling:
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
     checksum : int64
         Of the stored values, see `dhsic.sources.views`; 0 where none was taken.
-    code, n_coded, nearest : float64, int64, float64
-        Number that stands for missing values, by `dhsic.sources.sentinels`, how often it occurs,
-        and the value next to it; 0 where there is none.
+    codes, n_coded, nearest : int64, int64, float64
+        Numbers that stand for missing values, as bits (`dhsic.sources.sentinels`), how often they
+        occur, and the value next to them; 0 where there is none.
     """
 
     scale: Float
@@ -86,7 +86,7 @@ class Scaling:
     fourth_moment: Float
     n_levels: Array
     checksum: Index
-    code: Float
+    codes: Index
     n_coded: Index
     nearest: Float
 
@@ -115,7 +115,7 @@ class Scaling:
         "error", values beyond numbers (of a kernel that has a bandwidth, also too small ones), and
         features that are all constant.
         """
-        refuse_sentinels(Sentinels(self.code, self.n_coded, self.nearest), source)
+        refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest), source)
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(
@@ -476,7 +476,7 @@ def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
         fourth_moment=(counts[:3] * values**4).sum(axis=0) / m,
         n_levels=levels.astype(kind),
         checksum=np.zeros(len(mean), dtype=np.int64),
-        code=np.zeros(len(mean)),
+        codes=np.zeros(len(mean), dtype=np.int64),
         n_coded=np.zeros(len(mean), dtype=np.int64),
         nearest=np.zeros(len(mean)),
     )

@@ -3,14 +3,17 @@
 Taken for values they lie far outside all others and decide the ranking. They are looked for in the
 pass that measures features, at no cost: the largest and the smallest value of each feature are at
 hand, and only where one of them is a code are the others looked at. A value is taken for a code if
-it is one of `CODES`, and lies further from all others than these lie from each other. Large values
-of heavy tails seldom do, and never again and again, so data are refused where a code is so in two
-features or more, and twice or more in one of them; or, negative beside others that are not, twice
-in a single one.
+it is one of `CODES`, and lies further from all values that are no codes than these lie from each
+other: surveys write several (77, 88 and 99 for refused, unknown and missing), none of which is far
+from the next. Large values of heavy tails seldom do, and never again and again, so data are refused
+where a code is so in two features or more, and twice or more in one of them; or, negative beside
+others that are not, twice in a single one.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,19 +21,49 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError
 from dhsic.sources import AbstractSource
+from dhsic.sources.ids import some
 
+#: Numbers of two to five digits that are written for missing values: 77, 88, 97, 98, 99, 777, ...
+POSITIVE = tuple(
+    int(first * (n - 1) + last)
+    for n in range(2, 6)
+    for first, last in ("77", "88", "97", "98", "99")
+)
+#: Those that stand beside -9, and are values where they are alone.
+BESIDE_9 = (-8, -7)
+#: Numbers that programs fill arrays with where nothing was measured: of logs of wells and weather
+#: (-999.25, 999.9), of NetCDF (9.97e36), and the limits of types.
+FILLS = (
+    *(-999.25, -99.9, -99.99, -999.9, -999.99, -9999.9, 999.9, 9999.9, 9.969209968386869e36),
+    *(1e20, 1e30, -3.4028234663852886e38, 3.4028234663852886e38),
+    *(-1.7976931348623157e308, 1.7976931348623157e308),
+    *(-32768, 32767, -2147483648, 2147483647),
+)
 #: Numbers that are written for missing values. 9 and -1 are none here: too many values are.
-CODES = np.array([-99999, -9999, -999, -99, -9, 99, 999, 9999, 99999], dtype=np.float64)
+CODES = np.array(
+    sorted((*(-code for code in POSITIVE), -9, *BESIDE_9, *POSITIVE, *FILLS)), np.float64
+)
 #: Codes so near to ordinary values that they are ones only where a tenth of the features has them.
 NEAR, MANY = 100.0, 10
+#: Least distance of a code from other values, as a part of the code.
+DISTANCE = 0.1
+#: Bit of zeros far from all other values, which may be missing; samples that are looked at first.
+ZERO, HEAD = 1 << CODES.size, 256
+#: How often a number occurs at least that stands alone at an end of a scale of so many others.
+OFTEN, SCALE = 3, 10
+#: Gap between such a number and all others, over the largest and the middle gap between these.
+OF_LARGEST, OF_MIDDLE = 2, 10
 #: Features that are named.
 MOST_NAMED = 3
 
 
 class Sentinels(NamedTuple):
-    """Codes of features, how often they occur, and the next value inwards, (c,) each; else 0."""
+    """Codes of features, (c,) each.
 
-    codes: Float
+    Those of `CODES` as bits, how often they occur, and the next value inwards; else 0.
+    """
+
+    codes: Index
     n: Index
     nearest: Float
 
@@ -38,62 +71,146 @@ class Sentinels(NamedTuple):
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
     """Codes in stored values (c, m), of which `most` and `least` (c,) are the extremes."""
     c = len(raw)
-    found = Sentinels(np.zeros(c), np.zeros(c, dtype=np.int64), np.zeros(c))
-    for extreme, other in ((least, most), (most, least)):
-        for j in np.flatnonzero(np.isin(extreme, CODES) & (extreme != other)):
-            is_code = raw[j] == extreme[j]
-            is_other = ~is_code if mask is None else ~(is_code | mask[j])
-            others = raw[j][is_other].astype(np.float64)
-            low, high, code = others.min(), others.max(), float(extreme[j])
-            nearest = low if code < low else high
-            if abs(code - nearest) > high - low > 0:
-                found.codes[j], found.n[j], found.nearest[j] = code, is_code.sum(), nearest
+    found = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
+    with np.errstate(over="ignore"):  # limits of doubles are none of single precision
+        known = CODES.astype(raw.dtype).astype(np.float64) if raw.dtype.kind == "f" else CODES
+    may_be = (np.isin(least, known) | np.isin(most, known)) & (least != most)
+    for j in np.flatnonzero(may_be):
+        values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
+        codes, counts = np.unique(values[np.isin(values, known)], return_counts=True)
+        others = values[~np.isin(values, known)]
+        if 2 * others.size < values.size or not others.size:
+            continue
+        low, high = others.min(), others.max()
+        with np.errstate(over="ignore"):
+            beyond = np.maximum(low - codes, codes - high)
+        are_codes = (beyond > high - low) & (beyond > DISTANCE * np.abs(codes)) & (high > low)
+        if are_codes.any():
+            codes, counts = codes[are_codes], counts[are_codes]
+            found.codes[j] = (1 << np.searchsorted(known, codes)).sum()
+            found.n[j] = counts.sum()
+            found.nearest[j] = low if codes[counts.argmax()] < low else high
+    for j in _with_zeros_apart(raw, least):
+        values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
+        n, others = int((values == 0).sum()), np.unique(values[values != 0])
+        if not found.codes[j] and OFTEN <= n < values.size / 2 and is_apart(0, others):
+            found.codes[j], found.n[j], found.nearest[j] = ZERO, n, others[0]
     return found
+
+
+def _with_zeros_apart(raw: Array, least: Array) -> Index:
+    """Features (c,) that may have zeros far below all other values, by the first samples."""
+    at = np.flatnonzero(least == 0)
+    head = raw[at, :HEAD].astype(np.float64)
+    gaps = np.diff(np.sort(np.where(head > 0, head, np.nan), axis=1), axis=1, prepend=0.0)
+    largest = np.nan_to_num(gaps[:, 1:]).max(axis=1, initial=0.0)
+    is_apart_there = (gaps[:, 0] > OF_LARGEST * largest) & (largest > 0)
+    return np.asarray(at[is_apart_there])
+
+
+def is_apart(code: float, scale: Array) -> bool:
+    """Whether a number lies beyond a scale, sorted, further than its steps from each other.
+
+    >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
+    (True, False)
+    """
+    if scale.size < SCALE:
+        return False
+    gap, gaps = max(code - scale[-1], scale[0] - code), np.diff(scale)
+    return bool(gap > OF_LARGEST * gaps.max() and gap > OF_MIDDLE * np.median(gaps))
 
 
 def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     """Refuse data with codes for missing values, unless it was said what is missing.
 
+    Zeros that may be missing are told by a warning.
+
     Raises
     ------
     DataError
-        The same code in several features; the message names it, features, how often, and what to
-        do.
+        The same code in several features; the message names all codes, features, how often, and
+        what to do.
     """
-    if source.keeps_codes:
+    if source.keeps_codes or not found.codes.any():
         return
-    coded, d = found.codes != 0, len(found.codes)
-    certain = {
-        code: at
-        for code in np.unique(found.codes[coded]).tolist()
-        for at in [np.flatnonzero(found.codes == code)]
-        if _is_certain(code, found.n[at], found.nearest[at], d)
-    }
-    if not certain:
+    _warn_of_zeros(found, source)
+    coded, d = np.flatnonzero(found.codes & ~ZERO), found.codes.size
+    found = Sentinels(found.codes[coded], found.n[coded], found.nearest[coded])
+    has = (found.codes[:, None] >> np.arange(CODES.size)) & 1 == 1  # (features, codes)
+    is_certain = np.array([_is_certain(k, has[:, k], found, d) for k in range(CODES.size)])
+    if not is_certain.any():
         return
-    code, at = max(certain.items(), key=lambda item: int(found.n[item[1]].sum()))
+    beside = has[has[:, is_certain].any(axis=1)].any(axis=0)
+    again = has[found.n >= 2].any(axis=0) & (np.abs(CODES) >= NEAR)
+    is_code = is_certain | beside | again
+    codes = CODES[is_code].tolist()
+    at = np.flatnonzero(has[:, is_code].any(axis=1))
     names = source.feature_names()
     told = "; ".join(
-        f"{names[j] if names is not None else f'feature {j}'}: {found.n[j]:,}, others "
-        f"{'from' if code < 0 else 'to'} {found.nearest[j]:.6g}"
+        f"{f'feature {coded[j]}' if names is None else names[coded[j]]}: {found.n[j]:,}, "
+        f"others {'from' if CODES[has[j].argmax()] < found.nearest[j] else 'to'} "
+        f"{found.nearest[j]:.6g}"
         for j in at[:MOST_NAMED].tolist()
     )
     more = f"; and {at.size - MOST_NAMED:,} more" if at.size > MOST_NAMED else ""
-    all_codes = [int(each) for each in certain]
-    said = str(all_codes[0]) if len(all_codes) == 1 else str(all_codes)
+    listed, said = " or ".join(map(written, codes)), ", ".join(map(written, codes))
+    said = said if len(codes) == 1 else f"[{said}]"
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
-        f"{int(code)}, which many programs write for missing values, far from all others there "
+        f"{listed}, which many programs write for missing values, far from all others there "
         f"({told}{more}). Pass missing_code={said} if they are missing; missing_code=None takes "
         "every number for a value."
     )
 
 
-def _is_certain(code: float, n: Index, nearest: Float, d: int) -> bool:
-    """Whether a code that some of d features have, n (k,) times each, stands for missing values."""
-    again = n >= 2
-    if abs(code) < NEAR and MANY * n.size < d:
+def written(code: float) -> str:
+    """A code with all of its digits.
+
+    >>> written(-9.0), written(-999.25)
+    ('-9', '-999.25')
+    """
+    return str(int(code)) if code == int(code) and abs(code) < 1e15 else repr(float(code))
+
+
+def in_both_precisions(codes: Sequence[float]) -> Float:
+    """Codes as doubles have them, and as single precision rounds them."""
+    exact = np.array(codes, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        single = exact.astype(np.float32)
+    return np.concatenate([exact, single[np.isfinite(single)]])
+
+
+def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
+    """Name features with zeros far below all other values, as of a blood pressure."""
+    at = np.flatnonzero(found.codes == ZERO)
+    if not at.size:
+        return
+    names = source.feature_names()
+    called = [str(j) if names is None else str(names[j]) for j in at.tolist()]
+    listed = some(
+        (
+            f"{name}: {found.n[j]:,}, others from {found.nearest[j]:.6g}"
+            for name, j in zip(called, at.tolist(), strict=True)
+        ),
+        MOST_NAMED,
+    )
+    remedy = f"na=['{called[0]}=0']" if source.read_as else "write NaN there"
+    warnings.warn(
+        f"Zeros lie far below all other values of {at.size:,} feature{'s' * (at.size > 1)} "
+        f"({listed}). If they stand for missing values there, {remedy} "
+        f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
+        stacklevel=2,
+    )
+
+
+def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
+    """Whether a code that some of d features have, of those with any, is one of missing values."""
+    code, n_features = float(CODES[k]), int(has_code.sum())
+    if not n_features or code in BESIDE_9:
         return False
-    if code <= -NEAR and (again & (nearest >= 0)).any():
+    again = found.n[has_code] >= 2
+    if abs(code) < NEAR and MANY * n_features < d:
+        return False
+    if code <= -NEAR and (again & (found.nearest[has_code] >= 0)).any():
         return True
-    return bool(n.size > 1 and again.any())
+    return bool(n_features > 1 and again.any())

@@ -27,12 +27,6 @@ from dhsic.sources.ids import (
 from dhsic.sources.options import OpenOptions, says_names
 from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
 
-#: What to do about text among features.
-TEXT = (
-    "Write NA for what is missing, or nothing. Say which columns are no features: target= names "
-    "labels, not_features= others; or encode them (pandas.get_dummies)."
-)
-
 
 def refuse_parts(path: str, options: OpenOptions) -> None:
     """Refuse the name of a part of a file of one matrix."""
@@ -177,8 +171,8 @@ class TableColumns:
             raise InputError(
                 f"The first column of {path} ({self.called(0)}) would name the {what}s, and "
                 f"{len(repeated)} of its texts are there more than once ({some(repeated, 3)}). "
-                f"Give each {what} a name of its own; if it holds labels, say so: target=, or "
-                "not_features=."
+                f"Give each {what} a name of its own; if it holds labels or groups, say so: "
+                f"not_features={[self.names[0]]!r}."
             )
         return names
 

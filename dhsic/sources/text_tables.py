@@ -8,7 +8,8 @@ it may be a slip in a column of numbers. Parquet is columns already: `dhsic.sour
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -18,12 +19,12 @@ from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import is_value, names_rows_by_name, some
+from dhsic.sources.ids import NA, is_value, na_of, names_rows_by_name, some
 from dhsic.sources.number_fields import (
     NumberFields,
     comma_advice,
-    is_comma_number,
 )
+from dhsic.sources.odd_fields import OddFields, advice
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -31,6 +32,7 @@ from dhsic.sources.row_numbers import (
     is_unlikely,
     refuse_counting,
     refuse_rising,
+    repeated_rows,
 )
 from dhsic.sources.table_formats import (
     COUNTED_IN_RAW,
@@ -42,7 +44,6 @@ from dhsic.sources.table_formats import (
     variants_of_traw,
 )
 from dhsic.sources.tables import (
-    TEXT,
     TableColumns,
     check_known,
     check_room,
@@ -51,6 +52,15 @@ from dhsic.sources.tables import (
     refuse_parts,
 )
 
+#: Names of rows that sum up those above them, in lower case.
+SUMMARIES = frozenset(
+    (
+        *("total", "totals", "sum", "mean", "average", "avg", "median", "sd", "std", "stdev", "se"),
+        *("sem", "min", "max", "minimum", "maximum", "variance", "cv", "grand total", "subtotal"),
+    )
+)
+#: Columns of text that a sentence describes, at most.
+MOST_TOLD = 3
 #: Bytes of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
 
@@ -75,10 +85,12 @@ class TextTable:
             raise InputError(f"{path} holds no rows; pass a table with a row a sample.")
         self._check_width(line, first)
         if self.text.may_have_header:
+            top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
+            named = "id as its first field" if has_ids else "a letter before each of them (w2500)"
             raise self.text.refused(
-                f"its first line ({some(self.text.top.rows[0], 4)}) may name the columns, for its "
-                "numbers are in order, or may hold values. If it names them, write id as its "
-                "first field; if not, write a line above it that does."
+                f"its first line ({some(top, 4)}) may name the columns, for its numbers are "
+                "unlike those below, or may hold values. If it names them, write "
+                f"{named}; if not, write a line above it that does."
             )
         names, is_text = self.text.names or self.text.width, not is_value(first[0])
         self.columns = TableColumns.of(
@@ -91,7 +103,7 @@ class TextTable:
                 f"{path} has the columns {some(map(repr, self.columns.names))} alone, and none of "
                 "them is a feature. Check what separates its columns, and which are labels."
             )
-        self._check_first(first)
+        self._check_first(first, line)
 
     @property
     def not_features(self) -> tuple[str, ...]:
@@ -121,7 +133,12 @@ class TextTable:
         start, stop = numbers[0], numbers[-1] + 1
         is_run = stop - start == len(numbers)
         n_apart = 0 if self.known is None else self.known.n_rows_apart
-        fields_of = NumberFields(len(numbers), self.na, self._refuse)
+        na_at = {
+            k: texts
+            for k, i in enumerate(numbers)
+            if (texts := na_of(self.na, self.columns.names[i])) != self.na
+        }
+        fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
         rising = RisingFeatures()
         for n, (line, fields) in enumerate(self.text.rows()):
             self._check_width(line, fields)
@@ -167,6 +184,8 @@ class TextTable:
             variants = variants_of_traw(path, held | {"SNP": text[0]})
             return Names(variants.names(), samples_of_traw(across), variants.coords())
         along = columns.row_names(path, text[:n_ids], turned=self.turned)
+        if along is not None and not self.turned:
+            self._check_summary(along)
         if along is None and columns.numbers[0] == 0:
             refuse_counted(path, columns.called(0), first, turned=self.turned)
         if not self.turned:
@@ -175,6 +194,19 @@ class TextTable:
         about = {} if self.known is None else self.known.coords
         coords = {coord: held[name] for name, coord in about.items() if name in held}
         return Names(along, across, coords, sample_coords=self.beside)
+
+    def _check_summary(self, names: Array) -> None:
+        """Refuse last rows that sum up the others, by what they are called."""
+        n = len(names)
+        while n > 0 and str(names[n - 1]).strip().lower() in SUMMARIES:
+            n -= 1
+        if 0 < n < len(names):
+            lines = [line for line, _ in self.text.rows()][n:]
+            raise InputError(
+                f"{self.path} ends with {some(map(repr, names[n:]), 3)}, which sums up the samples "
+                f"and is none (line {lines[0]}). Leave out what follows them: head -n "
+                f"{lines[0] - 1} {shlex.quote(self.path)} > NEW"
+            )
 
     def counted(self) -> str:
         """The allele that dosages of PLINK count, for people; "" for other tables."""
@@ -187,22 +219,55 @@ class TextTable:
 
     def _refuse(self, i: int, field: str, line: int) -> NoReturn:
         """Refuse a field of a feature that is no number."""
+        at = self.columns.numbers[i]
         self._refuse_text(
-            f"{self.path} has {field!r} in line {line}, "
-            f"{self.columns.called(self.columns.numbers[i])}, and features are numbers.",
-            [field],
+            f"{self.path} has {field!r} in line {line}, {self.columns.called(at)}, and features "
+            "are numbers.",
+            [at],
+            line,
         )
 
-    def _refuse_text(self, sentence: str, fields: list[str]) -> NoReturn:
-        """Refuse fields that are no numbers, and say what to do about them."""
-        if all(map(is_comma_number, fields)):
+    def _refuse_text(self, sentence: str, at: Sequence[int], line: int) -> NoReturn:
+        """Refuse columns that hold text, or the row of a line where columns are samples."""
+        odd = self._odd_row(line) if self.turned else self._odd_columns(at)
+        if len(odd) > 1 and all(column.are_few and column.is_only_in(line) for column in odd):
+            raise InputError(
+                f"{self.path} has text in line {line} in {len(odd):,} columns of numbers, such as "
+                f"{some(map(repr, odd[0].places), 1)} in {odd[0].called}, as a line of units or of "
+                f"notes has. Leave that line out: sed {line}d {shlex.quote(self.path)} > NEW"
+            )
+        commas = [text for column in odd for text in column.commas]
+        if commas and all(len(column.commas) == len(column.places) for column in odd):
             numbers = self.columns.numbers
             every = (row[i] for _, row in self.text.rows() for i in numbers if i < len(row))
-            remedy = comma_advice(self.path, self.text.separator, fields[0], every)
+            skipped = self.text.top.n_skipped
+            remedy = comma_advice(self.path, self.text.separator, commas[0], every, skipped)
         else:
-            na = some((repr(field) for field in fields), 1)
-            remedy = f"{TEXT} If {na} stands for a missing value, say so: na=[{fields[0]!r}]."
+            remedy = " ".join([*(column.told for column in odd[:MOST_TOLD]), advice(odd)])
         raise InputError(f"{sentence} {remedy}")
+
+    def _odd_columns(self, at: Sequence[int]) -> list[OddFields]:
+        """Columns that hold text, of some positions."""
+        names = self.columns.names
+        odd = {i: OddFields(self.columns.called(i), names[i]) for i in at}
+        missing = {i: {*NA, *(text.lower() for text in na_of(self.na, names[i]))} for i in at}
+        for line, fields in self.text.rows():
+            for i in at:
+                text = fields[i].strip() if i < len(fields) else ""
+                if text.lower() not in missing[i]:
+                    odd[i].add(text, f"in line {line}")
+        return list(odd.values())
+
+    def _odd_row(self, line: int) -> list[OddFields]:
+        """The row of a line, as a feature that holds text."""
+        fields = next(fields for number, fields in self.text.rows() if number == line)
+        name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
+        row = OddFields(f"row {name!r}" if self.columns.ids else f"the row {name}", name)
+        for i in self.columns.numbers:
+            text = fields[i].strip()
+            if text.lower() not in NA and text not in self.na:
+                row.add(text, f"in {self.columns.called(i)}")
+        return [row]
 
     def _check_width(self, line: int, fields: list[str]) -> None:
         if len(fields) != self.text.width:
@@ -211,22 +276,22 @@ class TextTable:
                 "NA, or nothing between separators, for what is missing."
             )
 
-    def _check_first(self, first: list[str]) -> None:
+    def _check_first(self, first: list[str], line: int) -> None:
         """Refuse columns of text that nobody said anything of, all that the first row shows."""
         ids = self.columns.ids
         n_apart = 0 if self.known is None else self.known.n_rows_apart
         if n_apart or (self.turned and ids and self._is_apart(first[ids[0]])):
             return
+        names = self.columns.names
         odd = [
             i
             for i in self.columns.numbers
-            if not is_value(first[i]) and first[i].strip() not in self.na
+            if not (is_value(first[i]) or first[i].strip() in na_of(self.na, names[i]))
         ]
         if odd:
             listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
             self._refuse_text(
-                f"{self.path} holds text ({listed}), and features are numbers.",
-                [first[i] for i in odd],
+                f"{self.path} holds text ({listed}), and features are numbers.", odd, line
             )
 
 
@@ -259,9 +324,11 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         and (counting := counting_columns(values.__getitem__, values.shape))
     ):
         found = [columns.names[columns.numbers[i]] for i in counting]
-        refuse_counting(path, found, " ".join(f"not_features=['{name}']" for name in found[:4]))
+        refuse_counting(path, found, f"not_features={found[:4]!r}")
     X = values.T if table.turned else values
     source = ArraySource(X, missing_code=options.code_of(), names=names)
-    source.not_features, source.hint = table.not_features, table.hint
+    source.not_features = table.not_features
+    repeated = "" if table.turned else repeated_rows(path, names.samples, values)
+    source.hint = " ".join(filter(None, (table.hint, repeated)))
     source.read_as, source.counted = table.described(), table.counted()
     return source

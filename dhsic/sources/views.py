@@ -231,16 +231,19 @@ class RecodedSource(AbstractView):
     Where `base` has no code of its own that is `code`, the first of them by default.
     """
 
-    def __init__(self, base: AbstractSource, codes: Sequence[int], code: int | None = None) -> None:
+    def __init__(
+        self, base: AbstractSource, codes: Sequence[float], code: int | None = None
+    ) -> None:
         super().__init__(base)
         self._codes = tuple(codes)
         own = base.missing_code if code is None else code
-        self.missing_code = self._codes[0] if own is None else own
+        self.missing_code = int(self._codes[0]) if own is None else own
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         raw = self.base.read_columns(block, local, rows)
         fill = np.nan if self.dtype.kind == "f" else self.missing_code
-        return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
+        codes = np.asarray(self._codes, dtype=raw.dtype if raw.dtype.kind == "f" else None)
+        return np.where(np.isin(raw, codes), np.asarray(fill, dtype=self.dtype), raw)
 
     def fingerprint(self) -> str:
         return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"

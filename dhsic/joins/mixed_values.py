@@ -1,0 +1,110 @@
+"""Labels and covariates that are numbers but for some text: slips of the pen, or codes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.joins.table import id_columns
+from dhsic.joins.text import WRITTEN, stands_for_none
+from dhsic.sources.odd_fields import OddFields
+from dhsic.validation import is_numeral
+
+#: Different numbers from which on a column is measured, though some of its values are text; fewer
+#: may be names of groups, unless text says that there is no value.
+MEASURED = 10
+#: Words for a value that is not there, in lower case.
+NOT_THERE = frozenset(
+    (
+        *("missing", "unknown", "unk", "n.d.", "nd", "n.a.", "not available", "not done", "?", "-"),
+        *("--", "not known", "not applicable", "lost", "refused", "n/k", "nk", "na.", "-nan"),
+        *("none", "nil", "not determined", "no data", "error", "#value!", "#div/0!", "#ref!"),
+    )
+)
+
+
+def text_among_numbers(
+    called: str, name: str, values: Array, place: Callable[[int], str]
+) -> OddFields:
+    """Texts of a column (m,), without those of missing values; `place` says where a row is."""
+    odd = OddFields(called, name)
+    for i, value in enumerate(values.tolist()):
+        text = value.strip() if isinstance(value, str) else str(value)
+        if not (pd.isna(value) or stands_for_none(text)):
+            odd.add(text, place(i))
+    return odd
+
+
+def is_measured(odd: OddFields, values: Array) -> bool:
+    """Whether a column most of which are numbers is measured, and no names of groups."""
+    if odd.places and _are_written(values):
+        return True
+    if not odd.are_few:
+        return False
+    numbers = {float(text) for text in map(str, values.tolist()) if is_numeral(text)}
+    return len(numbers) >= MEASURED or any(text.lower() in NOT_THERE for text in odd.places)
+
+
+def _are_written(values: Array) -> bool:
+    """Whether all values (m,) are numbers as people write them, some with commas or percent."""
+    texts = {str(value).strip() for value in values.tolist() if isinstance(value, str)}
+    texts = {text for text in texts if text and not stands_for_none(text)}
+    return bool(texts) and all(map(WRITTEN.fullmatch, texts))
+
+
+def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]) -> None:
+    """Refuse a covariate of a table that is numbers but for some text."""
+    odd = text_among_numbers(f"covariate {name!r}", name, values, place)
+    if not is_measured(odd, values):
+        return
+    na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in odd.markers)
+    missing = f" If they are missing: {na} --drop-missing." if na else ""
+    raise InputError(
+        f"{odd.told} Write numbers there, with decimal points.{missing} If all are names of "
+        "groups, begin each with a letter."
+    )
+
+
+def check_mixed(called: str, given: Any) -> None:
+    """Refuse labels or covariates (m,) or (m, q) of Python some of which are numbers, some text.
+
+    Categories of pandas are names, whatever they are; columns of ids are no values.
+    """
+    frame = given if isinstance(given, pd.DataFrame) else _columns_of(given)
+    if frame is None:
+        return
+    ids = id_columns(frame)
+    for k, name in enumerate(frame.columns):
+        column = frame.iloc[:, k]
+        values = np.asarray(column.to_numpy(), dtype=object)
+        are_names = isinstance(column.dtype, pd.CategoricalDtype) or name in ids
+        if are_names or not any(isinstance(value, str) for value in values):
+            continue
+        if isinstance(given, pd.DataFrame):
+            one = f"{called}[{name!r}]"
+        else:
+            one = called if np.ndim(given) == 1 else f"{called}[:, {k}]"
+        odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
+        if is_measured(odd, values):
+            raise InputError(
+                f"{odd.told} Pass numbers: pandas.to_numeric({one}, errors='coerce') has NaN for "
+                f"text, and samples of NaN are left out. If all are names of groups, say so: "
+                f"pandas.Series({one}, dtype='category')."
+            )
+
+
+def _columns_of(given: Any) -> pd.DataFrame | None:
+    """Columns of a series or an array of objects or text; None for others."""
+    if isinstance(given, pd.Series):
+        return given.to_frame()
+    if isinstance(given, np.ndarray | list | tuple):
+        values = np.asarray(given, dtype=object if not isinstance(given, np.ndarray) else None)
+        if values.dtype.kind in "OUT" and 0 < values.ndim <= 2:
+            return pd.DataFrame(values.astype(object))
+    return None

@@ -1,0 +1,113 @@
+"""Ids that are the same but for how they are written: sentences, and what they say to do."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import run
+
+import dhsic
+from dhsic.joins.likeness import _CHANGES, renaming
+
+M = 60
+COUNTED = [str(i + 1) for i in range(M)]
+ZEROS = [f"{i + 1:03d}" for i in range(M)]
+THOUSAND = [str(1001 + i) for i in range(M)]
+#: Names of the data, and of a table.
+WRITTEN = {
+    "zeros in the table": (COUNTED, ZEROS),
+    "zeros in the data": (ZEROS, COUNTED),
+    "zeros after a letter": ([f"P{i}" for i in range(M)], [f"P{i:04d}" for i in range(M)]),
+    "fractions in the table": (THOUSAND, [f"{n}.0" for n in THOUSAND]),
+    "fractions in the data": ([f"{n}.0" for n in THOUSAND], THOUSAND),
+    "capitals": ([f"pat{i}" for i in range(M)], [f"PAT{i}" for i in range(M)]),
+    "signs": ([f"P.{i}" for i in range(M)], [f"P-{i}" for i in range(M)]),
+    "an X of R": ([f"X{n}" for n in THOUSAND], THOUSAND),
+    "an X in the table": (THOUSAND, [f"X{n}" for n in THOUSAND]),
+    "a family": ([f"P{i}" for i in range(M)], [f"F{i % 7}_P{i}" for i in range(M)]),
+    "files": ([f"P{i}" for i in range(M)], [f"/data/P{i}.sorted.bam" for i in range(M)]),
+    "files in the data": (
+        [f"/bam/P{i:02d}.bam" for i in range(M)],
+        [f"P{i:02d}" for i in range(M)],
+    ),
+    "some with zeros": (COUNTED, COUNTED[:30] + ZEROS[30:]),
+}
+
+
+def drawn(rng):
+    y = rng.integers(0, 2, M)
+    X = rng.standard_normal((M, 5)).round(3)
+    X[:, 2] += 3 * y
+    return X, np.where(y, "ill", "well")
+
+
+@pytest.mark.parametrize("head", ["sample,ill", "# of today\nill;#IID", "ill\tsubject_id"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_ids_written_otherwise_are_made_the_same_by_the_command(
+    name, head, rng, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = WRITTEN[name]
+    X, y = drawn(rng)
+    order = rng.permutation(M)
+    pd.DataFrame(X, index=pd.Index(ours, name="sample")).add_prefix("g").to_csv("x.csv")
+    separator = re.search(r"[,;\t]", head)[0]
+    rows = [{"ill": y[i], "id": theirs[i]} for i in order]
+    first_is_id = not head.split("\n")[-1].startswith("ill")
+    keys = ("id", "ill") if first_is_id else ("ill", "id")
+    lines = [head, *(separator.join(row[key] for key in keys) for row in rows)]
+    (tmp_path / "my labels.csv").write_text("\n".join(lines) + "\n")
+    command = ("test", "x.csv", "--target", "ill", "-n", "1", "--labels")
+    said = run(*command, "my labels.csv", code=2).stderr
+    said = " ".join(said.split(" ")).replace("\n", " ")
+    assert "the same but for" in said
+    assert "--by-position" not in said
+    remedy = re.search(r'(python -c ".*")\. Then pass NEW\.tsv', said)[1]
+    remedy = remedy.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    subprocess.run(["bash", "-c", remedy], check=True)
+    assert "g2" in run(*command, "NEW.tsv").stdout
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
+    ours, theirs = WRITTEN[name]
+    X, y = drawn(rng)
+    data = pd.DataFrame(X, index=ours)
+    more = {"n_features_to_select": 1, "progress": False}
+    best = dhsic.select(data, pd.Series(y, index=ours), **more)["rank"].values
+    order = rng.permutation(M)
+    names = {"pd": pd, "y": pd.DataFrame({"sample": theirs, "ill": y}).iloc[order]}
+    with pytest.raises(dhsic.InputError, match="the same but for") as told:
+        dhsic.select(data, names["y"], **more)
+    exec(
+        re.search(r"the same: (import re; y\['sample'\] = \[.*?astype\(str\)\])", str(told.value))[
+            1
+        ],
+        names,
+    )
+    np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+    names = {"y": pd.Series(y, index=theirs)}
+    with pytest.raises(dhsic.InputError, match="the same but for") as told:
+        dhsic.select(data, names["y"], **more)
+    exec(
+        re.search(r"them the same: (import re; y\.index = \[.*?astype\(str\)\])", str(told.value))[
+            1
+        ],
+        names,
+    )
+    np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+
+
+@pytest.mark.parametrize("expression", _CHANGES)
+def test_expressions_do_what_they_say(expression):
+    for s in ("007", "P-01_2", "X12.0", "/a/b_c.bam", "a  b", "F1_I2", ""):
+        assert eval(expression, {"re": re, "s": s}) == _CHANGES[expression](s)
+
+
+def test_changes_that_make_two_names_one_are_not_proposed():
+    assert renaming(["01", "1"], ["1", "2"]) == ""
+    assert renaming(["P-1", "P_1"], ["P.1", "P.2"]) == ""
