@@ -57,11 +57,11 @@ class LociRequest:
 
     def check(self, source: AbstractSource) -> None:
         """Refuse thresholds that are none, and features without places on a genome."""
-        for name, value, most in (("loci_p", self.p, 1), ("loci_r2", self.r2, 1)):
+        for name, value, most in (("--loci-p", self.p, 1), ("--loci-r2", self.r2, 1)):
             if not (is_number(value) and 0 < value < most):
-                raise InputError(f"{name}={value!r}; pass a number between 0 and {most}.")
+                raise InputError(f"{name} is {value!r}; pass a number between 0 and {most}.")
         if not (is_number(self.kb) and self.kb > 0):
-            raise InputError(f"loci_kb={self.kb!r}; pass a distance in kilobases, such as 250.")
+            raise InputError(f"--loci-kb is {self.kb!r}; pass a distance in kilobases, such as 250.")
         if not {CONTIG, POSITION} <= set(described(source)):
             raise InputError(
                 "--loci lists stretches of chromosomes, and the data do not say on which "
