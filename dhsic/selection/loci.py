@@ -61,7 +61,7 @@ class LociRequest:
             if not (is_number(value) and 0 < value < most):
                 raise InputError(f"{name} is {value!r}; pass a number between 0 and {most}.")
         if not (is_number(self.kb) and self.kb > 0):
-            raise InputError(f"--loci-kb is {self.kb!r}; pass a distance in kilobases, such as 250.")
+            raise InputError(f"--loci-kb is {self.kb!r}; pass a distance in kilobases such as 250.")
         if not {CONTIG, POSITION} <= set(described(source)):
             raise InputError(
                 "--loci lists stretches of chromosomes, and the data do not say on which "
