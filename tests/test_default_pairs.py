@@ -81,6 +81,7 @@ def test_each_of_several_targets_has_its_own_pairs(exclusive_or, client, on_clus
         assert sorted(together["rank"].values[0, :2]) == [1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:'g7' has the values of the labels")
 def test_a_target_in_the_table_is_no_feature_of_another(tmp_path, exclusive_or):
     X, y = exclusive_or
     table = pd.DataFrame(X[:, :9], columns=[f"g{j}" for j in range(9)])

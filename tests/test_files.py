@@ -194,7 +194,7 @@ def test_the_first_column_names_the_samples(tmp_path, text, names, features):
         ("id,a,a\ns,1,2\n", "two columns are called 'a'"),
         ("id,a,b\ns,1\n", "line 2 has 2 fields, and 3 are expected. Write NA"),
         ("id,a,b\ns,1,2\nt,1,2,3\n", "line 3 has 4 fields"),
-        ("id,a,b\ns,1,2\nt,1,high\n", "'high' in line 3, column 'b', .* Write NA"),
+        ("id,a,b\ns,1,2\nt,1,high\n", "'high' in line 3, column 'b', .* not_features=\\['b'\\]"),
         ("id,sex,a\ns,F,1\n", r"holds text \(column 'sex': 'F'\).* not_features="),
         ("id;a;b\ns;1,5;2,5\n", "text .'1,5'|Write decimal points, not commas"),
         ("id\ta\ns\t1\nt\t1,5\n", "'1,5' in line 3.*Write decimal points"),

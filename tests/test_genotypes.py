@@ -413,6 +413,7 @@ def test_effects_that_make_no_sense_are_refused_before_the_work(cohort, tmp_path
     assert "effects are written as a table" in " ".join(refused.split())
 
 
+@pytest.mark.filterwarnings("ignore:'a' has a value of its own for each class")
 def test_a_variant_that_separates_the_classes_has_no_effect(cohort, tmp_path, rng):
     y = np.arange(60) % 2
     G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)
@@ -468,6 +469,7 @@ def test_effects_are_read_by_programs_that_split_at_blanks(target, cohort, tmp_p
     assert (by_tabs["A1"] == by_tabs["alt"]).all()
 
 
+@pytest.mark.filterwarnings("ignore:'a' has a value of its own for each class")
 def test_effects_that_are_missing_are_na(tmp_path, rng):
     y = np.arange(60) % 2
     G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)

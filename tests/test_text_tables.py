@@ -771,7 +771,7 @@ def test_text_that_stands_for_missing_values_is_counted_named_and_declared(rng, 
     said = " ".join(ran("test", path, "--target", "status", code=2).split())
     assert "has '?' in line 5, column 'g2', and features are numbers" in said
     assert "text in 3 of 40 values: '?' (2, first in line 5), 'n.d.' (1, first in line 14)" in said
-    option = shlex.split(said.partition("say so: ")[2].rstrip("."))
+    option = shlex.split(said.partition("say so: ")[2].removesuffix("."))
     assert option == ["--na", "?", "--na", "n.d."]
     assert "g2" in ran("test", path, "--target", "status", *option, "-n", "1")
 

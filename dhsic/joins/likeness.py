@@ -106,14 +106,14 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
     """
     theirs, known = list(dict.fromkeys(names)), set(ours)
     changes, lengths = dict(_CHANGES), {len(name) for name in known}
-    if theirs:
-        longer = sorted((name for name in known if theirs[0] in name), key=len)
-        for before, _, after in (name.partition(theirs[0]) for name in longer[:MOST_TRIED]):
-            around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
-            changes[around] = _between(before, after)
     if len(lengths) == 1:
         (width,) = lengths
         changes[f"s.zfill({width})"] = lambda s: s.zfill(width)
+    if theirs:
+        longer = sorted((name for name in known if theirs[0] in name), key=lambda s: (len(s), s))
+        for before, _, after in (name.partition(theirs[0]) for name in longer[:MOST_TRIED]):
+            around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
+            changes[around] = _between(before, after)
 
     def n_matched(change: Callable[[str], str]) -> int:
         matched = [name for name in map(change, theirs) if name in known]
