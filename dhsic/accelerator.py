@@ -1,8 +1,8 @@
-"""The accelerator that features are scored on, where the environment names one.
+"""The accelerator that scores features, if an environment variable names one.
 
-``DHSIC_DEVICE`` says the library of arrays and, after a colon, which device of it: ``cupy``,
-``cupy:1``, ``torch:cuda``. It is read where the run is driven and travels with the tasks, so that
-all workers score alike; they need the library and the device, the driver of a cluster does not.
+``DHSIC_DEVICE`` is an array library and, after a colon, one of its devices: ``cupy``, ``cupy:1``,
+``torch:cuda``. It is read by the process that drives the run and sent with the tasks, so that all
+workers use it; they need the library and the device, the driver of a cluster does not.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import moved
 
-#: Variable of the environment that names where features are scored.
+#: Environment variable that names the device.
 DEVICE = "DHSIC_DEVICE"
 
-#: What was asked for where a run was sent from; None where the environment here says it.
+#: Device of the process that sent the run; None: the environment variable applies.
 _sent: ContextVar[str | None] = ContextVar("dhsic_device", default=None)
-#: What is sent to a device to see whether it is there.
+#: Array that is moved to a device to check that the device works.
 PROBE = np.zeros(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Accelerator:
-    """A device of a library of arrays."""
+    """A device of an array library."""
 
-    xp: Any  # the library
-    device: Any  # as its functions take it; None for its own choice
+    xp: Any  # the array library
+    device: Any  # device in the form that its functions take; None for the default device
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _last: list[Any] = field(default_factory=list, repr=False)
 
     def array(self, X: Array) -> Array:
-        """Copy of an array there."""
+        """Copy an array to the device."""
         return moved(X, self.xp, self.device)
 
     def state(self, state: Any) -> Any:
-        """State of an engine there: the last one asked for stays, for the tasks of a round."""
+        """Move an engine state to the device; the last one is cached for the tasks of a round."""
         with self._lock:
             if not self._last or self._last[0] is not state:
                 self._last[:] = state, state.on(self.xp, self.device)
@@ -56,7 +56,7 @@ class Accelerator:
 
 @contextmanager
 def scored_on(name: str | None) -> Iterator[None]:
-    """Score on this device, whatever the environment here says: that of who sent the run counts."""
+    """Use this device in the context, instead of the one in the environment variable."""
     before = _sent.set(name or "")
     try:
         yield
@@ -65,7 +65,7 @@ def scored_on(name: str | None) -> Iterator[None]:
 
 
 def wanted_device() -> str | None:
-    """What features are to be scored on; None for the cores."""
+    """Name of the device that scores features; None for the CPU."""
     sent = _sent.get()
     name = (os.environ.get(DEVICE) if sent is None else sent) or None
     if name is not None and not name.partition(":")[0].isidentifier():
@@ -78,12 +78,12 @@ def wanted_device() -> str | None:
 
 @lru_cache(maxsize=4)
 def accelerator(name: str) -> Accelerator:
-    """Accelerator of that name, in this process."""
+    """Accelerator with this name, in this process; raises an error if it does not work."""
     library, _, place = name.partition(":")
     try:
         xp = import_module(library)
-        found = Accelerator(xp, _device(xp, place))
-        found.array(PROBE)
+        device = Accelerator(xp, _device(xp, place))
+        device.array(PROBE)
     except Exception as error:  # no library, no driver, no such device: each says it its way
         raise InputError(
             f"{DEVICE}={name!r}, and process {os.getpid()} cannot score there "
@@ -91,11 +91,11 @@ def accelerator(name: str) -> Accelerator:
             "driver of the device wherever features are scored, on every worker, or leave the "
             "variable out."
         ) from error
-    return found
+    return device
 
 
 def _device(xp: Any, place: str) -> Any:
-    """A device as the library takes it: an object of its own, or, of torch, its name."""
+    """Device in the form that the library takes: an object, or for torch its name."""
     if not place:
         return None
     if is_cupy_namespace(xp):

@@ -1,4 +1,4 @@
-"""`result.dhsic`: a result as notebooks show it, as a table, and as a report."""
+"""`result.dhsic`: display of a result in notebooks, as a table, and as a report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dhsic.notebook import curve, facts, page, table
 from dhsic.results import tables
 from dhsic.sources.columns import NAME
 
-#: Features, and runs of one result, that a notebook shows.
+#: Features, and runs of a joint result, that a notebook shows.
 SHOWN, RUNS = 10, 6
-#: Columns of the table that a notebook shows, as far as a result has them.
+#: Columns of the table in a notebook, if the result has them.
 COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
 
 
 @xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
 class ResultAccessor:
-    """What `select` returned, for people: ``result.dhsic`` in a notebook shows it.
+    """Accessor that shows a result: display ``result.dhsic`` in a notebook.
 
     Examples
     --------
@@ -41,49 +41,49 @@ class ResultAccessor:
         self._result = tables.along_features(result)
 
     def table(self, n: int | None = None) -> pd.DataFrame:
-        """Return the n best features, all by default, best first, as in a table that is saved."""
+        """Return the n best features (all by default), best first, as in a saved table."""
         ranks = self._result["rank"].to_numpy()
         best = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")[:n]
-        some = tables.numbered(self._result.drop_dims("rounds", errors="ignore"))
-        return pd.DataFrame(tables.columns(some.isel(features=best).compute()))
+        features = tables.numbered(self._result.drop_dims("rounds", errors="ignore"))
+        return pd.DataFrame(tables.columns(features.isel(features=best).compute()))
 
     def report(self, path: str | PathLike[str], **options: Any) -> list[Path]:
-        """Write a page about the run, or one about each: `dhsic.report`."""
-        from dhsic.reports import report  # takes time to load
+        """Write a report of the run, or one of each run, with `dhsic.report`."""
+        from dhsic.reports import report  # slow to import
 
         return report(self._result, path, **options)
 
     @property
     def _title(self) -> str:
         selected = self._result["selected"]
-        told = json.loads(self._result.attrs.get("parameters", "{}"))
+        parameters = json.loads(self._result.attrs.get("parameters", "{}"))
         runs = f"{len(selected):,} runs, " if selected.ndim > 1 else ""
         by = " by one or more" if runs else ""
         n = int(selected.any(selected.dims[:-1]).sum())
-        method = told.get("method", "selection")
+        method = parameters.get("method", "selection")
         return f"{method}: {runs}{n:,} of {selected.shape[-1]:,} features selected{by}"
 
     def __repr__(self) -> str:
         return f"<Result of {self._title}>"
 
     def _repr_html_(self) -> str:
-        told, caption = self._result.attrs, self._title
-        known = {
-            "samples": f"{int(told.get('n_samples', 0)):,}",
-            "labels": str(told.get("label_kernel_used", "")),
-            "values": str(told.get("values", "")),
+        attributes, caption = self._result.attrs, self._title
+        summary = {
+            "samples": f"{int(attributes.get('n_samples', 0)):,}",
+            "labels": str(attributes.get("label_kernel_used", "")),
+            "values": str(attributes.get("values", "")),
             "rounds": f"{self._result.sizes.get('rounds', 0):,}",
-            "run by": f"{told.get('source', '')}, {told.get('created', '')}",
+            "run by": f"{attributes.get('source', '')}, {attributes.get('created', '')}",
         }
         if self._result["rank"].ndim > 1:
-            return page(table(self._best_of_each(), caption), facts(known))
+            return page(table(self._best_of_each(), caption), facts(summary))
         best = self.table(SHOWN)
         columns = {name: best[name].tolist() for name in COLUMNS if name in best}
         values = self._result["round_hsic"].to_numpy() if "round_hsic" in self._result else ()
-        return page(table(columns, caption), facts(known), curve(values, "HSIC over the rounds"))
+        return page(table(columns, caption), facts(summary), curve(values, "HSIC over the rounds"))
 
     def _best_of_each(self) -> dict[str, list[str]]:
-        """Names of the best features of some runs, by the names of these."""
+        """Names of the best features of the first runs, by run name."""
         result = self._result
         dim = result["rank"].dims[0]
         names = np.asarray(result.get(NAME, np.arange(result.sizes["features"])))

@@ -1,4 +1,4 @@
-"""What a run found about each feature, put along the features of data: `merge`, `select_genes`."""
+"""Add results per feature to the features of the data: `merge`, `select_genes`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dhsic.sources.options import dimension_names
 from dhsic.sources.views import STORED
 from dhsic.storage.paths import as_path, is_url
 
-#: What is put along the features, where a result has it, and what it is of features that took no
-#: part.
+#: Variables that are added if the result has them, with the values of features that were filtered
+#: out.
 FOUND: Mapping[str, Any] = {
     "rank": 0,
     "score": np.nan,
@@ -36,9 +36,9 @@ FOUND: Mapping[str, Any] = {
     "fdr": np.nan,
     "stability": np.nan,
 }
-#: Genes that a message names, at most.
+#: Genes listed in a message, at most.
 MOST_NAMED = 3
-#: What `uns` of AnnData can hold of the parameters that were passed.
+#: Types of parameters that `uns` of AnnData can store.
 PLAIN = (str, int, float, list, tuple)
 
 
@@ -51,40 +51,39 @@ def merge(
     sample_dim: str | int | None = None,
     overwrite: bool = False,
 ) -> Any:
-    """Put ranks, scores and what is selected along the features of data.
+    """Add ranks, scores and the selection to the features of the data.
 
-    They are called ``hsic_rank``, ``hsic_score`` and ``hsic_selected``; ``hsic_p``, ``hsic_q``,
-    ``hsic_fdr`` and ``hsic_stability`` come with them where the result has such. Features are
-    matched by name where data and result have names, else by position. Those that took no part, as
-    filters left them out, have rank 0 and no score.
+    Variables are called ``hsic_rank``, ``hsic_score`` and ``hsic_selected``, and also ``hsic_p``,
+    ``hsic_q``, ``hsic_fdr`` and ``hsic_stability`` if the result has them. Features are matched by
+    name if data and result have names, otherwise by position. Features that were filtered out have
+    rank 0 and no score.
 
     Parameters
     ----------
     data : Dataset, DataArray, DataFrame, AnnData, zarr.Group or path
-        What the result is about, or what has its features in another order or with others between
-        them.
+        Data of the result, or data with the same features in another order or among others.
     result : Dataset or selector
-        What `select` returns, of one run; or a selector after fit.
+        Result of `select` for one run, or a fitted selector.
     key_added : str
-        What names begin with.
+        Prefix of the names.
     variable, sample_dim
-        As of `open_source`, where data do not tell.
+        As in `open_source`, if the data do not tell.
     overwrite : bool
-        Replace what is there by these names already.
+        Replace existing variables with these names.
 
     Returns
     -------
     Dataset, DataArray, DataFrame or None
-        A Dataset has them as variables, a DataArray as coordinates, along its own dimension, with
-        its coordinates and dtypes as they were; both are copies. Of a DataFrame a new one, with a
-        row for each of its columns. AnnData gets columns of ``var``, and a Zarr group or store
-        arrays: then there is nothing to return.
+        A copy of a Dataset with new variables, or of a DataArray with new coordinates, along its
+        own dimension; existing coordinates and dtypes are unchanged. For a DataFrame a new one,
+        with a row for each of its columns. AnnData gets columns of ``var``, and a Zarr group or
+        store new arrays; nothing is returned then.
 
     Raises
     ------
     InputError
-        Features of the result are not those of the data, something has such a name already, or
-        data are of another kind.
+        Features of the result are not those of the data, a name exists already, or the kind of data
+        is not supported.
 
     Examples
     --------
@@ -115,14 +114,14 @@ def merge(
 
 
 def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict[str, Array]:
-    """What a result has of `FOUND`, (d,) each, in the order of the features of a source."""
+    """Columns of `FOUND` in a result, (d,) each, in the order of the features of a source."""
     at, d = _places(result, source), source.n_features
     columns: dict[str, Array] = {}
     for name, nothing in FOUND.items():
         if name in result:
             values = result[name].to_numpy()
-            made = columns[f"{key_added}_{name}"] = np.full(d, nothing, values.dtype)
-            made[at] = values
+            column = columns[f"{key_added}_{name}"] = np.full(d, nothing, values.dtype)
+            column[at] = values
     return columns
 
 
@@ -147,21 +146,21 @@ def _places(result: xr.Dataset, source: AbstractSource) -> Index:
             "Features of the result are in another order than those of the data, or are others, "
             "and names are there more than once. Pass what was selected from."
         )
-    found: Index = theirs.get_indexer(mine)
-    if (found < 0).any():
-        lost = mine[found < 0]
+    places: Index = theirs.get_indexer(mine)
+    if (places < 0).any():
+        lost = mine[places < 0]
         raise InputError(
             f"{lost.size} of {n} features of the result are not in the data: "
             f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass what "
             "was selected from, or more of it."
         )
-    return found
+    return places
 
 
 def _check_free(
     columns: Mapping[str, Array], names: set[str], where: str, *, overwrite: bool
 ) -> None:
-    """Refuse to replace what is there, unless to overwrite it."""
+    """Reject existing names, unless they may be overwritten."""
     if (there := [name for name in columns if name in names]) and not overwrite:
         raise InputError(
             f"{', '.join(there)} are in {where} already. Choose other names (key_added='mine'), or "
@@ -172,7 +171,7 @@ def _check_free(
 def _write_beside(
     data: Any, source: AbstractSource, columns: Mapping[str, Array], *, overwrite: bool
 ) -> None:
-    """Write columns to the Zarr group that the matrix is in."""
+    """Write columns to the Zarr group that contains the matrix."""
     is_group, chunked = isinstance(data, zarr.Group), source.chunked
     is_folder = isinstance(data, str | PathLike) and not is_url(data) and as_path(data).is_dir()
     if chunked is None or not (is_group or is_folder):
@@ -196,11 +195,11 @@ def _write_beside(
             del group[name]
     dims = dimension_names(chunked.opened())
     along = FEATURES if dims is None else str(dims[chunked.feature_axis])
-    found = xr.Dataset({name: (along, of) for name, of in columns.items()})
+    dataset = xr.Dataset({name: (along, of) for name, of in columns.items()})
     lists_all = zarr.open_group(store).metadata.consolidated_metadata is not None
     with warnings.catch_warnings():  # consolidated metadata of format 3
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)
-        found.to_zarr(store, group=within or None, mode="a", consolidated=lists_all)
+        dataset.to_zarr(store, group=within or None, mode="a", consolidated=lists_all)
 
 
 def select_genes(
@@ -214,41 +213,41 @@ def select_genes(
     inplace: bool = True,
     **parameters: Any,
 ) -> pd.DataFrame | None:
-    """Select genes that a column of ``obs`` depends on, in scanpy's manner.
+    """Select genes that explain a column of ``obs``, with an interface like scanpy's.
 
     Parameters
     ----------
     adata : AnnData
         Cells x genes, in memory or backed.
     key : str or None
-        Column of ``adata.obs``: cell types, condition, donor's age. None with
+        Column of ``adata.obs``: cell types, condition, age of donors. None with
         ``label_kernel="self"``.
     layer : str, optional
-        The layer to select from, or ``raw`` (``adata.raw.X``); ``X`` by default. Counts are best
-        normalised and logarithms taken before, as for any method of scanpy; where X was scaled
-        since, these are in ``raw`` or a layer.
+        Layer to select from, or ``raw`` (``adata.raw.X``); ``X`` by default. Counts should be
+        normalised and log-transformed, as for scanpy's methods; if X was scaled afterwards, use
+        ``raw`` or a layer.
     n : int, float or None
-        How many genes to select, as ``n_features_to_select`` of `BAHSIC`.
+        Number of genes to select, as ``n_features_to_select`` of `BAHSIC`.
     method : str
-        As of `select`.
+        As in `select`.
     key_added : str
-        What columns of ``var`` begin with, and the name in ``uns``.
+        Prefix of the columns of ``var``, and name in ``uns``.
     inplace : bool
-        Write to ``adata``; else return the columns.
+        Write to ``adata``; otherwise return the columns.
     **parameters
-        As of `select`: ``covariates="batch"``, ``kernel="linear"``, ``random_state=0``, ...
+        As in `select`: ``covariates="batch"``, ``kernel="linear"``, ``random_state=0``, ...
 
     Returns
     -------
     pandas.DataFrame or None
-        With ``inplace=False`` the columns, a row a gene. Else they are in ``adata.var``:
-        ``hsic_rank``, ``hsic_score``, ``hsic_selected``; and ``adata.uns["hsic"]`` says how they
-        came about: ``params``, the history of rounds, the attributes of the result.
+        With ``inplace=False`` the columns, one row per gene. Otherwise they are in ``adata.var``:
+        ``hsic_rank``, ``hsic_score``, ``hsic_selected``; ``adata.uns["hsic"]`` has the parameters
+        ``params``, the history of rounds and the attributes of the result.
 
     Raises
     ------
     InputError
-        What is passed is no AnnData, or as of `select`.
+        The object is not AnnData, or an error of `select`.
     """
     if not is_anndata(adata):
         raise InputError(

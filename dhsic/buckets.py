@@ -129,14 +129,14 @@ def bucket_of(url: str, patience: float | None = None) -> Any:
 
 
 def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Store of `obstore` for what lies below a URL; `options` are its configuration.
+    """Return the `obstore` store of the objects below a URL; `options` configure it.
 
     Raises
     ------
     InputError
         There is no store of that scheme.
     StoreError
-        It is not reached.
+        The store does not answer.
     """
     if urlsplit(url).scheme not in (*SCHEMES, *OF_WEBS):
         raise InputError(
@@ -148,12 +148,12 @@ def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
 
 
 def fetched(url: str) -> bytes:
-    """The object at a URL, whole.
+    """Read the object at a URL.
 
     Raises
     ------
     InputError, StoreError
-        There is none, or as of `folder_of`.
+        The object does not exist; or see `folder_of`.
     """
     folder, _, name = url.rpartition("/")
     store = folder_of(folder)
@@ -166,7 +166,7 @@ def fetched(url: str) -> bytes:
 
 @contextmanager
 def asked(url: str) -> Iterator[Any]:
-    """Yield `obstore`; its errors become a sentence, but for those of what is not there."""
+    """Yield `obstore`, turning its errors into ours; FileNotFoundError passes unchanged."""
     obstore = load_obstore()
     try:
         yield obstore

@@ -174,12 +174,12 @@ def additive_regression(m: int, n_noise: int = 6, random_state: int = 0) -> Data
 
 
 def _generator(m: int, n_noise: int, random_state: int) -> np.random.Generator:
-    asked: dict[str, tuple[Any, int]] = {
+    minimums: dict[str, tuple[Any, int]] = {
         "m": (m, 1),
         "n_noise": (n_noise, 0),
         "random_state": (random_state, 0),
     }
-    for name, (value, least) in asked.items():
+    for name, (value, least) in minimums.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise InputError(f"{name}={value!r}; pass a whole number >= {least}.")
     return np.random.default_rng(random_state)

@@ -1,6 +1,6 @@
-"""What can go wrong, by whose hand it can be mended.
+"""Exceptions, by who can fix them.
 
-Every message is a sentence with three parts: what was wrong, which values, what to do.
+Every message has three parts: what is wrong, which values are concerned, and what to do.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ class DhsicError(Exception):
 
 
 class InputError(DhsicError, ValueError):
-    """An argument, a label vector or the shape of the data does not fit; the caller mends it.
+    """An argument, a label vector or the shape of the data does not fit; the caller can fix it.
 
     Attributes
     ----------
     parameter : str or None
-        Name of the parameter of an estimator that it speaks of, where it is about one.
+        Name of the estimator parameter that is wrong; None if it is none.
     """
 
     parameter: str | None = None
 
 
 class DataError(DhsicError, ValueError):
-    """What a store holds is missing, damaged or outside its domain; never retried."""
+    """Stored data are missing, damaged or outside their domain; never retried."""
 
 
 class CheckpointError(DhsicError, ValueError):
@@ -31,15 +31,15 @@ class CheckpointError(DhsicError, ValueError):
 
 
 class StoreError(DhsicError, RuntimeError):
-    """An object store does not answer, or refuses access; what is kept there stays valid."""
+    """An object store does not answer, or refuses access; data stored there stay valid."""
 
 
 class ScratchError(DhsicError, RuntimeError):
-    """What a run had put aside for itself is gone or damaged; the same run may be tried again."""
+    """Scratch files of a run are missing or damaged; the same run may be started again."""
 
 
 class MemoryBudgetError(DhsicError, MemoryError):
-    """The run promises to need more memory than it may have; raised before any work."""
+    """The estimated memory of a run exceeds its budget; raised before any work."""
 
 
 class ClusterError(DhsicError, RuntimeError):

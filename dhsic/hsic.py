@@ -1,24 +1,24 @@
-r"""HSIC as weights on the data kernel, in which it is linear: ``HSIC(K, L) = sum_ij W_ij K_ij``.
+r"""HSIC as a linear function of the data kernel: ``HSIC(K, L) = sum_ij W_ij K_ij``.
 
-An estimator *is* a map from the label matrix L to the weights W, computed once per run:
+An estimator is a map from the label matrix L to the weights W, computed once per run:
 
 - biased (JMLR eq. 4): ``W = H L H / (m - 1)^2`` with ``H = I - 1 1' / m``;
 - unbiased (JMLR eq. 5): with Lt = L without its diagonal, ``v = Lt 1`` and ``s = 1' v``,
   ``W_ij = (Lt_ij + s / ((m-1)(m-2)) - (v_i + v_j) / (m-2)) / (m (m-3))`` off the diagonal, 0 on it;
-- covariates C: L is replaced by ``R L R``, R the projection onto the complement of ``[1, C]``;
-  what C explains linearly of the label features is gone from W, whatever the data kernel. Real
-  labels are replaced by what a linear regression on C leaves of them before L is made of them
-  (`dhsic.kernels.labels`): a kernel of y itself would keep C in it nonlinearly.
+- covariates C: L is replaced by ``R L R``, R the projection onto the complement of ``[1, C]``. This
+  removes linear effects of C on the label features from W, for any data kernel. Real labels are
+  replaced by their residuals after linear regression on C before L is computed
+  (`dhsic.kernels.labels`): a kernel of y itself would retain nonlinear functions of C.
 
-Where L is of low rank, so is W: ``W = U M U'`` off the diagonal. With ``R L R = B diag(w) B'``,
+If L is of low rank, so is W: ``W = U M U'`` off the diagonal. With ``R L R = B diag(w) B'``,
 
 - biased: ``W = R L R / (m - 1)^2``, so ``U = B``;
-- unbiased: ``U = [B, 1, v]``. A term ``a 1' + 1 a'`` added to L leaves W as it is off the diagonal,
-  since W is L with row sums and diagonal taken out; so R L R may stand for L. Its rows sum to 0,
-  and without their diagonal to ``v = -diag(R L R)``, which is small: nothing cancels.
+- unbiased: ``U = [B, 1, v]``. Adding ``a 1' + 1 a'`` to L does not change W off the diagonal, since
+  W is L minus row sums and diagonal; so R L R may replace L. Its rows sum to 0, and without their
+  diagonal to ``v = -diag(R L R)``, which is small: nothing cancels.
 
-All that HSIC and its variance ask of W then costs O(m q r) with a K of rank r (JMLR 2.6.2, 2.6.3).
-The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it has to be taken away.
+HSIC and its variance then cost O(m q r) with a K of rank r (JMLR 2.6.2, 2.6.3).
+The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it has to be subtracted.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     L : (m, m) array
         Label kernel matrix, symmetric.
     estimator : {"unbiased", "biased"}
-        JMLR eq. 5, of zero diagonal, or eq. 4; of at least 4 samples or 2.
+        JMLR eq. 5, with zero diagonal, or eq. 4; they need at least 4 or 2 samples.
     covariates : (m, q) array, optional
-        Linear effects to project out of L.
+        Covariates whose linear effects are projected out of L.
     """
     check_estimator(estimator, len(L))
     if covariates is not None:
@@ -64,14 +64,14 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
 
 
 def checked_weights(L: Float, estimator: str, covariates: Array | None) -> Float:
-    """W as of `weights`; refused of labels that are all alike once covariates are taken out."""
+    """`weights`, with an error if labels do not vary after covariates are projected out."""
     W = weights(L, estimator, covariates)
     _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
     return W
 
 
 def check_estimator(estimator: str, m: int) -> None:
-    """Refuse an unknown estimator, or one that m samples are too few for."""
+    """Raise an error for an unknown estimator, or one that needs more than m samples."""
     if estimator not in ESTIMATORS:
         raise InputError(f"estimator={estimator!r} is unknown; pass 'unbiased' or 'biased'.")
     least = 4 if estimator == "unbiased" else 2
@@ -83,7 +83,7 @@ def check_estimator(estimator: str, m: int) -> None:
 
 
 def estimated(K: Symmetric, estimator: str) -> Symmetric:
-    """A, with which ``HSIC = <R L R, A>``: K with the diagonal that makes the estimator."""
+    """Matrix A with ``HSIC = <R L R, A>``: K with the diagonal of the estimator."""
     m = K.n_samples
     if estimator == "biased":
         scale = 1.0 / (m - 1) ** 2
@@ -121,9 +121,9 @@ def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
 def factored_weights(
     L: LowRankSymmetric, estimator: str = "unbiased", covariates: Array | None = None
 ) -> LowRankSymmetric:
-    """W from L of low rank, as `weights` from L itself.
+    """Low-rank W from low-rank L; agrees with `weights`.
 
-    Of rank g + 2 (unbiased) or g (biased), or less, where L is of g directions.
+    Its rank is at most g + 2 (unbiased) or g (biased), if L has g directions.
     """
     m = L.n_samples
     check_estimator(estimator, m)
@@ -133,7 +133,7 @@ def factored_weights(
         scale = (m - 1) ** 2
         return LowRankSymmetric(B, L.weights / scale, diagonal / scale)
     g = len(L.weights)
-    M = np.zeros((g + 2, g + 2))  # of eq. 5, between [B, 1, v]
+    M = np.zeros((g + 2, g + 2))  # matrix of eq. 5 between columns of [B, 1, v]
     M[:g, :g] = np.diag(L.weights)
     M[g, g] = -float(diagonal.sum()) / ((m - 1) * (m - 2))
     M[g, g + 1] = M[g + 1, g] = -1.0 / (m - 2)
@@ -144,7 +144,7 @@ def factored_weights(
 def checked_factored_weights(
     L: LowRankSymmetric, estimator: str, covariates: Array | None
 ) -> LowRankSymmetric:
-    """W as of `factored_weights`; raises as `checked_weights`."""
+    """`factored_weights`, with the errors of `checked_weights`."""
     W = factored_weights(L, estimator, covariates)
     largest = float((np.square(L.F) @ np.abs(L.weights)).max())
     _check_left(W.norm / L.n_samples, largest, L.n_samples, estimator, covariates)

@@ -1,10 +1,10 @@
-"""Kernel matrices as dask arrays: block by block, lazily, never all in memory.
+"""Kernel matrices as dask arrays: lazy, block by block, never all in memory.
 
-A block of K sums its statistic over the feature chunks of the data, one after the other, so that
-a task holds one block and two chunks. Chunks are read again for every block rather than kept for
-all of them, so that data larger than memory stay where they are; only where a dask array shares
-work between its chunks (means of features, say) are they computed once and handed on. Blocks
-below the diagonal are transposes of those above.
+A block of K sums its statistic over the feature chunks of the data, one after another, so that a
+task holds one block and two chunks. Chunks are read again for every block instead of being kept, so
+that data larger than memory can be used; only if chunks of a dask array share work (means of
+features, say) are they computed once and passed on. Blocks below the diagonal are transposes of
+those above.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.sources.arrays import check_sizes
 from dhsic.validation import as_array, as_numbers, is_count, refuse_lossy
 
-#: Features that are read together, about, where the data are no dask array.
+#: Approximate number of features read together, if the data are not a dask array.
 WIDTH = 4096
 
-#: Part of ``G = X X'``, (r, c), and of its diagonal for the rows (r,) and the columns (c,).
+#: Contribution to ``G = X X'``, (r, c), and to its diagonal for the rows (r,) and columns (c,).
 Sums = tuple[Float, Float, Float]
 
 
@@ -52,20 +52,20 @@ def kernel_matrix(
     bandwidth: object = "median",
     block_size: int = 2048,
 ) -> da.Array:
-    """K of the samples of X as a dask array, computed block by block when it is asked for.
+    """K of the samples of X as a dask array, computed lazily, block by block.
 
     Parameters
     ----------
     X : (m, d) or (m,) numpy, dask or zarr array, or xarray.DataArray with samples first
-        Data, used as they are; chunks along the features are never joined. Chunks of a dask
-        array are computed again for every block, unless they share work with each other or are
-        held by a cluster.
+        Data, used as they are; chunks along the features are never merged. Chunks of a dask array
+        are computed again for every block, unless they share work with each other or are held by a
+        cluster.
     kernel : {"gaussian", "polynomial", "linear"} or kernel object
         Kernel on the data.
     bandwidth : "median", "dimension" or float
         Sigma in ``exp(-sigma d^2)``. The median distance is a task of the graph: like
-        `dhsic.hsic` it takes every so-many-th sample, at most 4,096, whose distances (up to
-        128 MiB) are the one thing that may be larger than a block.
+        `dhsic.hsic` it uses at most 4,096 equally spaced samples, whose distances (up to 128 MiB)
+        are the only array that may be larger than a block.
     block_size : int
         Side of a block of K. Larger blocks read the data less often: m / block_size times.
 
@@ -77,8 +77,8 @@ def kernel_matrix(
     Raises
     ------
     InputError
-        X is no matrix, an unknown kernel or bandwidth, a block size below 1; at computation,
-        values that are no numbers.
+        If X is not a matrix, a parameter is unknown, or the block size is below 1; during
+        computation, if values are not numbers.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def kernel_matrix(
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """X cut into row blocks i of so many samples (`heights`) and feature chunks f.
+    """X divided into row blocks i with these numbers of samples (`heights`) and feature chunks f.
 
     ``chunks[i][f]`` is a chunk, a function that reads it, or its key in the graph of `shared`.
     """
@@ -125,12 +125,12 @@ class _Blocks:
 
 
 def _part(X: Any, rows: slice, features: slice) -> Array:
-    """Some rows and features of an array: a view of what is in memory."""
+    """Some rows and features of an array; a view if the array is in memory."""
     return np.asarray(X[rows, features])
 
 
 def _sliceable(X: Any) -> Any:
-    """X as something with a shape (m, d) that answers ``X[rows, features]``."""
+    """Convert X to an object with shape (m, d) that supports ``X[rows, features]``."""
     refuse_lossy(X, "X")
     if not (hasattr(X, "chunks") and len(X.shape) == 2):
         X = as_array(X, "X")
@@ -146,7 +146,7 @@ def _sliceable(X: Any) -> Any:
 
 
 def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
-    """Every step-th sample of X in blocks of up to `block_size`, features as they are chunked."""
+    """Divide every step-th sample of X into blocks of up to `block_size`; keep feature chunks."""
     if isinstance(X, da.Array):
         return _dask_blocks(X[::step].rechunk({0: block_size}))
     m, d = X.shape
@@ -170,8 +170,8 @@ def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
 def _dask_blocks(X: da.Array) -> _Blocks:
     heights, widths = X.chunks
     keys = [[(X.name, i, f) for f in range(len(widths))] for i in range(len(heights))]
-    held = (getattr(task, "value", task) for task in X.__dask_graph__().values())
-    if any(type(value).__module__.startswith("distributed") for value in held):
+    task_values = (getattr(task, "value", task) for task in X.__dask_graph__().values())
+    if any(type(value).__module__.startswith("distributed") for value in task_values):
         return _Blocks(heights, keys, X)  # a cluster has them
     (simple,) = optimize(X)
     graph = dict(simple.__dask_graph__())
@@ -184,7 +184,7 @@ def _dask_blocks(X: da.Array) -> _Blocks:
 def _sigma(
     X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
 ) -> tuple[Any, da.Array | None]:
-    """Sigma by the policy: a number, or for the median distance a task, and whose keys it takes."""
+    """Sigma by the policy: a number, or the key of a task and the array whose keys it uses."""
     policy = resolve_bandwidth(bandwidth)
     if not kernel.has_bandwidth:
         return 1.0, None
@@ -211,7 +211,7 @@ def _add_chain(
     pair: tuple[int, int],
     add: Callable[..., Sums],
 ) -> Key:
-    """Add the tasks that sum the statistic of a block over the features; the key of the last."""
+    """Add tasks that sum the statistic of a block over the features; returns the last key."""
     i, j = pair
     before: Key | None = None
     for f, (left, right) in enumerate(zip(blocks.chunks[i], blocks.chunks[j], strict=True)):
@@ -222,9 +222,9 @@ def _add_chain(
 
 
 def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) -> Sums:
-    """Sums with one more chunk of features; `right` None for a block on the diagonal.
+    """Add one more chunk of features to the sums; `right` is None for a block on the diagonal.
 
-    Distances do not change with the origin: it is put where the chunk is, for their digits.
+    Distances do not depend on the origin, so it is moved to the chunk, for precision.
     """
     x = _numbers(left)
     y = x if right is None else _numbers(right)
@@ -253,7 +253,7 @@ def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
-    """A block on the diagonal, where sums of three terms round in another order below it."""
+    """Kernel of a block on the diagonal, made symmetric to the last bit."""
     K = _gram(kernel, sums, sigma)
     below = np.tril_indices_from(K, -1)
     K[below] = K.T[below]
@@ -261,5 +261,5 @@ def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _median(kernel: AbstractKernel, sums: Sums) -> float:
-    """The median rule on a sample of the statistic, as `dhsic.hsic` has it."""
+    """Median rule on a sample of the statistic; agrees with `dhsic.hsic`."""
     return Median()(DistanceStats(kernel, None, Statistic.of(sums[0])), 1)

@@ -1,4 +1,4 @@
-"""Memory is promised before the work: the peak of a run, computed from its sizes alone."""
+"""Memory estimates: the peak of a run is computed from its sizes before the work begins."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from typing import Any
 
 from dhsic.errors import MemoryBudgetError
 
-#: m x m float64 matrices of the exact engine at its peak: L, W, G, and all of G for the definition;
-#: per base of the expansion A, and half of it in float64 and in float32.
+#: Number of (m, m) float64 matrices of the exact engine at its peak: L, W, G, and all of G for the
+#: definition; and per base of the expansion: A, and half of it in float64 and in float32.
 SQUARES, SQUARES_PER_BASE = 4, 1.75
-#: float64 arrays per feature: the scaling (8), scores, order and what sorting them takes, copies of
-#: their checksums on the way to a checkpoint, and more columns of the result (4).
+#: Number of float64 arrays per feature: the scaling (8), scores, order and temporaries of sorting,
+#: copies of checksums for a checkpoint, and more columns of the result (4).
 VECTORS = 24
-#: Copies of a block while it is decoded and folded.
+#: Number of copies of a block while it is decoded and processed.
 COPIES = 5
-#: Room for the allocator, buffers of BLAS and what libraries load on first use.
+#: Reserve for the allocator, buffers of BLAS, and what libraries load on first use.
 SLACK_BYTES = 96 << 20
-#: What a worker process of Dask holds with dhsic loaded; and states that it keeps, this round's and
-#: the last one's.
+#: Memory of a Dask worker process with dhsic loaded; and number of states that it keeps, of this
+#: round and the last one.
 PROCESS_BYTES, STATES = 240 << 20, 2
-#: m x m matrices of a state at its largest: W and G, for the definition. And part of the driver's
-#: matrices of low rank that a state may be.
+#: Maximum number of (m, m) matrices in a state: W and G, for the definition. And maximum fraction
+#: of the driver's low-rank matrices that a state takes, as its denominator.
 SQUARES_SENT, OF_LOW_RANK = 2, 8
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
-    """What a worker may have: bytes (None: as many as it likes), and tasks at once.
+    """Memory limit of a worker in bytes (None: unlimited), and its number of threads.
 
-    `said_by` tells where the limit comes from.
+    `said_by` names the source of the limit.
     """
 
     limit: int | None = None
@@ -45,22 +45,22 @@ class WorkerMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Peak memory of a run, in the process that asks for it or in a worker, bytes by purpose."""
+    """Peak memory of a run, in the client process or in a worker, in bytes by purpose."""
 
-    process: int  # what the process holds before the run
-    squares: int = 0  # m x m matrices of the driver
-    tasks: int = 0  # blocks, tiles and partial sums of the tasks in flight
-    survivors: int = 0  # those kept in memory
-    vectors: int = 0  # per-feature arrays
-    landmarks: int = 0  # matrices of low rank, and the sample that certifies them
-    states: int = 0  # what a worker is sent, of this round and the last
-    blocks: int = 0  # of `tasks`, what follows from how wide a block is
+    process: int  # memory of the process before the run
+    squares: int = 0  # (m, m) matrices of the driver
+    tasks: int = 0  # blocks, tiles and partial sums of running tasks
+    survivors: int = 0  # survivors kept in memory
+    vectors: int = 0  # arrays with an entry per feature
+    landmarks: int = 0  # low-rank matrices, and the feature sample that certifies them
+    states: int = 0  # states sent to a worker, of this round and the last one
+    blocks: int = 0  # the part of `tasks` that depends on the width of blocks
 
     @property
     def total(self) -> int:
-        """Sum of all."""
-        kept = self.survivors + self.vectors + self.landmarks + self.states
-        return self.process + SLACK_BYTES + self.squares + self.tasks + kept
+        """Total peak memory."""
+        caches = self.survivors + self.vectors + self.landmarks + self.states
+        return self.process + SLACK_BYTES + self.squares + self.tasks + caches
 
     def __str__(self) -> str:
         parts = {
@@ -72,11 +72,11 @@ class MemoryEstimate:
             "features": self.vectors,
             "the process": self.process + SLACK_BYTES,
         }
-        told = ", ".join(f"{human(size)} for {what}" for what, size in parts.items() if size)
-        return f"at most {human(self.total)} ({told})"
+        by_purpose = ", ".join(f"{human(size)} for {what}" for what, size in parts.items() if size)
+        return f"at most {human(self.total)} ({by_purpose})"
 
     def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
-        """Estimate for n such runs at once, which read survivors in one place; and more beside."""
+        """Estimate for n such runs at once that share survivors, and `beside` more bytes."""
         return replace(
             self,
             squares=n * self.squares,
@@ -89,27 +89,29 @@ class MemoryEstimate:
     def on_worker(
         self, limit: int | None, m: int, survivors: int, state_bytes: int | None
     ) -> MemoryEstimate:
-        """Estimate for a worker that has as many threads as this process.
+        """Estimate for a worker with as many threads as this process.
 
-        It keeps so many bytes of `survivors` where the limit leaves them. What is broadcast is
-        bounded by what the driver holds, where it is not known.
+        It keeps up to `survivors` bytes of survivors, as the limit allows. If the size of the state
+        is not known, it is bounded by the matrices of the driver.
         """
         if state_bytes is None:
             squares = SQUARES_SENT * 8 * m * m if self.squares else 0
             state_bytes = max(squares, self.landmarks // OF_LOW_RANK)
         states = STATES * state_bytes
         needed = MemoryEstimate(PROCESS_BYTES, tasks=self.tasks, states=states, blocks=self.blocks)
-        room = survivors if limit is None else max(0, min(survivors, limit - needed.total))
-        return replace(needed, survivors=room if self.survivors else 0)
+        survivor_budget = (
+            survivors if limit is None else max(0, min(survivors, limit - needed.total))
+        )
+        return replace(needed, survivors=survivor_budget if self.survivors else 0)
 
     def allowed(self, limit: int | None) -> int:
-        """Bytes that the process may have: `limit`, or what is available."""
+        """Memory that the process may use: `limit`, or what is available."""
         return available_bytes() + self.process if limit is None else limit
 
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
-        """Refuse what does not fit this process.
+        """Raise an error if the run does not fit in this process.
 
-        `limit` is as of `allowed`; `smaller` says what makes m x m matrices smaller.
+        `limit` is that of `allowed`; `smaller` tells users how to reduce (m, m) matrices.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:
@@ -130,7 +132,7 @@ class MemoryEstimate:
         )
 
     def check_worker(self, memory: WorkerMemory, smaller: str) -> None:
-        """Refuse what does not fit a worker."""
+        """Raise an error if the run does not fit in a worker."""
         if memory.limit is None or self.total <= memory.limit:
             return
         process, squares = self.process + SLACK_BYTES, self.states + self.tasks - self.blocks
@@ -150,17 +152,17 @@ class MemoryEstimate:
 
 
 def square_bytes(m: int, n_bases: int) -> int:
-    """Bytes of the (m, m) matrices of a driver whose kernel has so many bases."""
+    """Bytes of the (m, m) matrices of a driver for a kernel with `n_bases` bases."""
     return int(8 * m * m * (SQUARES + SQUARES_PER_BASE * n_bases))
 
 
 def task_bytes(
     n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
 ) -> dict[str, int]:
-    """`tasks` and `blocks` of an estimate, by bytes of a block, which a task holds `COPIES` times.
+    """`tasks` and `blocks` of an estimate, from the bytes of a block, held `COPIES` times per task.
 
-    A `tile` is what it holds besides; `n_results` results are added up along a tree, which keeps
-    one of each level.
+    `tile` are further bytes per task; `n_results` results are added along a tree, which keeps one
+    of each level.
     """
     blocks = n_threads * COPIES * block
     results = min(n_results, n_threads + 2 + n_results.bit_length())
@@ -170,10 +172,10 @@ def task_bytes(
 def fitted(
     promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
 ) -> tuple[MemoryEstimate, int | None]:
-    """Memory that a run will need at most, and how much of it survivors get if that is less.
+    """Peak-memory estimate, and the survivor budget in bytes if it must be reduced.
 
-    They get what the limit leaves them; those that do not fit go to scratch, with the same result.
-    Without a limit they are given `most` bytes, and they can need as many as `room`.
+    Survivors that exceed the budget go to scratch, with the same result. Without a limit the budget
+    is `most`; survivors need at most `room` bytes.
     """
     needed = promised(most)
     excess = needed.total - needed.allowed(limit)
@@ -195,7 +197,7 @@ def resident_bytes() -> int:
 def peak_bytes() -> int:
     """Largest resident memory of this process so far.
 
-    From /proc where there is one: what `getrusage` says includes the process that started it.
+    It is read from /proc if possible, because `getrusage` includes the parent process.
     """
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -218,13 +220,13 @@ def _this_process() -> Any:
 
 
 def release_pages() -> None:
-    """Give back what is free: glibc keeps arrays of up to 32 MiB for later ones, of other sizes."""
+    """Return free memory to the system: glibc keeps arrays of up to 32 MiB for reuse."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:
-    """Memory that this process may still get: the least of machine, container and limit."""
+    """Memory that this process can still get: the minimum of machine, container and limit."""
     return max(0, min([_machine(), *_containers(), *_limits()]))
 
 
@@ -241,7 +243,7 @@ def _machine() -> int:
 
 
 def _limits() -> list[int]:
-    """What a limit on addresses leaves, where there is one."""
+    """Memory left by a limit on the address space, if there is one."""
     try:
         import resource
     except ImportError:  # Windows
@@ -251,7 +253,7 @@ def _limits() -> list[int]:
 
 
 def _containers() -> list[int]:
-    """What control groups (version 2 and 1) leave."""
+    """Memory left by control groups (version 2 and 1)."""
     out = []
     for limit, used in (
         ("memory.max", "memory.current"),
@@ -273,7 +275,7 @@ def _virtual_bytes() -> int:
 
 
 def human(n: float) -> str:
-    """Bytes for people, in powers of ten.
+    """Format a number of bytes, in powers of ten.
 
     >>> human(1_234_000_000)
     '1.2 GB'

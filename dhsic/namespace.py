@@ -1,8 +1,8 @@
-"""The namespace of an array: the same lines run on NumPy and on arrays of a device.
+"""The namespace of an array: the same code runs on NumPy arrays and on arrays of a device.
 
-Engines and kernels ask an array for the functions of its kind, and use no others than those of
-the array API standard. Here stands what differs all the same: how arrays come to a device and
-back, and what NumPy's speed hangs on, operations that write where their operand was, in the cache.
+Engines and kernels get functions from the array, and only use those of the array API standard. This
+module contains the differences: moving arrays to a device and back, and operations that reuse the
+memory of an operand, which keeps NumPy fast because data stay in the cache.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from array_api_compat import (
 
 from dhsic._typing import Array, Index, Mask
 
-#: Entries of an array that a device works on at a time: enough to keep it busy, 64 MiB in float32.
+#: Number of entries that a device processes at a time (64 MiB in float32), enough to keep it busy.
 DEVICE_ENTRIES = 1 << 24
 
 
-#: What takes arrays to a device.
+#: Function that moves arrays to a device.
 Move = Callable[[Array], Array]
 
 
@@ -40,29 +40,29 @@ def namespace_of(x: Any) -> Any:
 
 
 def moved(x: Any, xp: Any, device: Any = None) -> Array:
-    """Copy of an array in namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
-    standard = namespace_of(xp.empty(0))  # cupy's and torch's own functions differ from it
+    """Copy an array to namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
+    standard = namespace_of(xp.empty(0))  # functions of cupy and torch deviate from the standard
     return standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
 
 
 def host(x: Any) -> Array:
-    """The array as one of NumPy; waits for its device."""
+    """Convert an array to NumPy; waits for its device."""
     if isinstance(x, np.ndarray):
         return x
-    if is_cupy_array(x) or is_torch_array(x):  # from a GPU these give nothing to from_dlpack
+    if is_cupy_array(x) or is_torch_array(x):  # from_dlpack does not support these on a GPU
         return np.asarray(to_device(x, "cpu"))
     return np.asarray(np.from_dlpack(x, device="cpu"))
 
 
 def like(there: Any, x: Array) -> Array:
-    """An array of NumPy where that one is."""
+    """Move a NumPy array to where the array `there` is."""
     if isinstance(there, np.ndarray):
         return x
     return moved(x, namespace_of(there), there.device)
 
 
 def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
-    """Zeros in float64, of the kind and on the device of `like`."""
+    """Zeros in float64, in the namespace and on the device of `like`."""
     if isinstance(like, np.ndarray):
         return np.zeros(shape)
     xp = namespace_of(like)
@@ -70,7 +70,7 @@ def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
 
 
 def cast(x: Any, dtype: Any) -> Array:
-    """The array in the dtype that NumPy calls so; itself where it has that one."""
+    """Convert an array to a dtype, given for NumPy; returns the array itself if it has it."""
     if isinstance(x, np.ndarray):
         return x.astype(dtype, copy=False)
     xp = namespace_of(x)
@@ -78,12 +78,12 @@ def cast(x: Any, dtype: Any) -> Array:
 
 
 class Movable:
-    """A data class of numbers and arrays, which go to other namespaces together."""
+    """A dataclass of numbers and arrays that can be moved to another namespace as a whole."""
 
     __slots__ = ()
 
     def on(self, xp: Any, device: Any = None) -> Self:
-        """The same in another namespace, on one of its devices."""
+        """Copy to another namespace, on one of its devices."""
         mine: Any = self
         parts = {f.name: _moved_all(getattr(self, f.name), xp, device) for f in fields(mine)}
         new: Self = replace(mine, **parts)
@@ -91,7 +91,7 @@ class Movable:
 
 
 def _moved_all(value: Any, xp: Any, device: Any) -> Any:
-    """Whatever of a value can move; numbers of NumPy are strangers to other arrays."""
+    """Move the arrays in a value; NumPy numbers become floats, as other arrays require."""
     if isinstance(value, np.floating):
         return float(value)
     if is_array_api_obj(value):
@@ -104,32 +104,32 @@ def _moved_all(value: Any, xp: Any, device: Any) -> Any:
 
 
 def taken(x: Any, which: Index | Mask, axis: int = 0) -> Array:
-    """Entries along an axis, a new array; `which`, NumPy's, are positions or a mask."""
+    """Entries along an axis, as a new array; `which` is a NumPy array of positions or a mask."""
     xp = namespace_of(x)
     where = np.flatnonzero(which) if which.dtype == np.bool_ else which
     return xp.take(x, xp.asarray(where, device=x.device), axis=axis)
 
 
 def into(out: Any, function: Any, *operands: Any) -> Array:
-    """``function(*operands)``, written over `out` where that is NumPy's; go on with the result."""
+    """``function(*operands)``, written to `out` for NumPy; use the returned array."""
     here = isinstance(out, np.ndarray)
     return function(*operands, out=out) if here else function(*operands)
 
 
 def write(out: Any, mask: Any) -> None:
-    """Write a mask over `out` (float64) as ones and zeros."""
+    """Write a mask to `out` (float64) as ones and zeros."""
     out[...] = mask if isinstance(out, np.ndarray) else cast(mask, np.float64)
 
 
 def first_of(mask: Any) -> Array:
     """Position of the first True of every row of a mask (c, m), (c,)."""
-    # NumPy stops at the first True; the standard knows the largest of numbers only.
+    # NumPy stops at the first True; the standard only defines argmax for numbers.
     numbers = mask if isinstance(mask, np.ndarray) else cast(mask, np.uint8)
     return namespace_of(mask).argmax(numbers, axis=1)
 
 
 def slices(n: int, width: int) -> list[slice]:
-    """Cut 0..n into pieces of `width`, the last one ragged; the standard has no end beyond n.
+    """Split 0..n into slices of `width`; the last one ends at n, as the standard requires.
 
     >>> slices(5, 3)
     [slice(0, 3, None), slice(3, 5, None)]
@@ -138,5 +138,5 @@ def slices(n: int, width: int) -> list[slice]:
 
 
 def at_a_time(x: Any, cached: int) -> int:
-    """Entries to work on at a time: `cached`, which a cache holds, or what busies a device."""
+    """Entries to process at a time: `cached` on the CPU, more on a device, to keep it busy."""
     return cached if isinstance(x, np.ndarray) else DEVICE_ENTRIES

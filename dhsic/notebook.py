@@ -1,6 +1,6 @@
-"""What a notebook shows: tables of facts and of features, a curve, and the progress of a run.
+"""HTML for notebooks: tables of facts and of features, a curve, and the progress of a run.
 
-Colours are those of the page, light or dark; text is escaped, and nothing is loaded from elsewhere.
+Colours follow the page, light or dark; text is escaped, and nothing is loaded from the network.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ STYLE = """
 .dhsic ul { margin: 0.3em 0 0; padding-left: 1.2em; }
 .dhsic progress { width: 24em; max-width: 60%; vertical-align: middle; }
 """
-#: Width and height of a curve.
+#: Width and height of a curve, in pixels.
 WIDTH, HEIGHT = 360, 60
-#: Seconds between two pictures of the progress of a run.
+#: Seconds between two updates of the progress of a run.
 EVERY = 0.3
 
 
 def page(*parts: str) -> str:
-    """Parts of HTML together, with their style."""
+    """Join parts of HTML, with their style."""
     return f'<div class="dhsic"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
 def row(label: str, told: str, *, number: bool = False) -> str:
-    """A row of a table of facts."""
+    """Row of a table of facts."""
     kind = ' class="number"' if number else ""
     return f'<tr><th scope="row"{kind}>{escape(label)}</th><td>{escape(told)}</td></tr>'
 
 
 def facts(known: Mapping[str, str], caption: str = "") -> str:
-    """A table of facts, label and value a row; what is empty is left out."""
+    """Table of facts, one label and value per row; empty values are left out."""
     rows = "".join(row(label, told) for label, told in known.items() if told)
     return f"<table>{_caption(caption)}<tbody>{rows}</tbody></table>"
 
 
 def table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
-    """A table by its columns."""
+    """Table from its columns."""
     head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in columns)
     rows = "".join(
         f"<tr>{''.join(map(_cell, values))}</tr>" for values in zip(*columns.values(), strict=True)
@@ -67,23 +67,23 @@ def _caption(text: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    told = str(value)
+    text = str(value)
     if isinstance(value, float):
-        told = "" if math.isnan(value) else f"{value:.4g}"
+        text = "" if math.isnan(value) else f"{value:.4g}"
     elif isinstance(value, int) and not isinstance(value, bool):
-        told = f"{value:,}"
-    return f'<td class="number">{escape(told)}</td>'
+        text = f"{value:,}"
+    return f'<td class="number">{escape(text)}</td>'
 
 
 def curve(values: Iterable[float], label: str) -> str:
-    """A curve through finite values, one a round, as a picture; nothing of less than two."""
-    known = [(i, v) for i, v in enumerate(values) if math.isfinite(v)]
-    if len(known) < 2:
+    """SVG of a curve through finite values, one per round; "" for fewer than two values."""
+    points_of = [(i, v) for i, v in enumerate(values) if math.isfinite(v)]
+    if len(points_of) < 2:
         return ""
-    low, high = min(v for _, v in known), max(v for _, v in known)
-    across, up = WIDTH / max(1, known[-1][0]), (HEIGHT - 4) / ((high - low) or 1)
-    points = " ".join(f"{i * across:.1f},{HEIGHT - 2 - (v - low) * up:.1f}" for i, v in known)
-    words = escape(f"{label}: {known[0][1]:.3g} to {known[-1][1]:.3g}, {high:.3g} at most")
+    low, high = min(v for _, v in points_of), max(v for _, v in points_of)
+    across, up = WIDTH / max(1, points_of[-1][0]), (HEIGHT - 4) / ((high - low) or 1)
+    points = " ".join(f"{i * across:.1f},{HEIGHT - 2 - (v - low) * up:.1f}" for i, v in points_of)
+    words = escape(f"{label}: {points_of[0][1]:.3g} to {points_of[-1][1]:.3g}, {high:.3g} at most")
     return (
         f'<svg role="img" aria-label="{words}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'height="{HEIGHT}"><title>{words}</title><polyline points="{points}" fill="none" '
@@ -92,34 +92,34 @@ def curve(values: Iterable[float], label: str) -> str:
 
 
 def in_kernel() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Whether this process is a notebook kernel."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
 
 
 class Live:
-    """Progress of a run in a notebook, as tqdm would show it, and the curve of HSIC so far."""
+    """Progress of a run in a notebook, like tqdm's, with the curve of HSIC so far."""
 
     def __init__(self, total: int) -> None:
-        self._show: Any = import_module("IPython.display")  # which has no types
+        self._show: Any = import_module("IPython.display")  # untyped
         self._total = total
         self._done, self._said, self._values = 0, "", list[float]()
         self._begun = self._drawn = time.monotonic()
         self._handle = self._show.display(self._show.HTML(self._picture()), display_id=True)
 
     def update(self, n: int) -> None:
-        """Count so many more features as scored."""
+        """Add n to the features scored."""
         self._done += n
         self._draw()
 
     def round_done(self, hsic: float, told: str) -> None:
-        """Mark the end of a round."""
+        """Record the end of a round."""
         self._values.append(hsic)
         self._said = f", {told}"
         self._draw()
 
     def close(self) -> None:
-        """Leave the last picture."""
+        """Draw the last state."""
         self._drawn = -math.inf
         self._draw()
 
@@ -130,9 +130,9 @@ class Live:
 
     def _picture(self) -> str:
         took, part = time.monotonic() - self._begun, self._done / max(1, self._total)
-        left = f", {took * (1 / part - 1):,.0f} s left" if 0 < part < 1 else ""
+        remaining = f", {took * (1 / part - 1):,.0f} s left" if 0 < part < 1 else ""
         return page(
             f'<progress max="1" value="{part:.4f}"></progress> ',
-            escape(f"{min(1.0, part):.0%}{self._said}, {took:,.0f} s{left}"),
+            escape(f"{min(1.0, part):.0%}{self._said}, {took:,.0f} s{remaining}"),
             f"<div>{curve(self._values, 'HSIC')}</div>",
         )

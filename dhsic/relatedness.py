@@ -1,31 +1,31 @@
-r"""Related samples: their principal components, and labels less what relatives predict of them.
+r"""Related samples: their principal components, and residuals of labels given relatives.
 
-Principal components say how samples resemble each other over all features: they are eigenvectors
-of ``A = Z Z' / d``, (m, m), over the d features that vary. Of dosages, which are
+Principal components describe how samples resemble each other over all features: they are
+eigenvectors of ``A = Z Z' / d``, (m, m), over the d features that vary. For dosages, which are
 counts x of one of `ploidy` alleles, A is the genetic relationship matrix of GCTA and PLINK 2,
 
     ``z_ij = (x_ij - 2 p_j) / sqrt(2 p_j (1 - p_j))``,   ``p_j`` = mean of ``x_j`` over 2,
 
-and of other data z is standardised. Missing values are the mean of their feature.
+and for other data z is standardised. Missing values are replaced by the mean of their feature.
 
-Up to `MOST_EXACT` samples A is added up in one pass and decomposed. Of more, a pass gives A times
-a block of vectors, and a few passes the block Krylov space of A and a random start (Musco and
-Musco, 2015; Galinsky et al., 2016). With Q (m, l) a basis of it, what A is known to be is its
-Nyström approximation ``AQ (Q'AQ)^+ (AQ)'`` (Tropp et al., 2017), whose eigenvalues lie between
-those of ``Q'AQ`` and those of A. How far off they may be follows from the same products: for every
-eigenvalue theta of ``Q'AQ``, v its vector, one of A lies within ``||A v - theta v||`` of it.
+Up to `MOST_EXACT` samples A is computed in one pass and decomposed. For more, a pass computes A
+times a block of vectors, and a few passes the block Krylov space of A and a random start (Musco and
+Musco, 2015; Galinsky et al., 2016). With Q (m, l) a basis of it, A is replaced by its Nyström
+approximation ``AQ (Q'AQ)^+ (AQ)'`` (Tropp et al., 2017), whose eigenvalues lie between those of
+``Q'AQ`` and those of A. The same products bound the errors: for every eigenvalue theta of ``Q'AQ``
+with vector v, A has an eigenvalue within ``||A v - theta v||`` of it.
 
-A trait of many genes follows relatedness and populations, and so does every variant. As REGENIE
-does (Mbatchou et al., 2021), `residuals_by_chromosome` gives each chromosome what ridge regression
-on the variants of all others leaves of the labels: what is predicted is taken out, and what the
-chromosome itself tells stays in (leave one chromosome out). With K of the other chromosomes, after
-mean and covariates (basis Q) are out of it, and ``V = K + lambda I``, a sample is predicted from
-all others:
+A polygenic trait follows relatedness and population structure, and so does every variant. Like
+REGENIE (Mbatchou et al., 2021), `residuals_by_chromosome` computes, for each chromosome, the
+residuals of the labels after ridge regression on the variants of all others: this removes predicted
+effects, and keeps those of the chromosome itself (leave one chromosome out). With K of the other
+chromosomes, after mean and covariates (basis Q) are projected out, and ``V = K + lambda I``, a
+sample is predicted from all others:
 
     ``e_i = (V^-1 y)_i / ((V^-1)_ii - (Q Q')_ii / lambda)``,
 
-which but for the denominator, nearly the same everywhere, is ``V^-1 y`` of a linear mixed model.
-Lambda is the one of `PENALTIES` by which all chromosomes together predict best.
+which, except for the nearly constant denominator, is ``V^-1 y`` of a linear mixed model. Lambda is
+the one of `PENALTIES` with which all chromosomes together predict best.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ from dhsic.sources.vcz import DIPLOID
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import BYTES, is_count, seed_of
 
-#: Samples up to which all of A is added up, and passes over more by default.
+#: Number of samples up to which A is computed exactly, and default number of passes for more.
 MOST_EXACT, PASSES = 4096, 2
-#: Vectors of a block beside two for each component.
+#: Number of vectors of a block in addition to two for each component.
 MORE = 10
-#: Directions shorter than this part of the longest are none.
+#: Relative length (to the longest) below which directions count as 0.
 NOTHING = 1e-10
-#: (m, m) matrices of a decomposition, and blocks of a Krylov space for each pass.
+#: Number of (m, m) matrices of a decomposition, and of blocks of a Krylov space per pass.
 SQUARES, BLOCKS = 4, 6
 
 
@@ -90,47 +90,46 @@ def pca(
     pass_only: bool = False,
     filters: Filters | None = None,
 ) -> xr.DataArray:
-    """Find the principal components of the samples, for instance to pass them as covariates.
+    """Compute the principal components of the samples, for instance to pass them as covariates.
 
     Parameters
     ----------
     data : path, URL, array, frame, xarray or source
-        Samples x features, as of `dhsic.select`. Dosages (0, 1, 2) are scaled as PLINK 2 does, by
-        ``sqrt(2 p (1 - p))``, all else to unit deviation; constant features are left out, and
-        variants that lie on no autosome (X, Y, MT, or no known chromosome) unless there are no
-        others.
+        Samples x features, see `dhsic.select`. Dosages (0, 1, 2) are scaled like in PLINK 2, by
+        ``sqrt(2 p (1 - p))``, other data to unit standard deviation. Constant features are left
+        out, and so are variants that lie on no autosome (X, Y, MT, or an unknown chromosome),
+        unless there are no others.
     n_components : int
-        How many.
+        Number of components.
     passes : int, optional
-        Passes over the data for randomised components, the more the closer; by default two of
-        more than 4,096 samples, and one for exact ones up to there. Another one goes before where
-        it must be looked whether values are dosages.
+        Number of passes over the data for randomised components; more are more accurate. Default:
+        two with more than 4,096 samples; otherwise one pass for exact components. An extra pass
+        comes first if values must be checked for dosages.
     missing : {"mean", "error"}
-        Missing values are the mean of their feature, or refused.
+        Replace missing values by the mean of their feature, or raise an error.
     random_state : int
-        Seed of the randomised ones.
+        Seed of randomised components.
     memory : int, optional
-        Bytes that this process may take; by default what the machine has.
+        Memory limit of this process in bytes; default: what the machine has.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
-        As of `dhsic.select`; the bits are the same everywhere.
+        See `dhsic.select`; results are the same, bit for bit, on all runtimes.
     sample_dim, variable, missing_code, pass_only, filters
-        As of `dhsic.select`.
+        See `dhsic.select`.
 
     Returns
     -------
     xarray.DataArray
-        (samples, components): columns of unit length, the largest entry of each positive, with the
-        names of the samples where they have any. Along the components stand ``eigenvalue``,
-        ``share`` (of the variance, which is the sum of all m eigenvalues) and ``error``, by which
-        part of itself the eigenvalue may be off: 0 where components are exact. It is what
-        ``covariates=`` takes.
+        (samples, components): columns of unit length, with a positive largest entry, and the names
+        of the samples if they have names. Coordinates along the components are ``eigenvalue``,
+        ``share`` (of the variance, the sum of all m eigenvalues) and ``error``, the relative error
+        bound of the eigenvalue: 0 for exact components. It can be passed as ``covariates=``.
 
     Raises
     ------
     InputError
-        More components than the data have, or parameters that mean nothing.
+        If the data have fewer components, or parameters are invalid.
     MemoryBudgetError
-        It does not fit.
+        If it does not fit in memory.
 
     Examples
     --------
@@ -146,7 +145,7 @@ def pca(
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
-    given = Labelled.of(
+    labelled = Labelled.of(
         data,
         None,
         filters=filters,
@@ -154,16 +153,16 @@ def pca(
         pass_only=pass_only,
         **where,
     )
-    names = names_of(data) if hasattr(data, "iloc") else given.source.sample_names()
-    names = None if names is None else given.filtered.samples_of(names)
-    asked = ComponentsAsked(n_components, passes, missing, seed_of(random_state), memory)
+    names = names_of(data) if hasattr(data, "iloc") else labelled.source.sample_names()
+    names = None if names is None else labelled.filtered.samples_of(names)
+    request = ComponentsAsked(n_components, passes, missing, seed_of(random_state), memory)
     with running(runtime) as there:
-        return asked.of(given, there, names)
+        return request.of(labelled, there, names)
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentsAsked:
-    """What is asked; parameters as of `pca`."""
+    """Request for components; the parameters are those of `pca`."""
 
     n: int = 10
     passes: int | None = None
@@ -172,7 +171,7 @@ class ComponentsAsked:
     memory: int | None = None
 
     def of(self, given: Labelled, runtime: AbstractRuntime, names: Any = None) -> xr.DataArray:
-        """Components of data that are open, whose samples have `names`, see `pca`."""
+        """Compute components of opened data, whose samples have `names`; see `pca`."""
         source, rows = autosomal(given.source), given.rows
         m = source.n_samples if rows is None else len(rows)
         self._check(m, source.n_features)
@@ -200,15 +199,15 @@ class ComponentsAsked:
             **given.filtered.attributes(),
         }
         dims = "samples", "components"
-        named = {} if names is None else {"samples": names}
-        return xr.DataArray(vectors, {**named, **coords}, dims, "components", about)
+        name_coords = {} if names is None else {"samples": names}
+        return xr.DataArray(vectors, {**name_coords, **coords}, dims, "components", about)
 
     def n_passes(self, m: int) -> int:
-        """Passes of a randomised one over m samples, 0 for an exact one."""
+        """Number of passes for randomised components of m samples; 0 for exact ones."""
         return self.passes or (0 if m <= MOST_EXACT else PASSES)
 
     def width(self, m: int, d: int) -> int:
-        """Vectors of a block."""
+        """Number of vectors of a block."""
         return min(2 * self.n + MORE, m - 1, d)
 
     def _check(self, m: int, d: int) -> None:
@@ -225,7 +224,7 @@ class ComponentsAsked:
     def _promised(
         self, source: AbstractSource, m: int, n_passes: int, runtime: AbstractRuntime
     ) -> MemoryEstimate:
-        """Memory needed at most."""
+        """Estimate the peak memory."""
         d = source.n_features
         result = Relate(None, np.empty((m, self.width(m, d))) if n_passes else None).cost(m).result
         tasks = runtime.n_here, block_bytes(source, m), exact_tile(m), result, n_partials(d)
@@ -242,7 +241,7 @@ class ComponentsAsked:
 def _components(
     reader: Reader, asked: ComponentsAsked, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
-    """Eigenvalues (n,), vectors (m, n), what the values may be off, and the sum of all values."""
+    """Eigenvalues (n,), vectors (m, n), errors of the values, and the sum of all m values."""
     m = reader.n_samples
     if not n_passes:
         upper = product(reader, Relate(ploidy))
@@ -264,16 +263,16 @@ def _components(
 
 
 def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Float:
-    """What a pass over all features, or some, adds up: ``Z Z'``, or its product with Q.
+    """Sum of a pass over all features, or some: ``Z Z'``, or its product with Q.
 
-    The first one, over all of them, also says how they are scaled.
+    The first pass, over all features, also measures their scaling.
     """
     if reader.is_measured:
-        some = np.arange(reader.source.n_features) if features is None else features
-        return np.asarray(reader.added(a_pass, grouped(reader.jobs(some)))[1])
-    found: list[Float] = []
-    reader.measure(a_pass, found.append)
-    return found[0]
+        features_read = np.arange(reader.source.n_features) if features is None else features
+        return np.asarray(reader.added(a_pass, grouped(reader.jobs(features_read)))[1])
+    products: list[Float] = []
+    reader.measure(a_pass, products.append)
+    return products[0]
 
 
 def _randomised(
@@ -287,15 +286,15 @@ def _randomised(
     basis, products = np.empty((m, 0)), np.empty((m, 0))
     block, _ = np.linalg.qr(start - start.mean(axis=0))
     for _ in range(n_passes):
-        found = product(reader, Relate(ploidy, block))
-        basis, products = np.hstack([basis, block]), np.hstack([products, found])
-        block = _beyond(found, basis)
+        block_products = product(reader, Relate(ploidy, block))
+        basis, products = np.hstack([basis, block]), np.hstack([products, block_products])
+        block = _beyond(block_products, basis)
         if not block.shape[1]:
             break
     T = basis.T @ products
     theta, S = np.linalg.eigh((T + T.T) / 2)
-    there = theta > NOTHING * theta[-1]
-    theta, S = theta[there][::-1], S[:, there][:, ::-1]
+    positive = theta > NOTHING * theta[-1]
+    theta, S = theta[positive][::-1], S[:, positive][:, ::-1]
     along = products @ S
     errors = np.linalg.norm(along - (basis @ S) * theta, axis=0) / theta
     U, roots, _ = np.linalg.svd(along / np.sqrt(theta), full_matrices=False)
@@ -303,20 +302,20 @@ def _randomised(
 
 
 def _beyond(products: Float, basis: Float) -> Float:
-    """Orthonormal basis of what a block of products adds to a basis, (m, l) or fewer."""
-    left = products - basis @ (basis.T @ products)
-    U, sizes, _ = np.linalg.svd(left, full_matrices=False)
+    """Orthonormal basis of a block of products after projection on the basis, at most (m, l)."""
+    remainder = products - basis @ (basis.T @ products)
+    U, sizes, _ = np.linalg.svd(remainder, full_matrices=False)
     U = U[:, sizes > NOTHING * np.linalg.norm(products)]
-    block, _ = np.linalg.qr(U - basis @ (basis.T @ U))  # once more, for the digits
+    block, _ = np.linalg.qr(U - basis @ (basis.T @ U))  # again, for precision
     return np.asarray(block)
 
 
 @dataclass(frozen=True, slots=True)
 class Relate(AbstractSum):
-    """``Z Z'``, its upper triangle, or its product with Q (m, l); and how features are scaled.
+    """``Z Z'``, its upper triangle, or its product with Q (m, l); and the scaling of the features.
 
-    Of the first pass, which does not know that yet, in parts. `ploidy` is how many alleles dosages
-    are counts of; None for other data.
+    The scaling is a list, empty after the first pass. `ploidy` is the number of alleles that
+    dosages count; None for other data.
     """
 
     ploidy: int | None
@@ -338,7 +337,7 @@ class Relate(AbstractSum):
         return parts, total
 
     def _measured(self, tile: Tile) -> tuple[Scaling, Float]:
-        """Scaling that is not known yet, and what it makes of the values, (c, m)."""
+        """Measure the scaling, and apply it to the values, (c, m)."""
         scaling, Z = tile.measured(standardize=True)
         if self.ploidy is None:
             return scaling, Z
@@ -354,9 +353,9 @@ class Relate(AbstractSum):
         return replace(scaling, scale=scaling.scale * ratio), Z
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Float]:
-        (parts, total), (others, part) = left, right
+        (parts, total), (other_parts, part) = left, right
         total += part
-        return parts + others, total
+        return parts + other_parts, total
 
     def cost(self, m: int) -> Cost:
         width = m if self.Q is None else self.Q.shape[1]
@@ -366,18 +365,18 @@ class Relate(AbstractSum):
 
 
 def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
-    """Features of each chromosome, ascending, and of none that is known; refused of fewer than two.
+    """Features of each autosome, and of no known one, ascending; error for fewer than two.
 
-    "chr6" and "6" are the same. Those of X, Y and mitochondria, which differ between the sexes, and
-    those of no known chromosome come second: they predict nothing.
+    "chr6" and "6" are the same. Features of X, Y and mitochondria, which differ between the sexes,
+    and those of no known chromosome are in the second array: they are not used for prediction.
     """
-    found = chromosome_codes(source)
-    if found is None:
+    codes_and_names = chromosome_codes(source)
+    if codes_and_names is None:
         raise InputError(
             "The data do not say on which chromosome features lie, which loco=True leaves out one "
             "by one; leave it out, and pass principal components as covariates (dhsic.pca)."
         )
-    codes, names = found
+    codes, names = codes_and_names
     is_known = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))
     if is_known.sum() < 2:
         where = f"on one chromosome ({names[is_known][0]})" if is_known.any() else "nowhere known"
@@ -390,11 +389,11 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
 
 
 def autosomal(source: AbstractSource) -> AbstractSource:
-    """The features on autosomes, as PLINK takes them for components; all where none lies there."""
-    found = chromosome_codes(source)
-    if found is None:
+    """Restrict a source to autosomes, like PLINK for components; all if none lie there."""
+    codes_and_names = chromosome_codes(source)
+    if codes_and_names is None:
         return source
-    codes, names = found
+    codes, names = codes_and_names
     is_one = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))[codes]
     return (
         source if is_one.all() or not is_one.any() else SubsetSource(source, np.flatnonzero(is_one))
@@ -409,32 +408,32 @@ def residuals_by_chromosome(
     ploidy: int | None,
     unplaced: Index | None = None,
 ) -> Iterator[tuple[Index, Float]]:
-    """Features of each chromosome, and what all others leave of labels Y (m, t).
+    """Yield features of each chromosome, and residuals of labels Y (m, t) given all others.
 
-    Those of no known chromosome predict nothing, as they may lie beside what is tested; they come
-    last, with what all chromosomes leave.
+    Features of no known chromosome are not used for prediction, because they may be close to the
+    tested ones; they come last, with the residuals given all chromosomes.
 
     Parameters
     ----------
     reader : Reader
-        Reader of all features, which has measured none.
+        Reader of all features, before the first pass.
     Q : (m, q)
         Orthonormal basis of the mean and the covariates.
     ploidy : int or None
-        How features are scaled, as of `Relate`.
+        Scaling of the features, see `Relate`.
     unplaced : (u,), optional
         Features of no known chromosome.
     """
-    whole = Statistic(product(reader, Relate(ploidy))).whole()
+    total = Statistic(product(reader, Relate(ploidy))).whole()
     nowhere = np.arange(0) if unplaced is None else unplaced
     if nowhere.size:
-        whole -= Statistic(product(reader, Relate(ploidy), nowhere)).whole()
+        total -= Statistic(product(reader, Relate(ploidy), nowhere)).whole()
     Y = _without(Q, Y)
-    penalty = _best_penalty(_without(Q, _without(Q, whole).T), Y, Q)
+    penalty = _best_penalty(_without(Q, _without(Q, total).T), Y, Q)
     for features in [*chromosomes, nowhere] if nowhere.size else chromosomes:
-        K = whole
+        K = total
         if features is not nowhere:
-            K = whole - Statistic(product(reader, Relate(ploidy), features)).whole()
+            K = total - Statistic(product(reader, Relate(ploidy), features)).whole()
         K = _without(Q, _without(Q, K).T)
         penalised = penalty * float(np.trace(K)) / len(K)
         V = inverse(K, penalised)
@@ -442,19 +441,19 @@ def residuals_by_chromosome(
 
 
 def _best_penalty(K: Float, Y: Float, Q: Float) -> float:
-    """Penalty over the mean of the diagonal of K by which left-out labels are predicted best."""
+    """Penalty, over the mean diagonal of K, with the smallest leave-one-out squared error."""
     values, P = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
     along, squares, explained = P.T @ Y, P * P, (Q**2).sum(axis=1)
 
     def lost(penalty: float) -> float:
         shrunk = penalty / (values + penalty)
-        left = np.maximum(squares @ shrunk - explained, np.finfo(float).eps)
-        return float(np.square((P @ (shrunk[:, None] * along)) / left[:, None]).sum())
+        complement = np.maximum(squares @ shrunk - explained, np.finfo(float).eps)
+        return float(np.square((P @ (shrunk[:, None] * along)) / complement[:, None]).sum())
 
     return float(min(PENALTIES, key=lost))
 
 
 def _without(Q: Float, B: Float) -> Float:
-    """What the columns of Q leave of those of B."""
+    """Residuals of the columns of B after projection on Q."""
     return np.asarray(B - Q @ (Q.T @ B))

@@ -1,8 +1,8 @@
-"""The first moment of the command `dhsic`: a signal ends it in one line while libraries load.
+"""Signal handling while the command `dhsic` loads its libraries: a signal ends it with one line.
 
-Nothing is at stake before a command begins its work, so it ends on the spot; from then on its
-signals are errors of the command, see `dhsic.cli.console`. This module is loaded before all that
-takes time, and does nothing in a process that is not the command.
+Before the command begins its work nothing can be lost, so the process ends at once; later signals
+are raised as errors of the command, see `dhsic.cli.console`. This module is imported before all
+slow imports, and does nothing in a process that is not the command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _JSON: Final = '{{\n  "error": {{\n    "kind": "{}",\n    "message": "{}"\n  }}\
 
 
 def is_command(argv: list[str], original: list[str]) -> bool:
-    """Whether a process is the command, by how it was started.
+    """Whether this process is the command `dhsic`, judged by its arguments.
 
     >>> is_command(["/usr/bin/dhsic", "plan"], ["python", "/usr/bin/dhsic", "plan"])
     True
@@ -33,13 +33,13 @@ def is_command(argv: list[str], original: list[str]) -> bool:
     >>> is_command(["-m", "dhsic"], ["python", "-m", "pytest", "dhsic"])
     False
     """
-    if argv[:1] == ["-m"]:  # which module it is to be is not known yet
+    if argv[:1] == ["-m"]:  # the module is not resolved yet
         return ("-m", "dhsic") in pairwise(original)
     return bool(argv) and PurePath(argv[0]).stem == "dhsic"
 
 
 def end(number: int, _frame: Any) -> None:
-    """End this process now, with a line."""
+    """Signal handler: print one line and end this process at once."""
     code, kind, message = _KNOWN[signal.Signals(number)]
     if "--json" in sys.argv:
         os.write(1, _JSON.format(kind, message).encode())
@@ -48,7 +48,7 @@ def end(number: int, _frame: Any) -> None:
 
 
 def listen() -> None:
-    """Have signals end this process with a line, where nobody else has told what they do."""
+    """Install `end` for SIGINT and SIGTERM unless these have other handlers."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

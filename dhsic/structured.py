@@ -1,17 +1,17 @@
-r"""Features that are no columns: groups with a kernel each, substrings, and parts of graphs.
+r"""Features that are not columns: groups with a kernel each, substrings, and parts of graphs.
 
 Groups, such as pathways, chromosomes, sensors, or kinds of data that share no columns (expression,
-sequence, images), come with a kernel matrix each, of any library, computed beforehand. ``K(S)`` is
-the sum or the product of the ``K_g``, g in S, and Algorithms 1 and 2 rank them. With ``K(S)`` the
-elementwise product (all ones where S is empty), HSIC changes by ``<W, P o (1 - K_g)>`` without g, P
-being the product of the others, and by ``<W, K(S) o (K_g - 1)>`` with one more: differences, never
-values, so nothing cancels. A product has no division either: kernels may hold zeros.
+sequence, images), have a precomputed kernel matrix each, from any library. ``K(S)`` is the sum or
+the elementwise product of the ``K_g``, g in S, and Algorithms 1 and 2 rank the groups. For a
+product (all ones if S is empty) removing g changes HSIC by ``<W, P o (1 - K_g)>``, P being the
+product of the others, and adding g by ``<W, K(S) o (K_g - 1)>``. These are differences, not values,
+so nothing cancels. There is no division either: kernels may contain zeros.
 
-Substructures of strings and graphs are ranked in one go (JMLR 5.1.4). A kernel that counts is
+Substructures of strings and graphs are ranked in one pass (JMLR 5.1.4). A counting kernel is
 additive, ``K = sum_a w_a c_a c_a'`` with the counts ``c_a`` (m,) of substructure a, hence
-``HSIC = sum_a w_a c_a' W c_a``: every summand is what HSIC loses without a, whatever else is left,
-and forward and backward selection agree (as JMLR 5.1.1 says of the linear kernel). Time ``O(m)``
-for every sample that a substructure is in.
+``HSIC = sum_a w_a c_a' W c_a``: each term is what HSIC loses without a, independent of the others,
+and forward and backward selection agree (as JMLR 5.1.1 says of the linear kernel). Time is ``O(m)``
+for every sample that contains a substructure.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ ROUNDING = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Features, the best of which has rank 1.
+    """Ranking of features; the best one has rank 1.
 
     Attributes
     ----------
     names : tuple of n
         The features: substrings, tuples of labels, or names of groups.
     scores : (n,) float64
-        What HSIC loses without the feature (forward: gains by it), in the round that decided on
-        it; of a sum comparable throughout, else within a round.
+        Decrease of HSIC without the feature (forward: increase with it), in the round that ranked
+        it; comparable between rounds for a sum of kernels, else only within a round.
     ranking : (n,) int64
         A permutation of 1..n; 1 is the best.
     order : (n,) int64
         Positions in `names`, the best first: ``ranking[order] == 1..n``.
     rounds : tuple of mappings
-        One record a round, plain numbers: ``n_features`` at its start and ``hsic`` of all of them,
-        and what the algorithm adds.
+        One record per round, plain numbers: ``n_features`` at its start, ``hsic`` of all of them,
+        and facts that the algorithm adds.
     """
 
     names: tuple[Any, ...]
@@ -78,9 +78,9 @@ class Ranking:
     def of(
         cls, names: Sequence[Any], scores: Float, order: Index | None = None, rounds: Any = ()
     ) -> Ranking:
-        """Of features in the order that an algorithm put them into, the best first.
+        """Create a ranking from features in the order of an algorithm, the best first.
 
-        By default their scores add up to HSIC: one pass, ties by position.
+        By default there is one round, whose scores add up to HSIC; ties are ordered by position.
         """
         if order is None:
             order = largest(scores, scores.size, tie_width(scores))
@@ -102,13 +102,13 @@ def rank_kernels(
     estimator: str = "unbiased",
     covariates: Any = None,
 ) -> Ranking:
-    r"""Groups of features, one precomputed kernel each, by dependence on y (JMLR 4.1, 4.2).
+    r"""Rank groups of features, one precomputed kernel each, by dependence on y (JMLR 4.1, 4.2).
 
-    A sum of kernels asks of each group what it tells alone: HSIC is ``sum_g <W, K_g>``, one pass
-    ranks all groups, and forward and backward selection agree (JMLR 5.1.1). A product, as the
-    Gaussian kernel of all features is one, asks what a group tells beside others: two groups that
-    matter only together are found, backwards. Scale kernels alike before: divide each by its
-    trace, or by its mean.
+    For a sum of kernels each group is scored by itself: HSIC is ``sum_g <W, K_g>``, one pass ranks
+    all groups, and forward and backward selection agree (JMLR 5.1.1). For a product, like the
+    Gaussian kernel of all features, a group is scored in combination with others: backward
+    selection finds two groups that matter only together. Scale kernels alike before: divide each by
+    its trace, or by its mean.
 
     Parameters
     ----------
@@ -117,26 +117,26 @@ def rank_kernels(
     y : (m,) or (m, t) array
         Labels; see `dhsic.kernels.labels.label_matrix`.
     names : sequence of n str, optional
-        Of the groups; "0", "1", ... by default.
+        Names of the groups; "0", "1", ... by default.
     combine : {"sum", "product"}
         How ``K(S)`` is made of the ``K_g``; elementwise.
     strategy : {"backward", "forward"}
-        Algorithm 1 (BAHSIC) or 2 (FOHSIC); makes no difference to a sum.
+        Algorithm 1 (BAHSIC) or 2 (FOHSIC); makes no difference for a sum.
     step : float or int
-        Groups a round, a fraction of those left or a count; makes no difference to a sum.
+        Groups per round, a fraction of those left or a count; makes no difference for a sum.
     label_kernel, estimator, covariates
-        As of `rank_substrings`.
+        See `rank_substrings`.
 
     Returns
     -------
     Ranking
-        Scores are ``<W, K_g>`` for a sum; for a product, by how much HSIC falls without the group
-        (forward: rises with it), in the round in which it was decided on.
+        Scores are ``<W, K_g>`` for a sum; for a product, the decrease of HSIC without the group
+        (forward: the increase with it), in the round that ranked it.
 
     Raises
     ------
     InputError
-        Kernels, labels or parameters that do not fit, or that do not fit each other.
+        If kernels, labels or parameters are invalid, or do not match each other.
 
     Examples
     --------
@@ -155,15 +155,15 @@ def rank_kernels(
     step = check_step(step)
     matrices = _checked(kernels)
     n = len(matrices)
-    named = [str(g) for g in range(n)] if names is None else list(names)
-    if len(named) != n or len(set(named)) != n:
+    titles = [str(g) for g in range(n)] if names is None else list(names)
+    if len(titles) != n or len(set(titles)) != n:
         raise InputError(
-            f"There are {n} kernels and {len(named)} names, {len(set(named))} of them different; "
+            f"There are {n} kernels and {len(titles)} names, {len(set(titles))} of them different; "
             "pass one name a kernel."
         )
     W = _label_weights(len(matrices[0]), y, label_kernel, estimator, covariates)
     if combine == "sum":
-        return Ranking.of(named, np.array([float(np.vdot(W, K)) for K in matrices]))
+        return Ranking.of(titles, np.array([float(np.vdot(W, K)) for K in matrices]))
     dependence, state = ProductDependence(W, matrices), begin(np.arange(n))
     is_backward = strategy == "backward"
     rounds = bahsic(dependence, state, step) if is_backward else fohsic(dependence, state, step, n)
@@ -171,11 +171,11 @@ def rank_kernels(
     scores = np.empty(n)
     scores[end.eliminated] = end.scores
     order = end.eliminated[::-1] if is_backward else end.eliminated
-    return Ranking.of(named, scores, order, end.history)
+    return Ranking.of(titles, scores, order, end.history)
 
 
 def _checked(kernels: Sequence[Any]) -> list[Float]:
-    """The matrices in float64; refuse what is no kernel of the same samples."""
+    """Convert the matrices to float64; raises an error unless they are kernels of equal shape."""
     matrices = [as_numbers(K, f"kernel {g}") for g, K in enumerate(kernels)]
     if not matrices:
         raise InputError("There are 0 kernels; pass one (m, m) matrix a group of features.")
@@ -192,20 +192,20 @@ def _checked(kernels: Sequence[Any]) -> list[Float]:
 
 @dataclass(frozen=True, eq=False)
 class ProductDependence:
-    """What Algorithms 1 and 2 ask about a product of kernels; by definition, in float64.
+    """Dependence of labels and a product of kernels, for Algorithms 1 and 2; exact, in float64.
 
-    Memory: ``3 + log2 |S|`` matrices besides the kernels; time ``|S| log2 |S|`` products of two
-    matrices, elementwise, for a round backwards, and ``2 |S|`` forwards.
+    Memory: ``3 + log2 |S|`` matrices besides the kernels. Time: ``|S| log2 |S|`` elementwise
+    products of two matrices for a round backward, and ``2 |S|`` forward.
     """
 
     W: Float
     kernels: Sequence[Float]
 
     def move_to(self, S: Index) -> None:
-        """Every question is answered from the kernels."""
+        """Do nothing: values are computed from the kernels."""
 
     def bandwidth(self, S: Index) -> float:
-        """1: the kernels are there already."""
+        """Return 1: the kernels are precomputed."""
         return 1.0
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
@@ -232,7 +232,7 @@ class ProductDependence:
         return K
 
     def _without_each(self, S: Index, outside: Float) -> Iterator[Float]:
-        r"""``outside o K(S \ {g})`` for each g of S in turn, by halves: each times the other."""
+        r"""``outside o K(S \ {g})`` for each g of S in turn, by recursive halving."""
         if S.size == 1:
             yield outside
             return
@@ -243,22 +243,22 @@ class ProductDependence:
     def _chosen(
         self, S: Index, terms: Float, scores: Float, n: int, sigma: float, hsic: float
     ) -> Removal:
-        """The n largest gains, ties by index; `terms` (s, 2) are the gains and their sizes."""
+        """Select the n largest gains, ties by index; `terms` (s, 2) are gains and magnitudes."""
         gains, sizes = terms.T
         if not np.isfinite(gains).all():
             raise InputError(
                 f"The product of {len(self.kernels)} kernels overflows; scale each to ones on its "
                 "diagonal, K / numpy.sqrt(numpy.outer(d, d)) with d = K.diagonal()."
             )
-        # Kernels that imply each other, such as indicators of classes, all have gain 0: then
-        # nothing but rounding errors would tell them apart.
+        # Kernels that imply each other, such as class indicators, all have gain 0; without this
+        # width rounding errors would decide between them.
         first = largest(gains, n, max(tie_width(gains), ROUNDING * float(sizes.max())))
         record = {"n_features": S.size, "n_removed": n, "sigma": sigma, "hsic": hsic}
         return Removal(S[first], scores[first], record)
 
 
 def _summed(A: Float, change: Float) -> tuple[float, float]:
-    """``<A, change>``, and the sum of the sizes of its terms."""
+    """``<A, change>``, and the sum of the magnitudes of its terms."""
     change *= A
     return float(change.sum()), float(np.abs(change).sum())
 
@@ -273,28 +273,28 @@ def rank_substrings(
     covariates: Any = None,
     by_position: bool = False,
 ) -> Ranking:
-    """Substrings by how much the labels depend on their number (JMLR 5.1.4).
+    """Rank substrings by the dependence of the labels on their counts (JMLR 5.1.4).
 
-    For motifs: which k-mers tell bound from unbound sequences, which phrases go with a rating.
-    Counts are taken as they are, so frequent substrings weigh more. Each is judged alone: the parts
-    of a telling substring that occur nowhere else rank beside it.
+    For motifs: which k-mers distinguish bound from unbound sequences, which phrases go with a
+    rating. Counts are not scaled, so frequent substrings have more weight. Each substring is scored
+    by itself, so parts of a relevant substring that occur nowhere else rank next to it.
 
     Parameters
     ----------
     kernel : Spectrum or WeightedSubstrings
-        What is counted and how it is weighted.
+        Kernel that defines which substrings are counted, and their weights.
     strings : sequence of m str
-        A sample each.
+        One string per sample.
     y : (m,) or (m, t) array
         Labels; see `dhsic.kernels.labels.label_matrix`.
     label_kernel : str
-        Kernel on the labels, likewise.
+        Kernel on the labels; see the same function.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
-        Linear effects to project out of the labels.
+        Covariates whose linear effects are projected out of the labels.
     by_position : bool
-        Rows of `y` and `covariates` are in the order of the samples, whatever they are called.
+        Match rows of `y` and `covariates` to the samples by position instead of by name.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def rank_substrings(
     Raises
     ------
     InputError
-        Strings, labels or parameters that do not fit, or that do not fit each other.
+        If strings, labels or parameters are invalid, or do not match each other.
 
     Examples
     --------
@@ -313,8 +313,8 @@ def rank_substrings(
     >>> found.names[found.order[0]]
     'GC'
     """
-    asked = label_kernel, estimator, covariates
-    return _rank_counts(kernel, strings, "strings", y, *asked, by_position=by_position)
+    options = label_kernel, estimator, covariates
+    return _rank_counts(kernel, strings, "strings", y, *options, by_position=by_position)
 
 
 def rank_subgraphs(
@@ -327,29 +327,29 @@ def rank_subgraphs(
     covariates: Any = None,
     by_position: bool = False,
 ) -> Ranking:
-    """Paths or walks of labelled graphs by how much the labels y depend on their number.
+    """Rank paths or walks of labelled graphs by the dependence of the labels y on their counts.
 
-    For structure and activity: which atoms at which distance, which chains of atoms, tell active
-    molecules from others.
+    For structure and activity: which atoms at which distance, or which chains of atoms, distinguish
+    active molecules from others.
 
     Parameters
     ----------
     kernel : ShortestPaths or Walks
-        What is counted and how it is weighted.
+        Kernel that defines which features are counted, and their weights.
     graphs : sequence of m pairs (adjacency, labels)
         See `dhsic.kernels.graphs`.
     y, label_kernel, estimator, covariates, by_position
-        As of `rank_substrings`.
+        See `rank_substrings`.
 
     Returns
     -------
     Ranking
-        With the features, tuples, sorted, as names; else as of `rank_substrings`.
+        With the features, sorted tuples, as names; otherwise like `rank_substrings`.
 
     Raises
     ------
     InputError
-        Graphs, labels or parameters that do not fit, or that do not fit each other.
+        If graphs, labels or parameters are invalid, or do not match each other.
 
     Examples
     --------
@@ -359,8 +359,8 @@ def rank_subgraphs(
     >>> found.names[found.order[0]]
     ('C', 'C', 1)
     """
-    asked = label_kernel, estimator, covariates
-    return _rank_counts(kernel, graphs, "graphs", y, *asked, by_position=by_position)
+    options = label_kernel, estimator, covariates
+    return _rank_counts(kernel, graphs, "graphs", y, *options, by_position=by_position)
 
 
 def _rank_counts(

@@ -1,7 +1,7 @@
-"""What callers hand over: arrays, refused where something would be lost, and parameters.
+"""Validation of user input: arrays, rejected if information would be lost, and parameters.
 
-An estimator is its parameters: its fields, and what each of them may be, are declared once, in its
-class, in scikit-learn's manner. What these constraints are made of stands last.
+Parameters of estimators are fields of their classes, with constraints that are declared once, in
+the manner of scikit-learn. The building blocks of constraints are at the end.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 
-#: Squares, products and sums of numbers up to here stay far from the end of float64.
+#: Squares, products and sums of numbers up to this size are far from the limits of float64.
 LARGEST = 1e60
-#: Integers up to here are floats of 64 bits, and bytes of those that go beyond.
+#: Largest integer up to which float64 is exact, and bytes of integer types beyond it.
 EXACT, WIDE = 2**53, 8
 
-#: Units in the last place of the largest value by which equal numbers differ when computed twice.
+#: Difference, in units in the last place of the largest value, of equal numbers computed twice.
 ROUNDING = 4
 
-#: Refuses what a parameter of that name may not be.
+#: Function that raises an error for invalid values of a named parameter.
 Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
-    """NumPy array of what a caller passed as `what`; anything else is refused."""
+    """Convert input to a NumPy array; raises an error, about `what`, if that is not possible."""
     refuse_lossy(given, what)
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError) as error:  # ragged lists, arrays of another device
+    except (TypeError, ValueError) as error:  # ragged lists, arrays on another device
         raise InputError(
             f"{what} is no array ({str(error).rstrip('.')}). Pass a NumPy array, or lists of equal "
             "length."
@@ -46,7 +46,7 @@ def as_array(given: Any, what: str) -> Array:
 
 
 def beyond_float(values: Array) -> Mask:
-    """Where integers lie beyond those of which float64 holds every one.
+    """Mask of integers beyond the range in which float64 is exact.
 
     >>> beyond_float(np.array([2**53, 2**53 + 1, -(2**62)]))
     array([False,  True,  True])
@@ -58,12 +58,12 @@ def beyond_float(values: Array) -> Mask:
     low = values.min() < -most if values.dtype.kind == "i" else False
     if not low and values.max() <= most:
         return np.zeros(values.shape, dtype=bool)
-    found: Mask = values > most
-    return found | (values < -most) if values.dtype.kind == "i" else found
+    beyond: Mask = values > most
+    return beyond | (values < -most) if values.dtype.kind == "i" else beyond
 
 
 def refuse_wide(given: Any, what: str) -> None:
-    """Refuse integers of which float64 would lose digits, of Python too."""
+    """Raise an error for integers that float64 would round, including those of Python."""
     array = np.asarray(given)
     wide = beyond_float(array)
     if array.dtype.kind == "O":
@@ -79,7 +79,9 @@ def refuse_wide(given: Any, what: str) -> None:
 
 
 def is_numeral(text: str) -> bool:
-    """Whether a text is a number, written in plain digits.
+    """Whether a text is a number in plain digits.
+
+    Python also accepts 1_0 as ten, and digits of every script; in a table these are names.
 
     Python reads 1_0 as ten, too, and every script's digits; in a table these are names.
 
@@ -96,23 +98,23 @@ def is_numeral(text: str) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite real number, and no truth value."""
+    """Whether a value is a finite real number, and not a truth value."""
     is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     return is_real and bool(np.isfinite(float(value)))
 
 
 def is_positive(value: Any) -> bool:
-    """Whether it is a finite number above 0."""
+    """Whether a value is a finite number above 0."""
     return is_number(value) and float(value) > 0
 
 
 def is_count(value: Any, least: int = 1) -> bool:
-    """Whether it is a whole number from `least`, and no truth value."""
+    """Whether a value is an integer from `least`, and not a truth value."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def refuse_lossy(given: Any, what: str) -> None:
-    """Refuse sparse and masked arrays, and AnnData: NumPy would make something else of them."""
+    """Raise an error for sparse and masked arrays, and AnnData, which NumPy would misread."""
     if type(given).__module__.partition(".")[0] == "anndata":
         raise InputError(
             f"{what} is an {type(given).__name__} object of anndata, which holds several matrices. "
@@ -133,7 +135,7 @@ def refuse_lossy(given: Any, what: str) -> None:
 
 
 def as_numbers(given: Any, what: str) -> Array:
-    """NumPy array of real, finite numbers, float64; anything else is refused."""
+    """Convert input to a NumPy array of finite float64 numbers, or raise an error."""
     array = as_array(given, what)
     if array.dtype.kind not in "biufO":
         refuse_dtype(array.dtype, what)
@@ -156,7 +158,7 @@ def as_numbers(given: Any, what: str) -> Array:
 
 
 def refuse_dtype(dtype: Any, what: str) -> NoReturn:
-    """Refuse what is not a number on a line: complex, text, dates, objects."""
+    """Raise an error for a dtype that is not real: complex, text, dates, objects."""
     kind = np.dtype(dtype).kind
     if kind == "c":
         raise InputError(
@@ -175,7 +177,7 @@ def refuse_dtype(dtype: Any, what: str) -> NoReturn:
 
 
 def check_symmetric(A: Array, what: str, letter: str) -> None:
-    """Refuse a matrix that is not its transpose but for rounding."""
+    """Raise an error if a matrix is not symmetric up to rounding."""
     worst = float(np.abs(A - A.T).max(initial=0.0))
     if worst > 1e-8 * float(np.abs(A).max(initial=0.0)):
         raise InputError(
@@ -188,7 +190,7 @@ def check_symmetric(A: Array, what: str, letter: str) -> None:
 
 
 def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constraint:
-    """Whatever `holds` is true of; `remedy` follows "pass" in the sentence for anything else."""
+    """Constraint that `holds` is true; `remedy` follows "pass" in the error message."""
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
@@ -198,7 +200,7 @@ def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constr
 
 
 def one_of(options: Collection[str | None], remedy: str) -> Constraint:
-    """One of some names; `remedy` as of `such`."""
+    """Constraint to some names; `remedy` is that of `such`."""
     return such(
         lambda value: (value is None or isinstance(value, str)) and value in options,
         remedy,
@@ -207,12 +209,12 @@ def one_of(options: Collection[str | None], remedy: str) -> Constraint:
 
 
 def by(check: Callable[[Any], object]) -> Constraint:
-    """Whatever a function takes, which refuses anything else by itself."""
+    """Constraint by a function that raises its own errors."""
     return lambda _, value: check(value)
 
 
 def seed_of(random_state: Any) -> int:
-    """Seed of all random draws: a whole number, None for 0, or from a NumPy `RandomState`."""
+    """Seed of all random draws: an integer, None for 0, or from a NumPy `RandomState`."""
     if random_state is None:
         return 0
     if is_count(random_state, 0):

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as generators over states; here how many features leave in a round."""
+"""Algorithms 1 and 2 as generators of states; and the number of features that leave in a round."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dhsic.validation import is_count, is_number
 
 def check_step(step: object) -> float | int:
     """Return `step` as a fraction (float) or a count (int)."""
-    given: Any = step
-    if is_count(given):
-        return int(given)
-    if is_number(given) and 0 < given < 1:
-        return float(given)
+    value: Any = step
+    if is_count(value):
+        return int(value)
+    if is_number(value) and 0 < value < 1:
+        return float(value)
     raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
 
 
@@ -34,14 +34,14 @@ def how_many(n_features_to_select: Any, d: int) -> int:
 
 
 def removed(step: float | int, n: int) -> int:
-    """Features that leave when n are left: ``max(1, floor(step n))``, or `step` of them."""
+    """Number of n features that leave in a round: ``max(1, floor(step n))``, or `step`."""
     if isinstance(step, int):
         return min(step, n)
     return max(1, math.floor(step * n))
 
 
 def sizes(step: float | int, n: int) -> list[int]:
-    """``|S|`` at the start of every round, from n until none is left."""
+    """Numbers of features at the start of every round, from n until none is left."""
     out = []
     while n > 0:
         out.append(n)

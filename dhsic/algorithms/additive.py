@@ -1,8 +1,8 @@
-r"""Additive models of functions of ranks: what a set of features explains in any shape.
+r"""Additive models of functions of ranks: how much a set of features explains, in any shape.
 
-The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) sees smooth shapes of a
-few features. An additive model sees shapes that turn more often, of more features: each enters by
-its leading functions of ranks (`dhsic.linalg.rank_basis`), weighted as by a kernel of one width.
+The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth shapes of few
+features. An additive model fits shapes that turn more often, of more features: each enters by its
+leading functions of ranks (`dhsic.linalg.rank_basis`), weighted like a kernel of one width.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.algorithms.ridge import CLEARLY, COMPARED, PENALTIES, left_out_errors
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 
-#: Functions of a feature at most.
+#: Maximum number of functions per feature.
 N_FUNCTIONS = 16
-#: Weight of a function, relative to the first, from which on it takes part in a group.
+#: Minimum weight of a function in a group, relative to the first.
 LEAST_WEIGHT = 0.1
-#: Widths of the additive kernels by which orders are compared, as parts of the range of ranks, and
-#: the least weight of a function that takes part.
+#: Widths of the additive kernels that compare orders, as fractions of the range of ranks, and
+#: minimum weight of a function.
 WIDTHS, LEAST = (1 / 8, 1 / 16), 0.01
 
 
@@ -31,11 +31,11 @@ def leading_functions(x: Float, width: float, missing: Mask | None = None) -> Fl
     Parameters
     ----------
     x : (m,)
-        Values of mean 0, 0 where missing.
+        Centred values, 0 where missing.
     width : float
-        As a part of the range of ranks.
+        Width as a fraction of the range of ranks.
     missing : (m,) bool, optional
-        Samples without a value.
+        Mask of samples without a value.
     """
     n = int((width_weights(width, N_FUNCTIONS) >= LEAST_WEIGHT).sum())
     return np.vstack([x, rank_functions(x, n, missing)])
@@ -54,8 +54,8 @@ def extended_basis(Q: Float, functions: Float) -> Float:
 def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> Float:
     """Squared leave-one-out errors of an additive model, (m,), scaled like `left_out_errors`.
 
-    Of ridge regression of the columns of U (m, q), whose means are 0, on weighted functions of the
-    features X (k, m), by the penalty whose errors are least.
+    The model is ridge regression of the centred columns of U (m, q) on weighted functions of the
+    features X (k, m), with the penalty whose errors are smallest.
     """
     m, size = X.shape[1], float(np.square(U).sum())
     if size == 0.0:
@@ -70,17 +70,17 @@ def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> F
     Z -= Z.mean(axis=1, keepdims=True)
     K = Z.T @ Z if len(Z) > m else Z @ Z.T
     values, V = np.linalg.eigh(K)
-    kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-    values, V = values[kept], V[:, kept]
+    positive = values > 1e-10 * max(float(values[-1]), 1e-300)
+    values, V = values[positive], V[:, positive]
     Q = V if len(Z) > m else (Z.T @ V) / np.sqrt(values)
     values = values / (values.sum() / m)  # the mean of the diagonal is 1
     along, squares = Q.T @ U, Q * Q
     best = np.full(m, np.inf)
     for p in PENALTIES:
         kept_part = values / (values + p)
-        left = np.maximum(1.0 - squares @ kept_part - 1.0 / m, np.finfo(float).eps)
+        complement = np.maximum(1.0 - squares @ kept_part - 1.0 / m, np.finfo(float).eps)
         residual = U - Q @ (kept_part[:, None] * along)
-        errors = np.square(residual / left[:, None]).sum(axis=1)
+        errors = np.square(residual / complement[:, None]).sum(axis=1)
         if errors.sum() < best.sum():
             best = errors
     return np.asarray(best * m / size)
@@ -88,10 +88,10 @@ def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> F
 
 @dataclass(frozen=True)
 class OrderErrors:
-    """Errors at samples left out of the first features of an order, (m,), 1 for nothing explained.
+    """Leave-one-out errors of the first features of an order, (m,); 1 if nothing is explained.
 
-    The mean over numbers of first features; for each the best of the Gaussian kernel and additive
-    kernels at several widths.
+    Errors are averaged over numbers of first features, for each with the best of the Gaussian
+    kernel and additive kernels at several widths.
     """
 
     errors: Float
@@ -116,32 +116,32 @@ class OrderErrors:
         known : dict
             Errors of sets of features, kept for other orders.
         """
-        n, found = len(order), []
+        n, errors_by_size = len(order), []
         for k in [k for k in COMPARED if 2 * k <= n] or [1]:
-            some = tuple(sorted(int(j) for j in order[:k]))
-            if some not in known:
-                known[some] = _errors_of([values[j] for j in some], U)
-            found.append(known[some])
-        return OrderErrors(np.mean(found, axis=0))
+            key = tuple(sorted(int(j) for j in order[:k]))
+            if key not in known:
+                known[key] = _errors_of([values[j] for j in key], U)
+            errors_by_size.append(known[key])
+        return OrderErrors(np.mean(errors_by_size, axis=0))
 
     @property
     def explained(self) -> float:
-        """Part of the labels that is explained."""
+        """Fraction of the labels that is explained."""
         return 1.0 - float(self.errors.mean())
 
     def excess(self, other: OrderErrors) -> float:
-        """Standard errors by which these errors are larger than those of another order."""
+        """Mean difference from the errors of another order, in standard errors."""
         worse = self.errors - other.errors
         error = float(worse.std()) / np.sqrt(len(worse))
         return float(worse.mean()) / error if error > 0 else 0.0
 
     def is_clearly_worse(self, other: OrderErrors) -> bool:
-        """Whether errors are larger than those of another order beyond chance."""
+        """Whether errors are significantly larger than those of another order."""
         return self.excess(other) > CLEARLY
 
 
 def _errors_of(features: Sequence[tuple[Float, Mask | None]], U: Float) -> Float:
-    """Errors of a set of features by the best kernel."""
+    """Errors of a set of features with the best kernel."""
     X = np.stack([x for x, _ in features])
     masks = [np.zeros(X.shape[1], dtype=bool) if mask is None else mask for _, mask in features]
     missing: Array | None = np.stack(masks) if any(mask.any() for mask in masks) else None

@@ -31,10 +31,10 @@ from dhsic.algorithms.state import SelectionState
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    r"""Answer to line 4: features I, the first to go first, with the score of each.
+    r"""Result of line 4: features I, in order of removal, with their scores.
 
-    A score is what HSIC loses with the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``. Engines
-    compute its negative, the gain ``<W, K(S \ j) - K(S)>``; the largest gains go first.
+    A score is the loss of HSIC without the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``.
+    Engines compute its negative, the gain ``<W, K(S \ j) - K(S)>``; the largest gains leave first.
     """
 
     features: Index
@@ -43,10 +43,10 @@ class Removal:
 
 
 class Dependence(Protocol):
-    """HSIC(sigma, S) as far as the algorithm asks about it."""
+    """HSIC(sigma, S) for Algorithm 1."""
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with the surviving features S, of which the questions are that follow."""
+        """Begin a round with the surviving features S."""
 
     def bandwidth(self, S: Index) -> float:
         """Sigma for the surviving features S: the policy Xi."""

@@ -39,35 +39,35 @@ from dhsic.algorithms import removed
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import RETURNED, SelectionState
 
-#: Key of a record under which values of sets are kept, "size:value" with blanks between.
+#: Key of a record for values of sets, as "size:value" separated by blanks.
 VALUES = "values"
-#: Values closer than this, over their size, are equal.
+#: Relative difference up to which values are equal.
 TIE = 1e-10
-#: Sets of fewer features are not left backwards: there is nothing to choose between.
+#: Minimum size of a set for a step back; in smaller ones there is no choice.
 LEAST = 3
 
 
 class ForwardDependence(Protocol):
-    """HSIC(sigma, S-dagger) as far as the algorithm asks about it."""
+    """HSIC(sigma, S-dagger) for Algorithm 2."""
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen, of which the questions are that follow."""
+        """Begin a round with S-dagger chosen."""
 
     def bandwidth(self, S_dagger: Index) -> float:
-        """Sigma for one feature more than S-dagger: the policy Xi."""
+        """Sigma for one more feature than S-dagger: the policy Xi."""
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """The n features j of S with the largest HSIC(sigma, S-dagger + {j}), the best first."""
 
 
 class FloatingDependence(ForwardDependence, Protocol):
-    """What floating selection asks besides."""
+    """Additional methods for floating selection."""
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T)."""
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        r"""The feature j of T with the largest HSIC(Xi, T \ {j}), and that."""
+        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}), and return both."""
 
 
 def fohsic(
@@ -87,9 +87,9 @@ def fohsic(
 
 
 def added(step: float | int, n: int, n_missing: int) -> int:
-    """How many of n features a round takes: all, if `n_missing` wanted ones are among them."""
-    taken = removed(step, n)
-    return n if taken >= n_missing else taken
+    """Number of n features added in a round: all, if at most `n_missing` are still needed."""
+    n_added = removed(step, n)
+    return n if n_added >= n_missing else n_added
 
 
 def floating(
@@ -101,8 +101,8 @@ def floating(
         dependence.move_to(S_dagger)
         sigma = dependence.bandwidth(S_dagger)  # 3
         if S_dagger.size >= n_wanted:  # 7
-            rest = dependence.most_relevant(sigma, S_dagger, S, S.size)
-            yield (state := state.after(rest.features, rest.scores, rest.record))
+            remaining = dependence.most_relevant(sigma, S_dagger, S, S.size)
+            yield (state := state.after(remaining.features, remaining.scores, remaining.record))
             continue
         i = dependence.most_relevant(sigma, S_dagger, S, 1)  # 4
         back, values = _backwards(
@@ -119,14 +119,14 @@ def floating(
 def _backwards(
     dependence: FloatingDependence, T: Index, known: dict[int, float]
 ) -> tuple[list[int], dict[int, float]]:
-    """Features that leave T again, whose last one was just added; values of the sets reached."""
+    """Features that leave T, except its last one; and the values of the sets reached."""
     newest = int(T[-1])
     back: list[int] = []
     values = {T.size: dependence.value(T)}
     while T.size >= LEAST:
         j, value = dependence.least_missed(T)
         most = known.get(T.size - 1)
-        no_more = most is not None and value <= most + TIE * abs(most)  # rounding is none
+        no_more = most is not None and value <= most + TIE * abs(most)  # up to rounding
         if j == newest or no_more:
             break
         T = T[j != T]

@@ -1,25 +1,25 @@
-r"""Backward elimination by ridge regression: each feature is judged given the others.
+r"""Backward elimination by ridge regression: each feature is scored given the others.
 
-HSIC of the labels with the kernel ``Kbar = K (K + lambda I)^-1``, ``K = X X'`` (JMLR 6.6), is by
-how much ridge regression on the features explains them. From inner products alone, ``G = X'X``
-(n, n) and ``B = X'U`` (n, q) with ``L = U U'``,
+HSIC of the labels with the kernel ``Kbar = K (K + lambda I)^-1``, ``K = X X'`` (JMLR 6.6), is how
+much ridge regression on the features explains. It only needs inner products, ``G = X'X`` (n, n) and
+``B = X'U`` (n, q) with ``L = U U'``:
 
     ``tr Kbar L = tr B' C B,   C = (G + lambda I)^-1``,
 
-and without feature j it is less by ``|beta_j|^2 / C_jj``, ``beta = C B``, of which C and beta
-follow by an update of rank one. So n features leave one by one in some n^3 operations, whatever
-the number of samples. A copy of a feature that is left explains little more (it shares what lambda
-takes away: the less, the smaller lambda is), where HSIC of all of them would keep both.
+and without feature j it is less by ``|beta_j|^2 / C_jj``, ``beta = C B``, after which C and beta
+are updated with rank one. So n features leave one by one in about n^3 operations, whatever the
+number of samples. A copy of a remaining feature explains little more (it recovers what lambda
+shrinks: less for smaller lambda), while HSIC of all of them would keep both.
 
-Lambda is `penalty` times the mean of the diagonal of K, as of `dhsic.kernels.Ridge`: it falls with
-the number of features. As sigma it stays as it is for a round, here a tenth of the features. The
-penalty is `ridge_penalty` of what all features leave unexplained: where little is noise, weak
-features that mend what strong ones miss are worth having.
+Lambda is `penalty` times the mean of the diagonal of K, like in `dhsic.kernels.Ridge`: it decreases
+with the number of features. Like sigma it is constant in a round, here for a tenth of the features.
+The penalty is `ridge_penalty` of the fraction that all features leave unexplained: with little
+noise, weak features that complement strong ones are useful.
 
-Ridge regression sees straight lines. Whether it may judge is asked of the labels themselves:
-`left_out_errors` of kernel ridge regression on the first features of either order, by the Gaussian
-kernel that sees more, one sample left out after the other. With ``M = K + p I`` the error at sample
-i is ``(M^-1 u)_i / (M^-1)_ii``, from one decomposition for all p.
+Ridge regression is linear. The labels themselves decide whether its order is used:
+`left_out_errors` of kernel ridge regression on the first features of both orders, with the more
+general Gaussian kernel, leaving out one sample after another. With ``M = K + p I`` the error at
+sample i is ``(M^-1 u)_i / (M^-1)_ii``, from one decomposition for all p.
 """
 
 from __future__ import annotations
@@ -36,53 +36,54 @@ from dhsic.algorithms import removed
 from dhsic.errors import InputError
 from dhsic.namespace import slices
 
-#: Part of the features that leave under one lambda.
+#: Fraction of the features that leave with the same lambda.
 STEP = 0.1
-#: Rows that are copied to columns at once.
+#: Number of rows that are copied to columns at once.
 MIRRORED = 256
-#: Falls that differ by less, over the largest, are equal: of equal ones the first leaves first.
+#: Relative difference (to the largest) up to which losses are equal; of ties the first leaves
+#: first.
 TIE = 1e-10
-#: Lambda over the mean of the diagonal of K: its bounds.
+#: Bounds of lambda, relative to the mean of the diagonal of K.
 LEAST_PENALTY, MOST_PENALTY = 0.1, 10.0
-#: Features that leave before C is brought up to date at once.
+#: Number of features that leave between updates of C.
 TOGETHER = 48
-#: Penalties of kernel ridge regression that are tried, over the mean of the diagonal of K.
+#: Candidate penalties of kernel ridge regression, relative to the mean of the diagonal of K.
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-6, 5))
-#: Numbers of first features by which two orders are compared: half of them all at most.
+#: Numbers of first features for the comparison of orders; at most half of all features.
 COMPARED = (1, 2, 5, 10, 20, 50)
-#: Standard errors by which the order of ridge regression has to be worse to be passed over.
+#: Standard errors by which the ridge order must be worse to be rejected.
 CLEARLY = 2.0
 
 
 def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Index, Float]:
-    """Order in which features leave, the least relevant first, and by how much HSIC fell with each.
+    """Order of removal, the least relevant first, and the loss of HSIC with each feature.
 
     Parameters
     ----------
     G : (n, n) float64
         Inner products of features.
     B : (n, q) float64
-        The same of features and of U.
+        Inner products of features and U.
     penalty : float
-        Lambda over the mean of the diagonal of K, which is ``tr G / n_samples``.
+        Lambda relative to the mean of the diagonal of K, which is ``tr G / n_samples``.
     """
-    left = np.arange(len(G))
+    remaining = np.arange(len(G))
     order, falls = [], []
-    while left.size:
-        inner = G[np.ix_(left, left)]
+    while remaining.size:
+        inner = G[np.ix_(remaining, remaining)]
         penalised = penalty * float(np.trace(inner)) / n_samples
-        leaving, lost = _leave(inner, B[left], penalised, removed(STEP, left.size))
-        order.append(left[leaving])
+        leaving, lost = _leave(inner, B[remaining], penalised, removed(STEP, remaining.size))
+        order.append(remaining[leaving])
         falls.append(lost)
-        left = np.delete(left, leaving)
+        remaining = np.delete(remaining, leaving)
     return np.concatenate(order), np.concatenate(falls)
 
 
 def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
-    """The first n features to leave, in order, and what is lost with each."""
+    """The first n features to leave, in order, and the loss with each."""
     C = inverse(G, penalty)
     beta, diagonal = C @ B, np.diagonal(C).copy()
-    changes = np.zeros((len(C), TOGETHER), order="F")  # C is less by their product
+    changes = np.zeros((len(C), TOGETHER), order="F")  # to be subtracted from C as a product
     leaving, lost = np.empty(n, dtype=np.int64), np.empty(n)
     is_left = np.ones(len(C), dtype=bool)
     for k in range(n):
@@ -110,18 +111,18 @@ def inverse(G: Float, penalty: float) -> Float:
             "pass standardize=True, or given_others=False."
         )
     C, _ = dpotri(factor, lower=0, overwrite_c=1)
-    for some in slices(len(C), MIRRORED):
-        C[some, some] = np.triu(C[some, some]) + np.triu(C[some, some], 1).T
-        C[some.stop :, some] = C[some, some.stop :].T
+    for block in slices(len(C), MIRRORED):
+        C[block, block] = np.triu(C[block, block]) + np.triu(C[block, block], 1).T
+        C[block.stop :, block] = C[block, block.stop :].T
     return np.asarray(C)
 
 
 def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
-    """Squared errors at samples that are left out, (m,), of mean 1 where nothing is explained.
+    """Squared leave-one-out errors, (m,), with mean 1 if nothing is explained.
 
-    Labels that do not vary, as a rare class may not among these samples, are not explained. Of
-    kernel ridge regression of the columns of U (m, q), whose means are 0, on features X (m, k), by
-    ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are least.
+    The model is kernel ridge regression of the centred columns of U (m, q) on features X (m, k),
+    with ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are smallest. Constant
+    labels, such as of a rare class that is missing in these samples, count as unexplained.
     """
     m, size = len(X), float(np.square(U).sum())
     if size == 0.0:
@@ -137,42 +138,44 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
     best = np.full(m, np.inf)
     for p in PENALTIES:
         shrunk = p / (values + p)
-        left = np.maximum(squares @ shrunk - 1.0 / m, np.finfo(float).eps)  # the mean is fitted too
-        errors = np.square((Q @ (shrunk[:, None] * along)) / left[:, None]).sum(axis=1)
+        complement = np.maximum(
+            squares @ shrunk - 1.0 / m, np.finfo(float).eps
+        )  # the mean is fitted too
+        errors = np.square((Q @ (shrunk[:, None] * along)) / complement[:, None]).sum(axis=1)
         if errors.sum() < best.sum():
             best = errors
     return np.asarray(best * m / size)
 
 
 def unexplained(X: Float, U: Float) -> float:
-    """Part of the labels U (m, q) that features X (m, n) leave unexplained where they are left out.
+    """Fraction of the labels U (m, q) that features X (m, n) leave unexplained, leave-one-out.
 
-    By `left_out_errors` of all features, whose mean square is taken for 1.
+    Uses `left_out_errors` of all features, scaled to mean square 1.
     """
     size = float(np.vdot(X, X))
     return float(left_out_errors(X, U, X.size / size if size else 1.0).mean())
 
 
 def ridge_penalty(noise: float) -> float:
-    """Penalty of `ridge_order` (lambda of JMLR 6.6), of the part of the labels that is noise.
+    """Penalty of `ridge_order` (lambda of JMLR 6.6), from the noise fraction of the labels.
 
-    Ridge regression predicts best where lambda is as the variance of the noise over that of what
-    features tell: at half and half, and with more noise, it is the most.
+    Ridge regression predicts best if lambda is proportional to the variance of noise over that of
+    the signal; from equal parts on the penalty is the maximum.
     """
     return max(LEAST_PENALTY, MOST_PENALTY * noise / max(noise, 1.0 - noise))
 
 
 @dataclass(frozen=True)
 class Explained:
-    """How far the first features of two orders explain labels that are left out.
+    """Leave-one-out explained fractions of labels for the first features of two orders.
 
     Attributes
     ----------
     alone, given_others : float
-        Part that is explained, 1 for all, below 0 where the mean of the labels does better: in the
-        mean over numbers of first features, by Algorithm 1 and by ridge regression.
+        Explained fraction, 1 for all, below 0 if the mean of the labels predicts better; averaged
+        over numbers of first features, for the orders of Algorithm 1 and of ridge regression.
     is_worse : bool
-        Whether the order of ridge regression explains clearly less.
+        Whether the order of ridge regression explains significantly less.
     """
 
     alone: float
@@ -183,13 +186,13 @@ class Explained:
     def of(X: Float, U: Float, alone: Index, given_others: Index) -> Explained:
         """Compare two orders of the columns of X (m, n), the most relevant first."""
         n = len(alone)
-        found = []
+        error_pairs = []
         for k in [k for k in COMPARED if 2 * k <= n] or [1]:
             first, other = np.sort(alone[:k]), np.sort(given_others[:k])
             errors = left_out_errors(X[:, first], U)
             is_same = np.array_equal(first, other)
-            found.append((errors, errors if is_same else left_out_errors(X[:, other], U)))
-        before, after = np.mean(found, axis=0)
+            error_pairs.append((errors, errors if is_same else left_out_errors(X[:, other], U)))
+        before, after = np.mean(error_pairs, axis=0)
         worse = after - before
         error = float(worse.std()) / np.sqrt(len(worse))
         return Explained(

@@ -1,4 +1,4 @@
-"""What a selection loop knows after a round: the state that is yielded, kept and resumed."""
+"""State of a selection loop after a round, which is yielded, saved and resumed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 
-#: Key of a record under which features are named that went back to S, between commas.
+#: Key of a record for features that returned to S, separated by commas.
 RETURNED = "returned"
 
 
@@ -18,7 +18,7 @@ RETURNED = "returned"
 class SelectionState:
     """State of Algorithm 1 or 2 after a round; never changed, only replaced."""
 
-    round: int  # rounds done; 0 before the first
+    round: int  # number of completed rounds
     survivors: Index  # (|S|,), the features still in S, ascending
     #: S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first, by
     #: Algorithm 2 the most relevant.
@@ -34,7 +34,7 @@ class SelectionState:
     ) -> SelectionState:
         """State after one more round, in which `features` left S, in this order.
 
-        Those that the record names as returned are in S again, and no longer in S-dagger.
+        Features that the record lists as returned are in S again, and no longer in S-dagger.
         """
         back = returned(record)
         keeps: Any = slice(None)

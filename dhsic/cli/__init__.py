@@ -1,8 +1,7 @@
-"""The command line: simulate, inspect, convert, plan, select, resume, test, pairs, pca...
+"""Command line: simulate, inspect, convert, plan, select, resume, test, pairs, pca...
 
-Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
-stdout is one JSON object and nothing else. It loads what it works with when it runs, not for its
-``--help``.
+Every command prints its result on stdout and messages on stderr; with ``--json`` stdout is one JSON
+object and nothing else. A command imports its modules when it runs, not for ``--help``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["main"]
 
 
 class _InOrder(click.Group):
-    """A group that lists its commands in the order of work, not of the alphabet."""
+    """Click group that lists its commands in the order of work, not alphabetically."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -45,7 +44,7 @@ def main(*, verbose: bool, log_json: bool) -> None:
 
 
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
-    """Add a command that a function does, told as ``module.function`` of `dhsic.cli`."""
+    """Add a command implemented by the function ``module.function`` of `dhsic.cli`."""
     flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
     about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
     main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))
@@ -55,19 +54,19 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 (OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = named(
     "out", "force", "as_json", "scheduler", "n_features"
 )
-#: Options of methods that a test takes.
+#: Options of methods that `dhsic test` accepts.
 OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
-#: Help of --bandwidth where features are tested.
+#: Help of --bandwidth in `dhsic test`.
 WIDTHS_OF_TESTS = (
     "multiscale: ranks at six widths, combined into one p-value. Or one kernel on the values: "
     "median (the median rule), dimension (sigma 1/2) or a number."
 )
-#: Help of --target where pairs are looked for.
+#: Help of --target in `dhsic pairs`.
 TARGET_OF_PAIRS = (
     "Labels: a variable of the store along the samples, or a column of --labels. Of several, what "
     "pairs tell of them together. Needed."
 )
-#: Help of --label-kernel where pairs are looked for.
+#: Help of --label-kernel in `dhsic pairs`.
 LABELS_OF_PAIRS = (
     "auto, linear, multiclass, ...: whether numbers are measured (linear) or name classes "
     "(multiclass)."
@@ -75,7 +74,7 @@ LABELS_OF_PAIRS = (
 OUTPUT = named("checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
-#: The cluster of a run that was sent away.
+#: Options that name the cluster of a detached run.
 ASKED = (but(SCHEDULER, help="Ask this cluster; by default the one that was sent to."), *TLS)
 _shown = partial(Option, show_default=True)
 _count = partial(_shown, metavar="N")

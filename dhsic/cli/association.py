@@ -1,4 +1,4 @@
-"""Tables of `dhsic test` besides its result: additive effects (`--effects`) and loci (`--loci`)."""
+"""Extra tables of `dhsic test`: additive effects (`--effects`) and loci (`--loci`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dhsic.selection.loci import LociRequest, loci_table
 
 @dataclass
 class AssociationTables:
-    """Tables that a job asks for, and sentences about those written, by their label."""
+    """Tables that a job requests, and messages about those written, each with a label."""
 
     job: SelectJob
     data: Labelled
@@ -29,7 +29,7 @@ class AssociationTables:
 
     @classmethod
     def of(cls, job: SelectJob, given: list[Labelled]) -> AssociationTables:
-        """Tables of a job; InputError for those that its data or labels cannot have."""
+        """Create the tables of a job; InputError if its data or labels do not support them."""
         is_one, loci = len(given) == 1 and not job.per_class, None
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
@@ -48,7 +48,7 @@ class AssociationTables:
         return cls(job, given[0], loci)
 
     def write(self, result: xr.Dataset, runtime: AbstractRuntime) -> xr.Dataset:
-        """Write the tables; returns the result, with the locus of each variant if asked for."""
+        """Write the tables; returns the result, with the locus of each variant if requested."""
         if self.loci is not None and self.job.loci is not None:
             result = self.loci.of(result, self.data, runtime)
             write_table(loci_table(result), self.job.loci)
@@ -59,7 +59,7 @@ class AssociationTables:
         return result
 
     def tell(self) -> None:
-        """Say what is in the tables, and where they are."""
+        """Print the messages about the tables and their paths."""
         for label, sentence in self.sentences:
             say(label, sentence)
         for what, path in (("loci", self.job.loci), ("effects", self.job.effects)):

@@ -1,10 +1,9 @@
-"""What commands say, and how they end: results on stdout, what is for people beside on stderr.
+"""Output and exit of commands: results on stdout, messages on stderr.
 
-Names in a store may hold anything: escapes that colour, move or retitle, line breaks that forge a
-line of output, marks that turn the direction of reading. A terminal gets them written out; results
-and JSON keep names as they are. Commands are repeated with stars for what may be secret.
-
-An error ends a command as one sentence and an exit code.
+Names in a store may contain escape sequences that colour, move or retitle, line breaks that forge a
+line of output, and marks that change the direction of text. On a terminal these are shown as
+escapes; results and JSON keep names unchanged. Commands are printed with secrets masked by stars.
+An error ends a command with one sentence and an exit code.
 """
 
 from __future__ import annotations
@@ -45,46 +44,46 @@ from dhsic.errors import (
 )
 from dhsic.startup import INTERRUPTED, TERMINATED
 
-#: Categories of Unicode that are not shown: control, format, line and paragraph breaks, halves of
-#: pairs, and what has no meaning yet or only between friends.
+#: Unicode categories that are not shown: control, format, line and paragraph breaks, surrogates,
+#: unassigned and private-use characters.
 UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Cn", "Co"})
-#: Of these, what writing needs: joiners within words of Persian, Hindi and others.
+#: Exceptions: joiners that words of Persian, Hindi and others need.
 JOINERS = "\u200c\u200d"
 
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Text in which what a terminal would not show is written as an escape.
+    r"""Replace characters that a terminal should not show by escapes.
 
     Parameters
     ----------
     text : object
-        Its `str` is taken.
+        Object whose `str` is shown.
     keep : str
-        Characters that stay: a line break, in text of several lines.
+        Characters that are kept, such as line breaks in text of several lines.
 
     Examples
     --------
     >>> printable("rs1\x1b[31m, naïve")
     'rs1\\x1b[31m, naïve'
     """
-    whole = str(text)
-    if whole.isascii() and whole.isprintable():
-        return whole
+    string = str(text)
+    if string.isascii() and string.isprintable():
+        return string
 
     def is_seen(c: str) -> bool:
         return c in keep or c in JOINERS or unicodedata.category(c) not in UNSEEN
 
-    return "".join(c if is_seen(c) else c.encode("unicode_escape").decode() for c in whole)
+    return "".join(c if is_seen(c) else c.encode("unicode_escape").decode() for c in string)
 
 
 LABEL_WIDTH = 10
-#: Seconds after which it is said that a URL is not open yet.
+#: Seconds after which a message says that a URL is still being opened.
 SLOW = 5.0
 logger = logging.getLogger("dhsic")
 
 
 class _Echo(logging.Handler):
-    """Log records as lines on whatever stderr is when they come, for people or as JSON."""
+    """Log handler that writes lines to the current stderr, as text or JSON."""
 
     as_json = False
 
@@ -94,21 +93,26 @@ class _Echo(logging.Handler):
             tell(f"{level.capitalize()}: {message}")
             return
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        told = {"time": at, "level": level, "message": message, **getattr(record, "record", {})}
-        text = json.dumps(told, default=lambda number: number.item())  # of NumPy
+        record_fields = {
+            "time": at,
+            "level": level,
+            "message": message,
+            **getattr(record, "record", {}),
+        }
+        text = json.dumps(record_fields, default=lambda number: number.item())  # of NumPy
         strict = json.loads(text, parse_constant=lambda _: None)  # no NaN
         click.echo(json.dumps(strict), err=True)
 
 
-#: The one that the command line listens with.
+#: Handler of the command line.
 _ECHO = _Echo()
 
 
 def listen(*, verbose: bool, as_json: bool) -> None:
-    """Show what dhsic logs: warnings, with `verbose` everything; with `as_json` all that is said.
+    """Show dhsic's log: warnings, or everything with `verbose`; as JSON with `as_json`.
 
-    Then stderr has a JSON object a line: ``time``, ``level``, ``message``, and of a round its
-    record (``round``, ``n_features``, ``hsic``, ``seconds``, ...).
+    With `as_json` all messages are JSON objects on stderr, one per line: ``time``, ``level``,
+    ``message``, and for a round its record (``round``, ``n_features``, ``hsic``, ``seconds``, ...).
     """
     _ECHO.as_json = as_json
     logger.addHandler(_ECHO)
@@ -117,7 +121,7 @@ def listen(*, verbose: bool, as_json: bool) -> None:
 
 
 def tell(text: object) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     if _ECHO.as_json:
         logger.info("%s", text)
     else:
@@ -126,9 +130,9 @@ def tell(text: object) -> None:
 
 @contextmanager
 def waiting(path: str) -> Iterator[None]:
-    """Say so where a URL takes long to open: an object store that is gone is asked for a while."""
-    told = "is not open yet. An object store that does not answer is asked for up to 90 s."
-    timer = threading.Timer(SLOW, tell, [f"{masked(path)} {told}"])
+    """Print a message if a URL takes long to open, as an unreachable object store does."""
+    notice = "is not open yet. An object store that does not answer is asked for up to 90 s."
+    timer = threading.Timer(SLOW, tell, [f"{masked(path)} {notice}"])
     if "://" in path:
         timer.daemon = True
         timer.start()
@@ -139,7 +143,7 @@ def waiting(path: str) -> Iterator[None]:
 
 
 def say(label: str, text: str) -> None:
-    """One fact on stderr, a label and a paragraph beside it."""
+    """Print a fact on stderr: a label with a paragraph beside it."""
     if _ECHO.as_json:
         logger.info("%s", text, extra={"record": {"about": label}})
     else:
@@ -147,12 +151,12 @@ def say(label: str, text: str) -> None:
 
 
 def paragraph(label: str, text: str) -> str:
-    """`text`, whatever it holds, wrapped to the terminal beside `label`."""
+    """Wrap `text` to the width of the terminal, beside `label`."""
     text = printable(text)
     indent = " " * LABEL_WIDTH
-    whole = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
+    unbroken = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
     wrapped = textwrap.fill(
-        whole,
+        unbroken,
         width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)),
         initial_indent=indent,
         subsequent_indent=indent,
@@ -164,13 +168,13 @@ def paragraph(label: str, text: str) -> str:
 
 
 def shown(path: str) -> str:
-    """A path as short as can be: from the folder we are in, where it lies there."""
+    """Shorten a path to a relative one if it is in the current folder."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def counted(n: int, noun: str) -> str:
-    """A number of things.
+    """Format a count with its noun.
 
     >>> counted(1, "pair"), counted(2000, "pair")
     ('1 pair', '2,000 pairs')
@@ -179,35 +183,35 @@ def counted(n: int, noun: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Time for people.
+    """Format a duration.
 
     >>> seconds(3.21), seconds(250)
     ('3.2 s', '4 min 10 s')
     """
     if value < 120:
         return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
+    minutes, remaining_seconds = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {remaining_seconds} s"
 
 
 # Secrets -----------------------------------------------------------------------------------
 
 MASK = "***"
 SECRET = r"secret|token|passw|signature|credential|sas|(?:access|account|api)[-_]?key"
-#: Options of which the next word is nobody's business.
+#: Options whose next word is a secret.
 OPTION = re.compile(rf"--[\w-]*(?:key|{SECRET})[\w-]*", re.IGNORECASE)
-#: Settings whose value is secret by their names, as NAME=VALUE or in JSON.
+#: Settings whose names mark their value as a secret, as NAME=VALUE or in JSON.
 SETTING = re.compile(
     rf"""((?:--[\w-]*key|(?:{SECRET})[\w-]*)["']?\s*[=:]\s*["']?)[^\s"',;&}}]+""", re.IGNORECASE
 )
-#: What a URL has before an ``@``, and after a ``?``.
+#: User part of a URL, before ``@``; and its query, after ``?``.
 WHO = re.compile(r"(\w+)://(\S*)@")
 QUERY = re.compile(r"(://[^?]*\?).*", re.DOTALL)
 
 
 def masked(word: str) -> str:
-    """A word of a command, with stars for what may be secret.
+    """Mask secrets in a word of a command by stars.
 
     >>> masked("s3://me:pw@b/x"), masked("https://a.b/x.zarr?sig=x"), masked("secret=x")
     ('s3://***@b/x', 'https://a.b/x.zarr?***', 'secret=***')
@@ -219,14 +223,14 @@ def masked(word: str) -> str:
 
 
 def _masked_who(match: re.Match[str]) -> str:
-    """Who it is that a URL names; a password may hold any sign, also an ``@``."""
+    """Mask the user part of a URL; a password may contain any character, also ``@``."""
     scheme, who = match.groups()
     is_plain = ":" not in who and ("/" in who or scheme in ("abfs", "abfss"))
     return match[0] if is_plain else f"{scheme}://{MASK}@"
 
 
 def masked_command(words: Iterable[str]) -> str:
-    """A command as a line for a shell.
+    """Format a command as a shell line with secrets masked.
 
     >>> masked_command(["dhsic", "select", "a b.zarr", "--tls-key", "me.pem", "-n", "5"])
     "dhsic select 'a b.zarr' --tls-key '***' -n 5"
@@ -243,10 +247,10 @@ def masked_command(words: Iterable[str]) -> str:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM reached the command: its pod moves, its job's time is up, somebody stops it."""
+    """SIGTERM reached the command: its pod is moved, its job's time is up, or it is stopped."""
 
 
-#: What the caller can mend, by exit code; anything else is 1, Ctrl-C is 130.
+#: Exit codes of errors that the caller can fix; other errors are 1, Ctrl-C is 130.
 CODES: dict[type[BaseException], tuple[int, str]] = {
     InputError: (2, "input"),
     DataError: (3, "data"),
@@ -273,29 +277,29 @@ Exit codes:
   130  interrupted (Ctrl-C); a checkpoint stays valid
 """
 
-#: Codes of those that somebody stopped, for whom nothing went wrong.
+#: Exit codes of commands that were stopped on purpose.
 STOPPED = (TERMINATED, INTERRUPTED)
-#: Where a command leaves the path of its checkpoint, for the message of an interruption.
+#: Context key of the path of a command's checkpoint, for the message on interruption.
 CHECKPOINT = "dhsic.storage.checkpoint"
-#: Where a command keeps how it was typed, without secrets.
+#: Context key of the command as typed, without secrets.
 TYPED = "dhsic.typed"
-#: Where a command notes that its work has begun, so that there is something to lose.
+#: Context key that is set once the work has begun.
 BEGUN = "dhsic.begun"
-#: Where it notes what a signal raised.
+#: Context key of the exception that a signal raised.
 SIGNALLED = "dhsic.signalled"
-#: Options that people give twice to have both, where the last one would be all there is.
+#: Options that may not be repeated, because only the last one would count.
 ONCE = ("--labels", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
         "--extract-if", "--chr")  # fmt: skip
 
 
 class Command(click.Command):
-    """A command whose errors become a sentence and an exit code.
+    """Click command whose errors become a sentence and an exit code.
 
     Parameters
     ----------
     does : str
-        ``module.function`` of `dhsic.cli` that does the work. It takes seconds to load, meanwhile
-        nothing is at stake, and a signal ends the command on the spot, see `dhsic.startup`.
+        ``module.function`` of `dhsic.cli` that implements the command. Its import takes seconds;
+        until then a signal ends the command immediately, see `dhsic.startup`.
     """
 
     def __init__(self, *args: Any, does: str = "", **about: Any) -> None:
@@ -303,24 +307,26 @@ class Command(click.Command):
         self.does = does
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = list(args)
-        ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *given])
+        words = list(args)
+        ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *words])
         try:
-            _refuse_twice(given)
+            _refuse_twice(words)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            told = of_commands(error, ctx) if isinstance(error, click.NoSuchOption) else error
-            if "--json" in given:
-                echo_json({"error": {"kind": "usage", "message": told.format_message()}})
-            raise told from error.__cause__
+            usage_error = (
+                of_commands(error, ctx) if isinstance(error, click.NoSuchOption) else error
+            )
+            if "--json" in words:
+                echo_json({"error": {"kind": "usage", "message": usage_error.format_message()}})
+            raise usage_error from error.__cause__
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             if record is not None:
-                others = "Output" if "Output" in sections else "Options"  # such as --help
-                sections.setdefault(getattr(option, "section", others), []).append(record)
+                default_section = "Output" if "Output" in sections else "Options"  # such as --help
+                sections.setdefault(getattr(option, "section", default_section), []).append(record)
         for name, records in sections.items():
             with formatter.section(name):
                 formatter.write_dl(records)
@@ -339,7 +345,7 @@ class Command(click.Command):
 
 
 def _loaded(module: str) -> ModuleType:
-    """A module; nothing is collected meanwhile, for loading leaves no garbage: a sixth faster."""
+    """Import a module without garbage collection, which makes it a sixth faster."""
     if module in sys.modules:
         return sys.modules[module]
     gc.disable()
@@ -351,7 +357,7 @@ def _loaded(module: str) -> ModuleType:
 
 
 def _refuse_twice(args: list[str]) -> None:
-    """Refuse a table or a list that another of its kind would silently replace."""
+    """Reject repeated options whose first value would be ignored."""
     names = [arg.partition("=")[0] for arg in args]
     for name in ONCE:
         if names.count(name) > 1:
@@ -363,15 +369,15 @@ def _refuse_twice(args: list[str]) -> None:
 
 @contextmanager
 def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
-    """Show what users should know without the line of code that it comes from."""
+    """Show warnings for users as sentences, without the line of code."""
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            told = in_options(str(message), ctx)
+            sentence = in_options(str(message), ctx)
             if _ECHO.as_json:
-                logger.warning("%s", told)
+                logger.warning("%s", sentence)
                 return
-            shown = f"{click.style('Warning:', fg='yellow')} {printable(told)}"
+            shown = f"{click.style('Warning:', fg='yellow')} {printable(sentence)}"
             click.echo(shown, err=True)
         else:
             usual(message, category, *where, **more)
@@ -383,7 +389,7 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def _signals_as_errors(ctx: click.Context) -> Iterator[None]:
-    """Have Ctrl-C and the first SIGTERM end the command tidily; the second ends it at once."""
+    """End the command cleanly on Ctrl-C and on the first SIGTERM; a second one kills it."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
         yield
@@ -407,13 +413,13 @@ def _signals_as_errors(ctx: click.Context) -> Iterator[None]:
 
 
 def heed_signals(ctx: click.Context) -> None:
-    """End a command that a signal has not ended: what it raised in a callback went nowhere."""
+    """Raise the exception of an earlier signal, if a callback swallowed it."""
     if SIGNALLED in ctx.meta:
         raise ctx.meta[SIGNALLED]
 
 
 def _tell(ctx: click.Context, error: BaseException) -> int:
-    """Print what went wrong; return the exit code."""
+    """Print an error message, and return the exit code."""
     code, kind = next(
         (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
     )
@@ -429,22 +435,22 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
     if _ECHO.as_json:
         logger.error("%s", message, extra={"record": {"error": kind, "exit_code": code}})
         return code
-    told = printable(message)
-    click.echo(told if code in STOPPED else f"{click.style('Error:', fg='red')} {told}", err=True)
+    text = printable(message)
+    click.echo(text if code in STOPPED else f"{click.style('Error:', fg='red')} {text}", err=True)
     return code
 
 
 def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Terminated." if isinstance(error, Terminated) else "Interrupted."
-    told = isinstance(error, StoreError | ScratchError | MemoryBudgetError)
-    if not told and (code == 1 or isinstance(error, MemoryError)):
+    is_clear = isinstance(error, StoreError | ScratchError | MemoryBudgetError)
+    if not is_clear and (code == 1 or isinstance(error, MemoryError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
     return in_options(str(error), ctx)
 
 
 def _hint(ctx: click.Context) -> str:
-    """How to go on after a run that did not end."""
+    """Advice on how to continue after an interrupted run."""
     from dhsic.storage.paths import is_url
 
     path = ctx.meta.get(CHECKPOINT)

@@ -1,6 +1,6 @@
-"""`dhsic status`, `attach` and `cancel`: runs that were left to a cluster; how `select` leaves one.
+"""`dhsic status`, `attach` and `cancel` of detached runs on a cluster; `detach` starts one.
 
-`status` says too how a run is that goes on in the process that began it.
+`status` also reports runs that belong to a local process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dhsic.selection.request import Request
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
 
-#: What is said of each state, besides how far the run is.
+#: Description of each state of a detached run.
 MEANINGS = {
     "waiting": "waits for a worker",
     "running": "runs",
@@ -35,7 +35,7 @@ MEANINGS = {
     "cancelled": "was cancelled; `dhsic resume` goes on",
     "lost": "is lost: nobody works on it; `dhsic resume` goes on",
 }
-#: The same of a run that was not left to a cluster.
+#: Description of each state of a run in a local process.
 OF_PROCESSES = {
     "running": "runs in the process that began it",
     "done": "is done; `dhsic resume` shows the result",
@@ -44,22 +44,22 @@ OF_PROCESSES = {
 
 
 def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
-    """Print how a run is."""
-    kept = Checkpoint(checkpoint)
-    if kept.is_begun() and not Folder(checkpoint).is_detached:
-        known = _of_a_process(kept)
-        who, meaning = checkpoint, OF_PROCESSES[known["status"]]
+    """Print the state of a run."""
+    saved = Checkpoint(checkpoint)
+    if saved.is_begun() and not Folder(checkpoint).is_detached:
+        facts = _of_a_process(saved)
+        who, meaning = checkpoint, OF_PROCESSES[facts["status"]]
     else:
         with attached(checkpoint, scheduler=scheduler) as run:
-            state, said = run.status, run.folder.status
-            known = {"id": run.id, "status": state, **run.progress(), "message": said.message}
-            known["checkpoint"] = str(run.path)
-            known["driver"] = said.driver if state == "running" else ""
+            state, reported = run.status, run.folder.status
+            facts = {"id": run.id, "status": state, **run.progress(), "message": reported.message}
+            facts["checkpoint"] = str(run.path)
+            facts["driver"] = reported.driver if state == "running" else ""
         who, meaning = run.id, MEANINGS[state]
     if as_json:
-        echo_json(known)
+        echo_json(facts)
         return
-    far = f": {known['message']}" if known["status"] == "failed" else f"; {_far(known)}"
+    far = f": {facts['message']}" if facts["status"] == "failed" else f"; {_far(facts)}"
     click.echo(printable(f"{who} {meaning}{far}"))
 
 
@@ -80,20 +80,20 @@ def _of_a_process(kept: Checkpoint) -> dict[str, Any]:
 def _far(known: Mapping[str, Any]) -> str:
     if not known["round"]:
         return "no round is done"
-    told = (
+    text = (
         f"{counted(known['round'], 'round')} done, {known['features_left']:,} features left, "
         f"{seconds(known['seconds'])}"
     )
     if known["status"] == "running" and known.get("seconds_left"):
-        told += f", about {seconds(known['seconds_left'])} to go at this pace"
-    return told + (f"; its loop is {known['driver']}" if known.get("driver") else "")
+        text += f", about {seconds(known['seconds_left'])} to go at this pace"
+    return text + (f"; its loop is {known['driver']}" if known.get("driver") else "")
 
 
 def detach(job: SelectJob, request: Request) -> None:
-    """Start a job on its cluster and say how to find it again."""
-    kept = {name: value for name, value in job.plain().items() if name != "detach"}
+    """Start a job on its cluster, and print how to find it again."""
+    options = {name: value for name, value in job.plain().items() if name != "detach"}
     folder = Folder(job.checkpoint)
-    send(replace(request, job=kept), folder, scheduler=job.scheduler)
+    send(replace(request, job=options), folder, scheduler=job.scheduler)
     if job.as_json:
         echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})
         return
@@ -102,7 +102,7 @@ def detach(job: SelectJob, request: Request) -> None:
 
 
 def settle(job: SelectJob, result: xr.Dataset) -> None:
-    """Say that a run is done which was left to a cluster and has ended here, by `resume`."""
+    """Mark a detached run as done if `resume` has completed it here."""
     if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
         return
     with folder.driven():
@@ -111,7 +111,7 @@ def settle(job: SelectJob, result: xr.Dataset) -> None:
 
 
 def cancel(checkpoint: str, scheduler: str | None) -> None:
-    """Stop a run; the rounds that are done stay."""
+    """Stop a run; its completed rounds remain in the checkpoint."""
     with attached(checkpoint, scheduler=scheduler) as run:
         run.cancel()
         state = run.wait(10.0)

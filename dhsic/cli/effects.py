@@ -1,12 +1,12 @@
-"""`dhsic test --effects`: additive effects of variants, as programs for association studies read.
+"""`dhsic test --effects`: additive effects of variants, in a format for association software.
 
-BETA is for one more copy of A1, the alternative allele, as in ``plink2 --glm``. Columns are those
-that LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab know by name, and METAL is told of:
+BETA is the effect of one more copy of A1, the alternative allele, as in ``plink2 --glm``. LDSC
+(munge_sumstats), FUMA, LocusZoom and gwaslab recognise the column names; METAL must be given them:
 
-- LDSC finds no variants without SNP, and refuses an OR beside BETA; it and METAL split lines at
-  blanks, where an empty field would shift all others, so that what is missing is NA;
-- LocusZoom takes A1 for the reference unless there is a ``ref``; gwaslab takes ALT for a second
-  effect allele, but knows no ``alt``.
+- LDSC drops all variants without SNP, and rejects an OR next to BETA; LDSC and METAL split lines at
+  blanks, where an empty field would shift the others, so missing values are NA;
+- LocusZoom takes A1 as the reference unless there is a ``ref``; gwaslab takes ALT as a second
+  effect allele, but ignores ``alt``.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources.variants import ALT, CONTIG, POSITION, REF
 
-#: Columns that describe a variant, by what results call them.
+#: Columns that describe a variant, with their names in results.
 DESCRIBED = {"CHROM": CONTIG, "POS": POSITION, "ref": REF, "alt": ALT}
-#: What is missing, in a table whose fields blanks separate.
+#: Missing value in a table whose fields are separated by blanks.
 NOTHING = "NA"
 
 
 def response_of(y: Array | None) -> tuple[Float, str]:
-    """Labels (m,) as a regression takes them, and which class is 1; "" of real labels.
+    """Labels (m,) for a regression, and the name of the class coded 1; "" for real labels.
 
     Raises
     ------
     InputError
-        There are several targets, or other than two classes.
+        There are several targets, or classes other than two.
     """
     labels = None if y is None else np.asarray(y)
     if labels is None or (labels.ndim > 1 and labels.shape[1] > 1):
@@ -58,13 +58,13 @@ def response_of(y: Array | None) -> tuple[Float, str]:
 def write_effects(
     given: Labelled, result: xr.Dataset, runtime: AbstractRuntime, path: str
 ) -> list[str]:
-    """Compute additive effects in a pass and write them; returns sentences that explain them."""
+    """Compute additive effects in one pass and write them; returns sentences about the table."""
     y, case = response_of(given.y)
-    asked = AdditiveEffects.of(y, given.covariates, is_logistic=bool(case))
+    effects_pass = AdditiveEffects.of(y, given.covariates, is_logistic=bool(case))
     with single_blas_thread():
         reader, _ = looked_at(given.source, runtime, given.rows)
         jobs = reader.jobs(np.arange(given.source.n_features, dtype=np.int64))
-        n, beta, error, p = np.concatenate([*reader.joined(asked, jobs)]).T
+        n, beta, error, p = np.concatenate([*reader.joined(effects_pass, jobs)]).T
     table = pd.DataFrame(described_by(result))
     if "alt" in table:
         table["A1"], table["A2"] = table["alt"], table["ref"]
@@ -80,16 +80,18 @@ def write_effects(
     if case:
         what = f"logarithm of the odds ratio of {case} (logistic regression)"
     lost = int(np.isnan(beta).sum())
-    told = [f"BETA is the {what} for one more copy of A1, SE its standard error, P its p-value"]
+    sentences = [
+        f"BETA is the {what} for one more copy of A1, SE its standard error, P its p-value"
+    ]
     if lost:
-        told.append(f"{lost:,} features have no effect that can be estimated: {NOTHING}")
-    return told
+        sentences.append(f"{lost:,} features have no effect that can be estimated: {NOTHING}")
+    return sentences
 
 
 def described_by(result: xr.Dataset) -> dict[str, Any]:
-    """Place, id and alleles of each feature, those that a result knows."""
-    known: dict[str, Any] = {
+    """Position, id and alleles of each feature, as far as a result has them."""
+    columns: dict[str, Any] = {
         name: result[of].to_numpy() for name, of in DESCRIBED.items() if of in result.coords
     }
-    places: dict[str, Any] = {n: known.pop(n) for n in ("CHROM", "POS") if n in known}
-    return {**places, "SNP": variant_ids(result), **known}
+    places: dict[str, Any] = {n: columns.pop(n) for n in ("CHROM", "POS") if n in columns}
+    return {**places, "SNP": variant_ids(result), **columns}

@@ -1,7 +1,7 @@
-"""`dhsic inspect`: what a store holds, how it is laid out, and what a selection would need.
+"""`dhsic inspect`: contents and layout of a store, and the memory of a selection.
 
-Of the layout: what it costs to read, and what would be better. What all commands say of the
-variants of a store is here too: FILTER, and how many have several alternatives.
+For the layout, it reports the cost of reading and better chunks. Notes on the variants of a store,
+used by all commands, are here too: FILTER, and multiallelic variants.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ from dhsic.sources.vcz import CallSource
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import good_chunks
 
-#: What files of PLINK say of their samples.
+#: Columns on samples in files of PLINK.
 OF_FAM = ("PHENO", "SEX")
-#: What is to be known of chromosomes with haploid calls.
+#: Note on chromosomes with haploid calls.
 OF_HAPLOID = (
     "they are one allele in frequencies, and the default test looks at dosage there, not at "
     "dominance. Pass sex as a covariate where the labels depend on it"
 )
-#: Dimensions of a matrix in obsm that is listed as a target: space and embeddings of 2 or 3.
+#: Dimensions of an obsm matrix that is listed as a target: space, or embeddings in 2 or 3.
 MOST_DIMENSIONS = 3
-#: Below this many raw bytes a chunk is slower to read than to use.
+#: Raw bytes per chunk below which reading is slow.
 SMALL_CHUNK = 1 << 20
-#: A task holds a block about three times; above this many bytes tasks crowd each other out.
+#: Bytes per block above which tasks need too much memory; a task holds about three copies.
 LARGE_BLOCK = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """The variants of a store, those that a source leaves out too."""
+    """Variants of a store, including those that a source leaves out."""
 
-    n_filtered: int  # those left out by FILTER
-    filters: FilterColumn | None  # None where the store keeps no FILTER
-    n_multiallelic: int | None  # of two alternatives or more; None where it keeps no alleles
-    haploid: str = ""  # chromosomes with haploid calls beside diploid ones, and how they count
+    n_filtered: int  # left out by FILTER
+    filters: FilterColumn | None  # None if the store has no FILTER
+    n_multiallelic: int | None  # with two or more alternative alleles; None without alleles
+    haploid: str = ""  # note on chromosomes with haploid and diploid calls
 
     @classmethod
     def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
-        """Look at the store that a source reads; `left_out` as of `Filtered`."""
+        """Inspect the store of a source; `left_out` as in `Filtered`."""
         data = whole_of(source).chunked
         group = None if data is None else parent(data.opened())
         n_filtered, d = left_out.get("pass_only", 0), whole_of(source).n_features
@@ -102,7 +102,7 @@ class Sites:
         }
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """What there is to say, each with a label."""
+        """Yield labelled facts about the variants."""
         if self.filters is not None:
             out = f"; {self.n_filtered:,} left out" if self.n_filtered else ""
             yield "filter", f"{self.filters}{out}"
@@ -112,7 +112,7 @@ class Sites:
             yield "ploidy", self.haploid
 
     def notes(self) -> Iterator[str]:
-        """What is to be known before the variants are ranked."""
+        """Yield notes on variants, to show before they are ranked."""
         if self.haploid:
             yield self.haploid
         if self.n_filtered:
@@ -130,7 +130,7 @@ class Sites:
 
 
 def haploid_told(source: AbstractSource) -> str:
-    """Chromosomes on which some samples have haploid calls, with counts; "" for none."""
+    """Note on chromosomes on which some samples have haploid calls; "" without any."""
     n_samples, whole = source.n_samples, whole_of(source)
     if isinstance(whole, CallSource):
         calls = whole.calls
@@ -153,13 +153,13 @@ def haploid_told(source: AbstractSource) -> str:
 
 
 def _describes(group: zarr.Group, name: str, d: int) -> bool:
-    """Whether an array of a group is along the d features; there may be variants besides them."""
+    """Whether an array has d entries, one per feature; a store may contain other variants."""
     array = member(group, name)
     return array is not None and array.shape[0] == d
 
 
 def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
-    """Print what a store holds, how well it is laid out, and what a selection would need."""
+    """Print the contents and layout of a store, and the memory of a selection."""
     if is_result(path):
         raise InputError(
             f"{path} is the result of a selection, not data: `dhsic report {shlex.quote(path)}` "
@@ -204,7 +204,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         echo_json(facts if store is None else facts | {"matrices": matrices})
         return
     name = Path(path).name
-    told = [
+    labelled_lines = [
         ("data", f"{name}: {run.n_samples:,} samples x {source.n_features:,} features"),
         *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
         *([("values", _held(source, values))] if layout is None else layout.facts(source, values)),
@@ -220,19 +220,19 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         ("memory", f"a selection of all samples: peak memory {promise}"),
     ]
     good = ["The layout is good for feature selection."]
-    told += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
-    click.echo("\n".join(paragraph(label, text) for label, text in told))
+    labelled_lines += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
+    click.echo("\n".join(paragraph(label, text) for label, text in labelled_lines))
 
 
 def _values(source: AbstractSource, rows: Index | None) -> str:
-    """What the values are, as a `select` would find, or why it would refuse them."""
-    whole = source.n_features * source.n_samples <= LOOKED_AT
+    """Kind of the values as `select` would find it, or the reason why it would reject them."""
+    reads_all = source.n_features * source.n_samples <= LOOKED_AT
     with Threads() as runtime:
         try:
-            told = str(look_at(source, runtime, rows, whole=whole))
+            kind = str(look_at(source, runtime, rows, whole=reads_all))
         except DataError as error:
             return f"refused: {in_options(str(error), click.get_current_context())}"
-    return told if whole else f"{told} (in the few blocks that were read)"
+    return kind if reads_all else f"{kind} (in the few blocks that were read)"
 
 
 def _held(source: AbstractSource, values: str) -> str:
@@ -241,24 +241,26 @@ def _held(source: AbstractSource, values: str) -> str:
 
 
 def _about_file(path: str, source: AbstractSource) -> list[str]:
-    """What to do about a file that is no store; nothing where it is read as fast as one."""
+    """Advice on a file that is not a store; empty if the file is read as fast as a store."""
     if samples_table(on_disk(path)) is not None:
         return []
-    whole = "It is held in memory, whole. " if source.in_memory else ""
+    memory_note = "It is held in memory, whole. " if source.in_memory else ""
     remedy = f"dhsic convert {shlex.quote(path)} OUT.zarr"
-    return [f"{whole}For a store, read in blocks, by workers too, and with checksums: {remedy}."]
+    return [
+        f"{memory_note}For a store, read in blocks, by workers too, and with checksums: {remedy}."
+    ]
 
 
 def _targets(
     path: str, source: AbstractSource, data: ChunkedArray | None
 ) -> Iterator[tuple[str, str]]:
-    """What there is along the samples that could be labels, and what is in it."""
+    """Yield variables along the samples that could be labels, with a summary of each."""
     if data is None:
-        known = dict(source.sample_coords())
+        variables = dict(source.sample_coords())
         for name in OF_FAM if samples_table(on_disk(path)) is not None else ():
             with suppress(InputError):
-                known[name] = labels_at(path, name, "error", "")
-        yield from ((name, _summary(values)) for name, values in known.items())
+                variables[name] = labels_at(path, name, "error", "")
+        yield from ((name, _summary(values)) for name, values in variables.items())
         return
     group = parent(data.opened())
     if group is None:
@@ -270,12 +272,12 @@ def _targets(
 
 
 def _of_target(job: SelectJob, name: str) -> str:
-    """Summary of a target that is not listed; InputError where there is none of that name."""
+    """Summary of a target that is not listed; InputError if there is no such variable."""
     return _summary(labels_at(job.path, name, job.missing_chunks, "a variable of the data"))
 
 
 def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:
-    """Columns of obs, and coordinates in obsm of few dimensions, with a summary of each."""
+    """Yield columns of obs, and coordinates of few dimensions in obsm, with a summary of each."""
     yield from _columns(store.obs)
     for name in store.coordinates():
         with suppress(DhsicError):  # text, damage: said where it is read
@@ -284,19 +286,19 @@ def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:
 
 
 def _extent(values: Array) -> str:
-    """Number of dimensions of coordinates (m, t), their ranges and how many samples lack one."""
+    """Dimensions and ranges of coordinates (m, t), and the number of samples without any."""
     missing = np.isnan(values).any(axis=1)
     present = values[~missing]
     if not len(present):
         return "no sample has coordinates"
     ends = zip(present.min(axis=0), present.max(axis=0), strict=True)
     ranges = ", ".join(f"{low:.4g} to {high:.4g}" for low, high in ends)
-    told = f"coordinates of {counted(values.shape[1], 'dimension')}, {ranges}"
-    return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
+    summary = f"coordinates of {counted(values.shape[1], 'dimension')}, {ranges}"
+    return f"{summary}; {int(missing.sum()):,} missing" if missing.any() else summary
 
 
 def _columns(frame: AbstractFrame) -> Iterator[tuple[str, str]]:
-    """Columns about the samples, and what is in them; the others say why they cannot be read."""
+    """Yield columns about the samples with a summary, or the reason why they cannot be read."""
     for name in frame.columns:
         try:
             yield name, _column(frame, name)
@@ -308,24 +310,24 @@ def _column(frame: AbstractFrame, name: str) -> str:
     try:
         return _summary(frame.column(name))
     except DataError:  # perhaps its writer left out chunks of zeros
-        told = _summary(frame.column(name, "fill"))
-        return f"{told}, if chunks that are not stored hold zeros; select does not assume so"
+        summary = _summary(frame.column(name, "fill"))
+        return f"{summary}, if chunks that are not stored hold zeros; select does not assume so"
 
 
 def _matrices(store: AbstractAnnData) -> Iterator[tuple[str, str]]:
-    """X, layers and the like of AnnData, and what they are."""
+    """Yield X, layers and other matrices of AnnData, with a description of each."""
     for name, node in store.matrices().items():
         if isinstance(node, str):
-            told = node
+            description = node
         elif isinstance(node, zarr.Array):
-            told = f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+            description = f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
         elif node.attrs["encoding-type"] == "dataframe":
             columns: Any = node.attrs.get("column-order", ())
-            told = f"dataframe with columns {some(map(str, columns), 3)}"
+            description = f"dataframe with columns {some(map(str, columns), 3)}"
         else:
-            told = f"sparse ({node.attrs['encoding-type']})"
-        seen = store.glance(name)
-        yield name, told if seen is None else f"{told}; {seen}"
+            description = f"sparse ({node.attrs['encoding-type']})"
+        value_note = store.glance(name)
+        yield name, description if value_note is None else f"{description}; {value_note}"
 
 
 def _summary(values: Array) -> str:
@@ -334,10 +336,10 @@ def _summary(values: Array) -> str:
     present = column[~missing]
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
-    told = describe(present, "auto")
+    summary = describe(present, "auto")
     for code, n in codes_in(present).items():
-        told += f"; {n:,} are {written(code)}, which {written_by(code)} for missing ones"
-    return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
+        summary += f"; {n:,} are {written(code)}, which {written_by(code)} for missing ones"
+    return f"{summary}; {int(missing.sum()):,} missing" if missing.any() else summary
 
 
 def _first(names: Array | None) -> list[str] | None:
@@ -349,10 +351,10 @@ def _first(names: Array | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the array behind a source."""
+    """Storage layout of the array behind a source."""
 
     array: str
-    axes: tuple[str, ...]  # "features", "samples", then the names of others
+    axes: tuple[str, ...]  # "features", "samples", then the names of other axes
     shape: tuple[int, ...]
     dtype: str
     dims: tuple[str | None, ...] | None
@@ -363,16 +365,16 @@ class Layout:
     has_checksum: bool
     fill_value: str
     stored_bytes: int
-    sample_chunks: int  # chunks side by side that one feature is spread over
-    block_features: int  # of a pass over all features: the widest block,
-    block_bytes: int  # its bytes once read,
-    n_blocks: int  # and how many there are
-    #: Bytes decoded per byte of the matrix in a pass over all features: padded chunks at the
-    #: edges, alleles that are folded into a dosage.
+    sample_chunks: int  # number of chunks across the samples of one feature
+    block_features: int  # features in the widest block of a full pass
+    block_bytes: int  # bytes of that block once read
+    n_blocks: int  # blocks in a full pass
+    #: Bytes decoded per byte of the matrix in a full pass; above 1 for padded chunks at the edges,
+    #: and for alleles that are folded into dosages.
     amplification: float
 
     def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:
-        """What there is to say of the array and what it holds, each with a label."""
+        """Yield labelled facts about the array and its values."""
         yield (
             "array",
             f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
@@ -385,15 +387,15 @@ class Layout:
         yield "codecs", f"{', '.join(self.codecs) or 'none'}; {check}"
 
     def costs(self) -> Iterator[tuple[str, str]]:
-        """What there is to say of reading it."""
+        """Yield labelled facts about the cost of reading."""
         shards = "" if self.shards is None else f", in shards of {self._sized(self.shards)}"
         yield "chunks", f"{self._sized(self.chunks)}{shards}"
-        told = (
+        reading = (
             f"{counted(self.n_blocks, 'block')} of up to {self.block_features:,} features "
             f"({human(self.block_bytes)}), {counted(self.sample_chunks, 'chunk')} across the "
             f"samples; {self.amplification:.2f} bytes decoded per byte of values"
         )
-        yield "reading", told
+        yield "reading", reading
 
     def _sized(self, sizes: tuple[int, ...]) -> str:
         return " x ".join(f"{n:,} {axis}" for n, axis in zip(sizes, self.axes, strict=True))
@@ -404,11 +406,11 @@ def _names(names: Array | None) -> str:
 
 
 def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
-    """Look at the array that a source reads."""
+    """Inspect the array that a source reads."""
     array = data.opened()
     axes = ["samples", "features"] if data.feature_axis else ["features", "samples"]
     dims = dimension_names(array)
-    others = [str(d) for d in dims[2:]] if dims else [f"axis {i}" for i in range(2, array.ndim)]
+    other_axes = [str(d) for d in dims[2:]] if dims else [f"axis {i}" for i in range(2, array.ndim)]
     grid = array.shards or array.chunks
     blocks = source.blocks(block_width(source.n_samples, source.n_features, source.dtype.itemsize))
     widest = max(block.width for block in blocks)
@@ -417,7 +419,7 @@ def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
     codecs = [described(codec) for codec in (*array.filters, *array.compressors)]
     return Layout(
         array=data.path or array.basename or "/",
-        axes=(*axes, *others),
+        axes=(*axes, *other_axes),
         shape=array.shape,
         dtype=str(array.dtype),
         dims=dims,
@@ -447,14 +449,14 @@ def _codec_name(name: str, config: Mapping[str, Any]) -> str:
 
 
 def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
-    """Chunk sizes to write the store with: 4 to 16 MiB raw, all samples together."""
+    """Recommended chunk sizes of a store: 4 to 16 MiB raw, with all samples in one chunk."""
     per_value = prod(layout.shape[2:]) * np.dtype(layout.dtype).itemsize
     features, samples = good_chunks(source.n_features, source.n_samples, per_value)
     return {"features": features, "samples": samples}
 
 
 def advice(source: AbstractSource, layout: Layout) -> list[str]:
-    """What to change, each with the exact fix; empty when there is nothing."""
+    """Advice on the layout, each with the exact fix; empty if there is nothing to improve."""
     best = better_chunks(source, layout)
     out = _about_chunks(source, layout, best)
     if out:
@@ -471,13 +473,13 @@ def _about_chunks(source: AbstractSource, layout: Layout, best: dict[str, int]) 
     out = []
     features = layout.axes.index("features")
     unit = prod(layout.chunks) * np.dtype(layout.dtype).itemsize
-    wanted = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
+    recommended_bytes = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
     if layout.sample_chunks > 1 and best["samples"] == source.n_samples:
         out.append(
             f"Samples are split over {layout.sample_chunks} chunks, so a block of features is "
             f"gathered from {layout.sample_chunks} places."
         )
-    if unit < SMALL_CHUNK <= wanted:
+    if unit < SMALL_CHUNK <= recommended_bytes:
         count = ceil(source.n_features / layout.chunks[features]) * layout.sample_chunks
         out.append(f"Chunks are small ({human(unit)} raw, {count:,} of them): reading is slow.")
     if layout.block_bytes > LARGE_BLOCK and best["features"] < layout.block_features:

@@ -1,4 +1,4 @@
-"""A selection as plain values: what `select` was asked, what its checkpoint keeps for `resume`."""
+"""SelectJob: a selection as plain values, as options of `select` and stored for `resume`."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from dhsic.storage.folder import FileStore
 from dhsic.storage.paths import check_place
 
 COMMAND = "dhsic select"
-#: Options that are files of ids, and all that are paths.
+#: Options that are files of ids; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
 PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
-#: Methods whose default is a kernel of their own on the labels.
+#: Methods with a label kernel of their own by default.
 OWN_KERNELS = ("ccm", *CRITERIA)
-#: What is said where no labels are named.
+#: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target': the labels, a variable of the store along the samples or a column "
     "of --labels."
 )
-#: Options that ask for several runs, and the dimension that their result has more.
+#: Options that ask for several runs, with the extra dimension of their result.
 SEVERAL = {"per_target": "targets", "per_class": "classes"}
-#: Options that say how a method does its work.
+#: Options that are parameters of methods.
 OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 
 
 @dataclass(frozen=True, slots=True)
 class SelectJob:
-    """What ``dhsic select`` is asked: its options, see `dhsic.cli.options`, and who asked them.
+    """Options of ``dhsic select``, see `dhsic.cli.options`.
 
-    Paths are absolute where they are local, so that a job resumes from any folder. `parameters` is
-    what was said of `OF_METHODS`, by the names of Python; `data` and `typed` are the path and the
-    whole command without secrets, as they were typed, for people. Of one that `tests` the first
-    `n_features` are shown, and those of small q are selected.
+    Local paths are absolute, so that a job resumes from any folder. `parameters` holds the options
+    of `OF_METHODS` that were passed, by their names in Python; `data` and `typed` are the path and
+    the command as typed, without secrets, for display. If `tests` is set, the first `n_features`
+    are shown, and features of small q are selected.
 
     Data
     ----
@@ -59,86 +59,89 @@ class SelectJob:
     sample_dim : DIM
         Name or number of the samples' dimension.
     transpose : flag
-        Rows of a table are features, and columns samples (genes x samples), as of --sample-dim 1.
+        Take rows of a table as features and columns as samples (genes x samples), like --sample-dim
+        1.
     not_feature : NAME, repeated
-        Column of a table that is no feature; labels and covariates of it are none anyway.
+        Column of a table that is not a feature; labels and covariates are never features.
     missing_code : CODE
-        Numbers of the data that stand for missing, such as 9 or 3,9; none to take every number as
-        it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.
+        Numbers in the data that mean missing, such as 9 or 3,9; none takes every number as a value.
+        By default those that the store declares, and -1, -9 and -127 next to 0, 1 and 2.
     missing_chunks : {"error", "fill"}
-        Chunks that the store lacks: an error, for they may be lost, or the fill value, which a
-        writer may leave out on purpose.
+        Chunks that the store lacks: error, because they may be lost, or fill, because some writers
+        leave out chunks of the fill value.
     ploidy : {"scale", "count", "error"}
-        Dosage of a haploid genotype in a diploid store, such as of males on X: scaled to 0 or 2, as
-        PLINK has it, the count of its own alleles (0 or 1), or an error.
+        Dosage of a haploid genotype in a diploid store, such as of males on X: scale to 0 or 2, as
+        PLINK does; count its own alleles (0 or 1); or error.
     pass_only : flag
-        Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.
+        Leave out variants of VCF Zarr whose FILTER is not PASS; a missing FILTER (.) is not PASS.
     keep : FILE
-        Samples that alone take part, others are left out: a file with FID and IID, or one id, in
-        each line, with a header or without.
+        Keep only these samples: a file with FID and IID, or with one id, per line, with or without
+        a header.
     remove : FILE
-        Samples that are left out, likewise.
+        Leave out these samples; same format as --keep.
     keep_if : CONDITION
-        Samples that take part, by variables of the store along them: 'age >= 18 and sex == "F"'.
+        Keep samples that meet a condition on variables of the store: 'age >= 18 and sex == "F"'.
     mind : float
-        Largest part of the values of a sample that may be missing, such as 0.1 (PLINK's --mind),
-        of the features that the filters by name and place leave.
+        Maximum missing rate per sample, such as 0.1 (PLINK's --mind), over the features that
+        filters by name and position keep.
     chromosomes : LIST
-        Where features lie that take part: 1-5,X or places such as 6:25000000-34000000.
+        Keep only features in these places: 1-5,X or regions such as 6:25000000-34000000.
     extract : FILE
-        Features that alone take part: ids or names, between blanks.
+        Keep only these features: a file of ids or names, separated by blanks.
     exclude : FILE
-        Features that are left out, likewise.
+        Leave out these features; same format as --extract.
     extract_regions : FILE
-        Regions whose features alone take part: chromosome, start and end in each line, which count
-        from 1, ends included (PLINK's bed1); a file in .bed or .bed.gz counts from 0 (bed0).
+        Keep only features in these regions: chromosome, start and end per line, counted from 1,
+        ends included (PLINK's bed1); a file in .bed or .bed.gz counts from 0 (bed0).
     exclude_regions : FILE
-        Regions whose features are left out, likewise.
+        Leave out features in these regions; same format as --extract-regions.
     regions_start : {"0", "1"}
-        What the first base of a chromosome is called in these files, whatever their suffix.
+        Number of the first base of a chromosome in region files, whatever their suffix.
     extract_if : CONDITION
-        Features that take part, by what the store says of them: 'variant_quality >= 30'.
+        Keep features that meet a condition on their variables in the store: 'variant_quality >=
+        30'.
     maf : float
-        Least frequency of the rarer allele, such as 0.01, in the samples that take part.
+        Minimum minor allele frequency, such as 0.01, in the samples used.
     max_missing : float
-        Largest part of the values of a feature that may be missing in these samples, such as 0.1.
+        Maximum missing rate per feature in these samples, such as 0.1 (PLINK's --geno).
     hwe : float
-        Least p-value of the exact test of Hardy-Weinberg equilibrium in these samples, such as 1e-6
-        (PLINK's --hwe); on X in females.
+        Minimum p-value of the exact test of Hardy-Weinberg equilibrium in these samples, such as
+        1e-6 (PLINK's --hwe); on X in females.
     groups : NAME
-        Variable of the store that names the group of each feature (its gene): groups are selected
-        as a whole, by definition, and -n counts them.
+        Variable of the store with the group of each feature (its gene): groups are selected as a
+        whole, scored by the definition, and counted by -n.
 
     Target
     ------
     target : NAME, repeated
         Labels: a variable of the store along the samples, coordinates such as obsm/spatial of
-        AnnData, or a column of --labels. Several are selected for jointly, unless --per-target.
-        Needed, unless --label-kernel self.
+        AnnData, or a column of --labels. Several targets are selected for jointly, unless
+        --per-target. Needed, unless --label-kernel self.
     per_target : flag
-        Select for each --target by itself, with one reading of the data: each as alone, with the
-        samples that have it where --drop-missing.
+        Select for each --target separately, with one reading of the data: each as if alone, with
+        --drop-missing on the samples that have that label.
     per_class : flag
-        Select for each class of --target against the rest, with one reading of the data: what tells
-        one cell type from all others.
+        Select for each class of --target against the rest, with one reading of the data: features
+        that distinguish, for example, one cell type from all others.
     labels : FILE
-        Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.
+        Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by sample name.
     sample_column : NAME
-        Column with the sample names, of the tables that have it; FID_IID for both of them.
+        Column with the sample names, in the tables that have it; FID_IID combines both.
     by_position : flag
-        Rows of the tables are in the order of the samples, whatever they are called.
+        Match rows of the tables to samples by their order, whatever their names.
     covariates : FILE[:COLS], repeated
-        Table of covariates whose linear effect is taken out of the labels; COLS as a,b. Of several
-        tables (covariates, components) each is joined by the names of the samples.
+        Table of covariates whose linear effect is regressed out of the labels; COLS as a,b. Several
+        tables (covariates, components) are joined by sample name.
     covariate : NAME, repeated
         A covariate: a column of --labels or a variable of the store. May be repeated.
     drop_missing : flag
         Leave out samples without a label or covariate.
     na : TEXT, repeated
-        Read this as missing besides NA, NaN, "." and nothing, for instance -9 or "?": in labels
-        and covariates, and in features of a table of text; NAME=TEXT in a column alone (bmi=0).
+        Text that means missing, in addition to NA, NaN, "." and empty, for instance -9 or "?": in
+        labels and covariates, and in features of a text table; NAME=TEXT for one column only
+        (bmi=0).
     not_na : TEXT, repeated
-        Read this as a value, though it is usual for missing: NA, or PLINK's -9.
+        Text that is a value, although it usually means missing: NA, or PLINK's -9.
 
     Method
     ------
@@ -149,7 +152,7 @@ class SelectJob:
         minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking
         in one pass by the linear kernel or another criterion.
     n_features : N|auto
-        How many to select, or auto: as many as cross-validation chooses. The ranking covers all.
+        Number of features to select, or auto for cross-validation. The ranking covers all.
     settings : NAME=VALUE, repeated
         Any other parameter of the method, by its name in Python: strategy=floating, epsilon=0.1,
         constraint=soft. May be repeated.
@@ -157,36 +160,37 @@ class SelectJob:
     Output
     ------
     checkpoint : PATH
-        Keep the state here, for `dhsic resume`: in a folder, or at a URL such as
-        s3://bucket/run.dhsic. Its folder is made where there is none, if the one above is there.
+        Save the state here, for `dhsic resume`: in a folder, or at a URL such as
+        s3://bucket/run.dhsic. A missing folder is created if its parent exists.
     out : PATH
-        Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv
-        (also .gz), .parquet or .json for a table of all features, the best first (rank, score,
-        selected, index, name, ...), .zarr or none for a Zarr store, which xarray reads.
+        Write the result here; the folder is created as for --checkpoint. The suffix sets the
+        format: .tsv, .csv (also .gz), .parquet or .json for a table of all features, the best first
+        (rank, score, selected, index, name, ...), .zarr or none for a Zarr store, which xarray
+        reads.
     selected_only : flag
-        Leave out of the table of --out what is not selected; of tests, what has q > 0.05.
+        Leave unselected features out of the table of --out; for tests, features with q > 0.05.
     force : flag
         Overwrite --out.
     truth : FILE
-        Compare with what was planted.
+        Table of the planted variants of a simulation, to compare with the selection.
     progress : bool
-        Progress bar; default: on a terminal.
+        Show a progress bar; default: on a terminal.
     as_json : flag
         Print one JSON object.
 
     Machine
     -------
     threads : N
-        Run in this process on so many threads; all usable cores by default.
+        Number of threads in this process; all usable cores by default.
     memory : SIZE
-        Refuse to start if more may be needed, like 2GB.
+        Refuse to start if more memory may be needed, like 2GB.
 
     Cluster
     -------
     scheduler : ADDRESS
         Run on a Dask cluster, tcp://... or tls://...
     detach : flag
-        Leave the run to the cluster of --scheduler and return; see status, attach, cancel.
+        Leave the run on the cluster of --scheduler and return; see status, attach, cancel.
     """
 
     path: str
@@ -250,38 +254,42 @@ class SelectJob:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
-        """SelectJob of the options of the command line."""
-        given = {**options, "data": options["path"]}
+        """Create the job from the options of the command line."""
+        values = {**options, "data": options["path"]}
         for name in PATHS:
-            given[name] = absolute(given.get(name))
-        given["covariates"] = tuple(str(absolute(spec)) for spec in given.get("covariates", ()))
-        said = {name: given.pop(name, None) for name in OF_METHODS}
-        return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
+            values[name] = absolute(values.get(name))
+        values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
+        parameters = {name: values.pop(name, None) for name in OF_METHODS}
+        return cls(
+            **values, parameters={n: value for n, value in parameters.items() if value is not None}
+        )
 
     @classmethod
     def kept_in(cls, path: str) -> SelectJob:
-        """SelectJob that a checkpoint keeps."""
+        """Load the job that a checkpoint stores."""
         checkpoint = Checkpoint(path)
         if not checkpoint.store.is_there():
             raise CheckpointError(
                 f"There is no checkpoint at {path}; pass what was given as --checkpoint."
             )
-        kept = checkpoint.job() or {}
-        if kept.get("command") != COMMAND:
+        stored = checkpoint.job() or {}
+        if stored.get("command") != COMMAND:
             raise CheckpointError(
                 f"{path} was not made by `{COMMAND}`, so there is no command to go on with; "
                 "call fit again with the same arguments and this checkpoint."
             )
-        known = {of.name for of in fields(cls)}
-        options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
+        names = {of.name for of in fields(cls)}
+        options: dict[str, Any] = {k: v for k, v in stored.items() if k in names}
         for of in fields(cls):
             if of.default == ():  # JSON has no tuples
                 kept_value = options.get(of.name) or ()
                 options[of.name] = (
                     (kept_value,) if isinstance(kept_value, str) else tuple(kept_value)
                 )
-        said = {k: v for k, v in kept.items() if k in OF_METHODS and v is not None}
-        return cls(**options | {"parameters": said, "checkpoint": path})  # it may have moved since
+        parameters = {k: v for k, v in stored.items() if k in OF_METHODS and v is not None}
+        return cls(
+            **options | {"parameters": parameters, "checkpoint": path}
+        )  # the checkpoint may have moved
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -290,21 +298,21 @@ class SelectJob:
 
     @property
     def labels_as(self) -> str:
-        """Kernel on the labels."""
+        """Label kernel."""
         return str(self.parameters.get("label_kernel", "auto"))
 
     @property
     def takes_label_kernel(self) -> bool:
-        """Whether the method looks at labels through a kernel of that name."""
+        """Whether the method uses the label kernel of that option."""
         is_own = self.method in OWN_KERNELS and not self.tests
         return "label_kernel" in parameters_of(self.method) and not is_own
 
     def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
-        """What is to be done with data and labels that are open; `attributes` of the result."""
-        asked = {"checkpoint": self.checkpoint, "memory": self.memory}
-        asked["progress"] = "auto" if self.progress is None else self.progress
+        """Request of the job for open data and labels; `attributes` are added to the result."""
+        settings = {"checkpoint": self.checkpoint, "memory": self.memory}
+        settings["progress"] = "auto" if self.progress is None else self.progress
         return Request.labelled(
-            self.selector().set_params(**asked),
+            self.selector().set_params(**settings),
             self.path,
             given,
             feature_groups=self.groups,
@@ -315,7 +323,7 @@ class SelectJob:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """How its data are opened, as of `dhsic.open_source`."""
+        """Options for `dhsic.open_source`."""
         dim = self.sample_dim
         is_number = dim is not None and dim.lstrip("-").isdigit()
         return {
@@ -331,7 +339,7 @@ class SelectJob:
 
     @property
     def _not_features(self) -> tuple[str, ...]:
-        """Columns of the data that are no features: said to be none, labels and covariates."""
+        """Columns of the data that are not features: those named, labels and covariates."""
         holds_labels = self.labels is None and is_table(self.path)
         labels = (*self.target, *self.covariate) if holds_labels else ()
         return tuple(dict.fromkeys((*self.not_feature, *labels)))
@@ -342,38 +350,38 @@ class SelectJob:
 
     @property
     def filters(self) -> Filters:
-        """Which samples and features take part."""
+        """Filters of samples and features."""
         return Filters(**{of.name: getattr(self, of.name) for of in fields(Filters)})
 
     @property
     def each(self) -> list[SelectJob]:
-        """The job for each target by itself; all of it where they are selected for jointly."""
+        """One job per target with --per-target; otherwise this job."""
         if not self.per_target:
             return [self]
-        no_features = self._not_features  # labels of one run are no features of another
+        no_features = self._not_features  # targets of other runs are not features
         return [replace(self, target=(name,), not_feature=no_features) for name in self.target]
 
     @property
     def dim(self) -> str | None:
-        """What its runs differ in, where they are several."""
+        """Dimension along which its runs differ; None for a single run."""
         return next((dim for name, dim in SEVERAL.items() if getattr(self, name)), None)
 
     def runtime(self) -> AbstractRuntime:
-        """What it runs on."""
+        """Create the runtime of the job."""
         return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
 
     def selector(self) -> Selector:
-        """Selector of the method, with what was said and defaults for the rest."""
-        known = parameters_of(self.method)
+        """Create the selector of the method, with the parameters passed."""
+        names = parameters_of(self.method)
         for name in self.parameters:
-            if name not in known:
+            if name not in names:
                 raise InputError(
                     f"{spelled(name)} is no option of --method {self.method}; leave it out."
                 )
-        return selector_of(self.method, self.n_features, {**self.parameters, **self._set(known)})
+        return selector_of(self.method, self.n_features, {**self.parameters, **self._set(names)})
 
     def _set(self, known: list[str]) -> dict[str, Any]:
-        """What ``--set NAME=VALUE`` says, by the names of the method's parameters."""
+        """Parameters of ``--set NAME=VALUE``, by name."""
         out = {}
         free = sorted({*known} - OF_METHODS - {*OF_RUNS})
         for setting in self.settings:
@@ -394,10 +402,12 @@ class SelectJob:
         return out
 
     def check(self) -> SelectJob:
-        """Refuse what can be seen to fail before any work."""
+        """Reject jobs that cannot succeed, before any work."""
         selector = self.selector()
         selector.check()
-        if self.checkpoint is not None:  # a slip: a folder that is far from any, or no URL
+        if (
+            self.checkpoint is not None
+        ):  # a typing error: a missing parent folder, or an invalid URL
             store = store_at(self.checkpoint, "--checkpoint ", InputError)
             if isinstance(store, FileStore):
                 check_place(store.path, "--checkpoint", InputError)
@@ -407,7 +417,7 @@ class SelectJob:
                 raise InputError(sentence)
 
         is_self, by_name = self.labels_as == SELF, self.sample_column is not None
-        said = "--sample-column" if by_name else "--by-position"
+        option = "--sample-column" if by_name else "--by-position"
         refuse(
             not self.target and not is_self,
             NO_TARGET
@@ -440,7 +450,7 @@ class SelectJob:
         refuse(self.selected_only and self.out is None, NO_TABLE)
         refuse(
             (by_name or self.by_position) and self.labels is None and not self.covariates,
-            f"{said} is about the rows of a table, and there is none; pass --labels FILE.",
+            f"{option} is about the rows of a table, and there is none; pass --labels FILE.",
         )
         refuse(
             by_name and self.by_position,
@@ -466,16 +476,16 @@ class SelectJob:
             "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
             "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see or a URL.",
         )
-        for name, given in (("--out", self.out), ("--truth", self.truth)):
+        for name, path in (("--out", self.out), ("--truth", self.truth)):
             refuse(
-                self.detach and given is not None,
+                self.detach and path is not None,
                 f"{name} comes when the run is done: leave it out here, and pass it to `dhsic "
                 "attach`.",
             )
         return self
 
     def check_read(self, out: str, option: str = "--out") -> None:
-        """Refuse to write what an option names over what the run reads."""
+        """Reject an output path that the run also reads."""
         read = {
             "PATH": self.path,
             "--labels": self.labels,
@@ -493,7 +503,7 @@ class SelectJob:
 
 
 def _literal(text: str) -> Any:
-    """A number, True, False or None where the text is one; else the text."""
+    """Parse a number, True, False or None; other text is returned as it is."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""Sentences about labels on the terminal: what they are, and what may be wrong with them."""
+"""Sentences about labels for the terminal: their kind, and possible mistakes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dhsic._typing import Array
 from dhsic.kernels.labels import CLASS_KERNELS, MIXED, REAL_KERNELS, auto_kernel, target_kernels
 from dhsic.sources.ids import plain, some
 
-#: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
+#: PLINK's codes of cases (2), controls (1) and missing (0).
 CASE_CONTROL = {0, 1, 2}
-#: Classes that are named with their sizes, at most, and samples of a class that are few.
+#: Classes listed with their sizes, at most; and class sizes below this count as small.
 MOST_TOLD, FEW = 20, 20
 #: Names of survival times, and of events.
 OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
@@ -22,7 +22,7 @@ OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relap
 
 
 def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
-    """Note on labels that may be PLINK's cases and controls."""
+    """Yield a note if labels may be PLINK's cases and controls."""
     if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
         na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
@@ -32,7 +32,7 @@ def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
 
 
 def censoring_note(targets: Sequence[str], y: Array | None) -> Iterator[str]:
-    """Note on joint targets that look like times and events of survival data."""
+    """Yield a note if joint targets look like times and events of survival data."""
     if y is None or y.ndim != 2 or len(targets) != y.shape[1]:
         return
     names = [plain(name) for name in targets]
@@ -52,7 +52,7 @@ def censoring_note(targets: Sequence[str], y: Array | None) -> Iterator[str]:
 
 
 def single_samples(y: Array | None) -> Iterator[str]:
-    """Note on classes of one sample, as mistakes in labels make them."""
+    """Yield a note on classes of a single sample, which often are mistakes in labels."""
     if y is None or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
@@ -66,7 +66,7 @@ def single_samples(y: Array | None) -> Iterator[str]:
 
 
 def small_classes(y: Array | None) -> Iterator[str]:
-    """Note on small classes, before features are ranked for each class."""
+    """Yield a note on small classes, before features are ranked for each class."""
     if y is None or y.ndim > 1:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
@@ -79,29 +79,31 @@ def small_classes(y: Array | None) -> Iterator[str]:
 
 
 def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = False) -> str:
-    """Description of the labels, and of their kernel unless it is None, for people.
+    """Describe the labels, and their kernel unless it is None, for messages.
 
-    `in_columns` says that whole numbers which may name classes are taken as they are, as pairs are
-    tested.
+    With `in_columns`, whole numbers that may name classes are described as numbers, as in tests of
+    pairs.
     """
     if y is None:
         return "none: the data are their own"
     Y = y[:, None] if y.ndim == 1 else y
     kernels = target_kernels(Y, label_kernel or "auto")
-    told = [
+    descriptions = [
         _describe(column, kernel, label_kernel, in_columns=in_columns)
         for column, kernel in zip(Y.T, kernels, strict=True)
     ]
-    if len(told) > 1 and label_kernel is not None:
+    if len(descriptions) > 1 and label_kernel is not None:
         is_one = in_columns or all(kernel in REAL_KERNELS for kernel in kernels)
         how = "all with one kernel" if is_one else "each with its kernel, scaled alike"
-        told.append(f"{len(kernels)} targets together, {'as columns' if in_columns else how}")
-    return "; ".join(told)
+        descriptions.append(
+            f"{len(kernels)} targets together, {'as columns' if in_columns else how}"
+        )
+    return "; ".join(descriptions)
 
 
 def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_columns: bool) -> str:
-    """Description of one target (m,) and its kernel."""
-    told = "" if label_kernel is None or in_columns else f", kernel {kernel!r}"
+    """Describe one target (m,) and its kernel."""
+    suffix = "" if label_kernel is None or in_columns else f", kernel {kernel!r}"
     if kernel in CLASS_KERNELS:
         names, counts = np.unique(
             column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
@@ -111,19 +113,19 @@ def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_column
         plural = "class" if len(names) == 1 else "classes"
         if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > 2:
             other = "linear" if in_columns else MIXED
-            told += f"; if these are steps of a scale, --label-kernel {other}"
-        return f"{len(names)} {plural} {sizes}{told}"
+            suffix += f"; if these are steps of a scale, --label-kernel {other}"
+        return f"{len(names)} {plural} {sizes}{suffix}"
     values = column.astype(np.float64)
     bounds = f"from {values.min():.4g} to {values.max():.4g}"
     if kernel != MIXED:
-        return f"{values.size:,} real values {bounds}{told}"
-    found = f"{values.size:,} whole numbers {bounds} ({len(np.unique(values))} different)"
+        return f"{values.size:,} real values {bounds}{suffix}"
+    numbers = f"{values.size:,} whole numbers {bounds} ({len(np.unique(values))} different)"
     if in_columns:
-        return f"{found}, taken as numbers; if they name classes, --label-kernel multiclass"
+        return f"{numbers}, taken as numbers; if they name classes, --label-kernel multiclass"
     if label_kernel is None:
-        return found
+        return numbers
     return (
-        f"{found}, taken both as numbers and as classes; --label-kernel gaussian or multiclass "
+        f"{numbers}, taken both as numbers and as classes; --label-kernel gaussian or multiclass "
         "takes them as one alone"
     )
 

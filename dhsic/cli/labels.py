@@ -1,4 +1,4 @@
-"""What `dhsic select` learns from: labels and covariates, from the store or from tables."""
+"""Labels and covariates of `dhsic select`, from the store or from tables."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ from dhsic.sources.opening import is_table, open_source
 from dhsic.sources.sentinels import written
 from dhsic.validation import is_numeral, refuse_wide
 
-#: What can be done about a table that does not fit.
+#: Advice for tables that do not match the samples.
 REMEDIES = (
     "name the column that holds them with --sample-column",
     "Leave those out with --drop-missing, add rows for them",
 )
-#: Names of PLINK's columns of such codes; columns without a header have them too.
+#: Names of PLINK's phenotype and sex columns, also given to columns without a header.
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 Columns = Sequence[tuple[str, Array]]
 
 
 def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
-    """Open the data of a job and take its labels and covariates, of samples that lack no value.
+    """Open the data of a job, with labels and covariates of the samples that have all values.
 
-    `before` are the same data with other labels, where they are open.
+    `before` are the same data with other labels, if they are open already.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     if before is not None:
@@ -71,7 +71,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     try:
         with waiting(job.path):
             source = open_source(job.path, **job.opening)
-    except InputError:  # perhaps the number of labels tells which axis the samples are
+    except InputError:  # the number of labels may show which axis the samples are
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
             raise
@@ -82,18 +82,18 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     filtered = job.filters.by_name(job.path, hinted(source), job.missing_chunks)
     filtered = job.filters.by_samples(filtered, source, counting)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
-    taken = _taken(job, data, *_columns(job, data, table))
-    rows = filtered.samples if job.per_target else taken.rows  # of each target others
+    labelled = _taken(job, data, *_columns(job, data, table))
+    rows = filtered.samples if job.per_target else labelled.rows  # each target has its own samples
     filtered = job.filters.by_values(filtered, source, rows, counting)
-    return replace(taken, source=filtered.features_of(source), filtered=filtered)
+    return replace(labelled, source=filtered.features_of(source), filtered=filtered)
 
 
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
-    """Refuse a table of features one of which has the name of the labels, and may tell them."""
+    """Reject a table of features in which a feature has the name of the labels."""
     names = source.feature_names()
-    held = set(job.target).intersection(() if names is None else names)
-    if held:
-        name = min(held)
+    leaking_names = set(job.target).intersection(() if names is None else names)
+    if leaking_names:
+        name = min(leaking_names)
         raise InputError(
             f"{name!r} is a column of {job.path} too, where it would be a feature that tells the "
             f"labels. Leave it out with --not-feature {shlex.quote(name)}."
@@ -112,7 +112,7 @@ def _n_labels(job: SelectJob, table: Table | None) -> int | None:
 
 
 def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> Array:
-    """A variable of the store, or a column of the table that the source reads."""
+    """Read a variable of the store, or a column of the table that the source reads."""
     if source is not None and name in source.sample_coords():
         return source.sample_coords()[name]
     return labels_at(job.path, name, job.missing_chunks, "a table of labels with --labels FILE")
@@ -121,11 +121,11 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 def _columns(
     job: SelectJob, data: Labelled, table: Table | None
 ) -> tuple[Columns, Columns, list[str], Mapping[str, int]]:
-    """Typed columns of labels and of covariates, (m,) each; where from; counts of rows.
+    """Typed columns (m,) of labels and of covariates; notes on their origin; counts of rows.
 
-    They are of the samples that filters left of `data`, which have no labels yet.
+    They cover the samples that filters keep in `data`, which has no labels yet.
     """
-    wanted = (*job.target, *job.covariate)
+    names = (*job.target, *job.covariate)
     places: dict[str, Callable[[int], str]] = {}
     notes, source, orders = list[str](), data.source, list[RowOrder]()
     specs = [split_columns(spec) for spec in job.covariates]
@@ -138,14 +138,14 @@ def _columns(
 
     sample_places = _places(data)
     if table is None:
-        found = {name: stored(name) for name in wanted}
+        values_by_name = {name: stored(name) for name in names}
     else:
-        order = _order(job, data, table, wanted)
-        places = {n: _lines(table, order) for n in wanted if n.removeprefix("#") in table.columns}
-        found = {name: order.take(table.column(name)) for name in job.target}
-        for name in job.covariate:  # a column of the table, else a variable of the store
+        order = _order(job, data, table, names)
+        places = {n: _lines(table, order) for n in names if n.removeprefix("#") in table.columns}
+        values_by_name = {name: order.take(table.column(name)) for name in job.target}
+        for name in job.covariate:  # a column of the table, or a variable of the store
             is_here = name.removeprefix("#") in table.columns
-            found[name] = order.take(table.column(name)) if is_here else stored(name)
+            values_by_name[name] = order.take(table.column(name)) if is_here else stored(name)
         notes = _told(table, order)
         orders.append(order)
     if job.target:
@@ -153,7 +153,7 @@ def _columns(
         notes.insert(0, f"{', '.join(job.target)} of {where}")
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
-        for name, values in found.items()
+        for name, values in values_by_name.items()
     }
     covariates = [(name, one) for name in job.covariate for one in columns[name]]
     owners = dict.fromkeys(job.covariate, "--covariate")
@@ -183,7 +183,7 @@ def _refuse_text(
     covariates: Columns,
     places: Callable[[str], Callable[[int], str]],
 ) -> None:
-    """Refuse labels and covariates that are numbers but for some text."""
+    """Reject labels and covariates that are mostly numbers with some text."""
     for name, column in covariates:
         if column.dtype.kind == "O":
             refuse_mixed_covariate(name, column, places(name))
@@ -193,19 +193,19 @@ def _refuse_text(
 
 
 def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
-    """Where a sample stands in a table, by its position."""
+    """Function that returns the line of a sample in a table."""
     return lambda i: table.place(int(order.rows[i]))
 
 
 def _places(data: Labelled) -> Callable[[int], str]:
-    """Which sample of the data one is, for sentences, by its position among those that are left."""
+    """Function that names a sample in messages, by its index among the samples kept."""
     names = data.source.sample_names()
     called = data.filtered.samples_of(np.arange(data.source.n_samples) if names is None else names)
     return lambda i: f"of sample {called[i]}"
 
 
 def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
-    """Refuse a covariate of a table that another one has too; else note whose it is."""
+    """Reject a covariate that two tables have; record the table of new ones in `owners`."""
     bare = name.removeprefix("#")
     if bare in owners:
         where = owners[bare] if owners[bare].startswith("--") else f"a column of {owners[bare]}"
@@ -217,24 +217,24 @@ def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
 
 
 def _each_column(values: Array) -> list[Array]:
-    """Columns (m,) of labels (m,) or of coordinates (m, t)."""
+    """Split labels (m,) or coordinates (m, t) into columns (m,)."""
     return [values] if values.ndim == 1 else list(values.T)
 
 
 def _check_said(job: SelectJob, tables: list[Table]) -> None:
-    """Refuse a column of sample names that none of several tables has."""
-    said = job.sample_column
-    if said is not None and len(tables) > 1 and not any(table.has_key(said) for table in tables):
-        known = "; ".join(f"{table.what} has {some(map(repr, table.columns))}" for table in tables)
+    """Reject a column of sample names that none of several tables has."""
+    key = job.sample_column
+    if key is not None and len(tables) > 1 and not any(table.has_key(key) for table in tables):
+        listed = "; ".join(f"{table.what} has {some(map(repr, table.columns))}" for table in tables)
         raise InputError(
-            f"--sample-column {said}: no table has such a column: {known}. Name the column that "
+            f"--sample-column {key}: no table has such a column: {listed}. Name the column that "
             "holds the names of samples, in one of them or both."
         )
 
 
 def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
-    """Which row of a table is which sample, of those that filters left."""
-    names, m, said = data.source.sample_names(), data.source.n_samples, job.sample_column
+    """Match rows of a table to the samples that filters keep."""
+    names, m, key_column = data.source.sample_names(), data.source.n_samples, job.sample_column
     if job.by_position:
         order = table.in_order(m)
         n = 0 if names is None else table.n_elsewhere(names, wanted)
@@ -248,14 +248,14 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
             )
     else:
         n_tables = (job.labels is not None) + len(job.covariates)
-        is_here = n_tables < 2 or table.has_key(said or "")
+        is_here = n_tables < 2 or table.has_key(key_column or "")
         names = None if names is None else data.filtered.samples_of(names)
         try:
             order = table.by_name(
                 names,
                 m if names is None else len(names),
                 wanted=tuple(name.removeprefix("#") for name in wanted),
-                said=said if is_here else None,
+                said=key_column if is_here else None,
                 drop_missing=job.drop_missing,
             )
         except InputError as error:
@@ -266,11 +266,13 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
 
 
 def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:
-    """Say so if a column of a table names the features, so that these are samples."""
+    """Raise a clear error if a column of the table names features, which are then samples."""
     features = data.source.feature_names() if is_table(job.path) else None
-    known = set() if features is None else set(map(str, features))
+    feature_names = set() if features is None else set(map(str, features))
     for name, values in table.columns.items():
-        if known and 2 * len(known.intersection(map(str, values))) > len(known):
+        if feature_names and 2 * len(feature_names.intersection(map(str, values))) > len(
+            feature_names
+        ):
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             raise InputError(
                 f"Column {name!r} of {table.what} names columns of {job.path}, which are taken for "
@@ -283,7 +285,7 @@ def _told(table: Table, order: RowOrder) -> list[str]:
 
 
 def _but_names(table: Table, order: RowOrder) -> list[str]:
-    """Columns that hold no ids: by what they are called, as the key, or as the key does."""
+    """Columns without ids: neither named like ids, nor the key, nor equal to it."""
     key = table.columns[order.key[0]] if len(order.key) == 1 else None
     names = [
         name
@@ -299,7 +301,7 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
 
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
-    """A column of numbers or text, of which no digit is lost, nor what tells classes apart."""
+    """Convert a column to numbers or text, without losing digits or merging classes."""
     column = typed(values, na_of(job.na, name), job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
@@ -328,18 +330,18 @@ def _taken(
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
-    """Labels and covariates of the samples that lack neither."""
+    """Add labels and covariates, and drop the samples that lack a value."""
     _refuse_coded(job, (*labels, *covariates))
-    left = data.filtered.samples_of(np.arange(data.source.n_samples))
-    m = left.size
+    kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
+    m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
     incomplete = unlabelled | uncovered
     n_incomplete = int(incomplete.sum())
     absent = {name: int(is_missing(values).sum()) for name, values in (*labels, *covariates)}
     if n_incomplete and not job.drop_missing:
-        told = ", ".join(f"{name} of {count}" for name, count in absent.items() if count)
+        counts = ", ".join(f"{name} of {count}" for name, count in absent.items() if count)
         raise InputError(
-            f"{n_incomplete} of {m} samples lack a value ({told}); leave them out with "
+            f"{n_incomplete} of {m} samples lack a value ({counts}); leave them out with "
             "--drop-missing, or fill them in."
         )
     if n_incomplete == m:
@@ -355,12 +357,12 @@ def _taken(
     columns = [design(name, values[keep]) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = stacked(labels) if labels else None
-    warn_of_leaks(job.path, data.source, y, left[keep])
+    warn_of_leaks(job.path, data.source, y, kept_rows[keep])
     return Labelled(
         data.source,
         y,
         C if C.shape[1] else None,
-        left[keep] if m < data.source.n_samples or n_incomplete else None,
+        kept_rows[keep] if m < data.source.n_samples or n_incomplete else None,
         {
             "n_samples_left_out": n_incomplete,
             "n_samples_without_label": int(unlabelled.sum()),
@@ -373,11 +375,11 @@ def _taken(
 
 
 def _refuse_coded(job: SelectJob, columns: Columns) -> None:
-    """Refuse what looks like PLINK's missing values, unless it is said to be a value."""
-    kept = {float(text) for text in job.not_na if is_numeral(text)}
+    """Reject values that look like PLINK's missing codes, unless the user allows them."""
+    allowed = {float(text) for text in job.not_na if is_numeral(text)}
     for name, values in columns:
-        n_of, beside = codes_in(values, kept), "and no other is near"
-        zeros = 0 if 0 in kept else _zeros(name, values)
+        n_of, beside = codes_in(values, allowed), "and no other is near"
+        zeros = 0 if 0 in allowed else _zeros(name, values)
         if sentence := zeros_told(repr(name), values):
             remedy = f"{_na(name, 0)} --drop-missing"
             warnings.warn(f"{sentence} If they are missing: {remedy}.", stacklevel=2)
@@ -398,30 +400,30 @@ def _refuse_coded(job: SelectJob, columns: Columns) -> None:
 
 
 def _na(name: str, code: float) -> str:
-    """Option that takes a code for missing; in that column alone where others have it as a value.
+    """Option that declares a code as missing; only in this column if it is an ordinary value.
 
     >>> _na("age", -9), _na("blood pressure", 0)
     ('--na -9', "--na 'blood pressure=0'")
     """
-    said = written(code)
-    return f"--na {shlex.quote(f'{name}={said}' if -1 <= code <= ORDINARY else said)}"
+    code_text = written(code)
+    return f"--na {shlex.quote(f'{name}={code_text}' if -1 <= code <= ORDINARY else code_text)}"
 
 
 def _check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
-    """Refuse `--na NAME=TEXT` of a column that is neither labels nor covariate nor feature."""
+    """Reject `--na NAME=TEXT` if NAME is not a label, covariate or feature."""
     scoped = [text.partition("=")[0] for text in job.na if "=" in text]
     features = data.source.feature_names() if scoped and is_table(job.path) else None
-    known = {*names, *(() if features is None else features.tolist())}
+    known_names = {*names, *(() if features is None else features.tolist())}
     for name in scoped:
-        if name not in known:
+        if name not in known_names:
             raise InputError(
                 f"--na {name}=... is about the column {name!r}, and no label, covariate or feature "
-                f"is called so.{did_you_mean(name, known)} Name one, or leave the name out."
+                f"is called so.{did_you_mean(name, known_names)} Name one, or leave the name out."
             )
 
 
 def _zeros(name: str, values: Array) -> int:
-    """Count zeros beside 1 and 2, or 2 alone, in a column that is called as PLINK calls it."""
+    """Count zeros next to 1 and 2, or to 2 alone, in a column with a PLINK name."""
     if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
         return 0
     present = set(np.unique(values[~is_missing(values)]).tolist())
@@ -429,14 +431,14 @@ def _zeros(name: str, values: Array) -> int:
 
 
 def _without_one(columns: Columns, m: int) -> Mask:
-    found = np.zeros(m, dtype=bool)
+    is_incomplete = np.zeros(m, dtype=bool)
     for _, values in columns:
-        found |= is_missing(values)
-    return found
+        is_incomplete |= is_missing(values)
+    return is_incomplete
 
 
 def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
-    """Refuse labels that name the samples: there is a class for each of them."""
+    """Reject labels that identify samples, with a class for each sample."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
     n = len(np.unique(column))
@@ -450,7 +452,7 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
 
 
 def _refuse_mixed(name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Refuse labels most of which are numbers, and some are text: codes, or slips of the pen."""
+    """Reject labels that are mostly numbers with some text: codes, or typing errors."""
     odd = text_among_numbers(f"labels {name!r}", name, values, place)
     if not odd.are_few:
         return

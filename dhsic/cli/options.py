@@ -1,13 +1,12 @@
-"""Options of the commands, as signatures and docstrings declare them.
+"""Options of the commands, read from signatures and docstrings.
 
-What `dhsic select` may be told are the fields of `dhsic.cli.job.SelectJob`, whose docstring has
-their help, in the sections in which ``--help`` lists them. How a method does its work is said by
-`BAHSIC`: its parameters are the options of the section Method besides, with the first sentences of
-their docstring for help. All of it is read from the source, since to import it takes seconds, for
-which nobody waits who asks for help.
+Options of `dhsic select` are the fields of `dhsic.cli.job.SelectJob`; its docstring has their help,
+in the sections of ``--help``. Parameters of `BAHSIC` are further options in the section Method; the
+first sentence of their docstring is their help. Both are parsed from the source files, because
+importing the modules takes seconds, which is too slow for ``--help``.
 
-Errors and warnings come from below, where parameters have the names of Python (``memory=``);
-whoever typed a command knows options (``--memory``). This is the one place that translates.
+Library errors and warnings use the Python names of parameters (``memory=``); this module translates
+them to options (``--memory``).
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from typing import Any
 
 import click
 
-#: Parameters of every method that the command line has other words for.
+#: Parameters of every method for which the command line has other options.
 OF_RUNS = ("checkpoint", "progress", "verbose", "runtime", "n_jobs", "memory")
-#: Parameters whose option has another name, and options that have a short one.
+#: Parameters whose option has another name; and options with a short form.
 SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromosomes": "chr"}
 SHORT = {"n_features": "-n", "force": "-f"}
-#: So many choices stand beside an option.
+#: Largest number of choices listed next to an option.
 FEW_CHOICES = 4
-#: What a default stands for, where it does not say so itself.
+#: Text for defaults that are not self-explanatory.
 SHOWN = {
     "standardize": "by the values",
     "n_features": "50, or all if fewer",
     "given_others": "unless HSIC alone tells more",
 }
-#: What the docstring of `BAHSIC` has no reason to say.
+#: Help that the docstring of `BAHSIC` does not contain.
 BESIDES = {
     "bandwidth": "Several between commas are a grid.",
     "fdr": "dhsic test and --holdout have another limit, q <= 0.05.",
@@ -47,7 +46,7 @@ BESIDES = {
 
 
 class Option(click.Option):
-    """An option in a section of the help, which lists its choices where they are many."""
+    """Option in a section of the help; many choices are listed in its text."""
 
     def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
         choices = getattr(about.get("type"), "choices", ())
@@ -59,18 +58,18 @@ class Option(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         extra = super().get_help_extra(ctx)
-        if "default" in extra:  # one that is said in words comes in brackets
+        if "default" in extra:  # defaults given as text are in brackets
             extra["default"] = extra["default"].removeprefix("(").removesuffix(")")
         return extra
 
 
 class TableNames(click.Choice[str]):
-    """Names that the help lists, and those that a table has besides once the command runs.
+    """Choice of names listed in the help, or of names that a table has at run time.
 
     Parameters
     ----------
     module, table : str
-        Where the table is; it takes seconds to import, for which nobody waits who asks for help.
+        Module and name of the table; its import takes seconds, so it is postponed until needed.
     """
 
     def __init__(self, names: Sequence[str], module: str, table: str) -> None:
@@ -78,22 +77,22 @@ class TableNames(click.Choice[str]):
         self._table = module, table
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Pass names of the table; what is neither is refused as by any choice."""
+        """Accept names of the table; reject others as any choice does."""
         module, table = self._table
         if value not in self.choices and value in getattr(import_module(module), table):
             return value
         return super().convert(value, param, ctx)
 
 
-#: Where the names are that a parameter may be.
+#: Tables with the names that a parameter accepts.
 TABLES = {"kernel": ("dhsic.kernels", "KERNELS"), "method": ("dhsic.selectors", "METHODS")}
 
 
-# What users write, turned into values ------------------------------------------------------
+# # Conversion of option values -------------------------------------------------------------
 
 
 def size(value: str | int) -> int:
-    """Bytes of an amount of memory.
+    """Parse an amount of memory in bytes.
 
     >>> size("2GB"), size("500MiB")
     (2000000000, 524288000)
@@ -110,7 +109,7 @@ def size(value: str | int) -> int:
 
 
 def number(value: str | float) -> Any:
-    """Fraction of the features as a float, count of them as an int.
+    """Parse a fraction as a float, or a count as an int.
 
     >>> number("0.1"), number("100")
     (0.1, 100)
@@ -123,19 +122,19 @@ def number(value: str | float) -> Any:
 
 
 def count(value: str | int) -> Any:
-    """How many features: a whole number from 1, or ``auto``.
+    """Parse a number of features: a whole number from 1, or ``auto``.
 
     >>> count("auto"), count("20")
     ('auto', 20)
     """
-    found = _read(value, ("auto",), "neither auto nor a whole number from 1", int)
-    if found != "auto" and found < 1:
+    n = _read(value, ("auto",), "neither auto nor a whole number from 1", int)
+    if n != "auto" and n < 1:
         raise click.BadParameter(f"{value!r} is neither auto nor a whole number from 1.")
-    return found
+    return n
 
 
 def codes(value: str | float | list[float] | None) -> Any:
-    """What stands for missing: ``auto``, ``none``, a number, or several between commas.
+    """Parse missing codes: ``auto``, ``none``, a number, or several separated by commas.
 
     >>> codes("auto"), codes("none"), codes("9"), codes("3,-99.9")
     ('auto', None, 9, [3, -99.9])
@@ -151,7 +150,7 @@ def codes(value: str | float | list[float] | None) -> Any:
 
 
 def sigma(value: str | float) -> Any:
-    """Name of a policy, a number, or several between commas.
+    """Parse a bandwidth: a policy name, a number, or several separated by commas.
 
     >>> sigma("median"), sigma("0.5"), sigma("0.1,1")
     ('median', 0.5, [0.1, 1.0])
@@ -162,7 +161,7 @@ def sigma(value: str | float) -> Any:
 
 
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
-    """Value of a text; what is no text is a default."""
+    """Convert text; other values are defaults and returned as they are."""
     if not isinstance(value, str) or value in names:
         return value
     try:
@@ -176,10 +175,10 @@ def _several(kind: Callable[[str], Any], text: str) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-# What signatures and docstrings declare ------------------------------------------------------
+# # Declared parameters ------------------------------------------------------------------------
 
 PATH = click.Path()
-#: What options take, by the word for it in a docstring.
+#: Click settings by the type in a docstring.
 KINDS: dict[str, dict[str, Any]] = {
     "flag": {"is_flag": True},
     "N": {"type": click.IntRange(1), "metavar": "N"},
@@ -194,7 +193,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Declared:
-    """A parameter as a signature and a docstring declare it."""
+    """Parameter declared by a field and a docstring."""
 
     name: str
     default: Any
@@ -203,36 +202,36 @@ class Declared:
     text: str
 
     def option(self, **about: Any) -> Option:
-        """The option of this name."""
+        """Create the option of the parameter."""
         word = spelled(self.name)
         kind, several, _ = self.kind.partition(", repeated")
-        known = {"default": self.default, "help": self.text, "multiple": bool(several)}
-        known["section"] = self.section
-        known["show_default"] = SHOWN.get(self.name, self.default not in (None, False, ()))
+        settings = {"default": self.default, "help": self.text, "multiple": bool(several)}
+        settings["section"] = self.section
+        settings["show_default"] = SHOWN.get(self.name, self.default not in (None, False, ()))
         if choices := re.match(r"\{(.*?)\}", kind):
             names, table = re.findall(r'"(.*?)"', choices[1]), TABLES.get(self.name)
-            known["type"] = TableNames(names, *table) if table else click.Choice(names)
+            settings["type"] = TableNames(names, *table) if table else click.Choice(names)
         elif "bool" in kind:
             word = f"{word}/--no-{word[2:]}"
         elif kind in KINDS:
-            known |= KINDS[kind]
+            settings |= KINDS[kind]
         elif kind[0].isupper():
-            known["metavar"] = kind
+            settings["metavar"] = kind
         else:
-            known["type"] = sigma if "sequence" in kind else number
+            settings["type"] = sigma if "sequence" in kind else number
         short = [SHORT[self.name]] if self.name in SHORT else []
-        return Option(*short, word, self.name, **known | about)
+        return Option(*short, word, self.name, **settings | about)
 
     def of_method(self) -> Option:
-        """The same for a parameter of a method: without it the method's default is meant."""
-        said = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
-        said = " ".join(filter(None, (said, BESIDES.get(self.name))))
+        """Create the option of a method's parameter; without it the method uses its default."""
+        sentence = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
+        sentence = " ".join(filter(None, (sentence, BESIDES.get(self.name))))
         shown = SHOWN.get(self.name, str(self.default))
-        return self.option(section="Method", default=None, show_default=shown, help=said)
+        return self.option(section="Method", default=None, show_default=shown, help=sentence)
 
 
 def spelled(name: str) -> str:
-    """The option of a parameter.
+    """Name of the option of a parameter.
 
     >>> spelled("label_kernel"), spelled("random_state")
     ('--label-kernel', '--seed')
@@ -241,18 +240,18 @@ def spelled(name: str) -> str:
 
 
 def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
-    """Fields of classes, by file and name: those that the docstring of the first describes."""
-    found = []
+    """Yield the fields of classes, by file and name, that the first class's docstring describes."""
+    nodes = []
     for file, name in classes:
         parsed = ast.parse((Path(__file__).parents[1] / file).read_text("utf-8"))
-        found += [n for n in parsed.body if isinstance(n, ast.ClassDef) and n.name == name]
-    fields = [each for node in found for each in node.body if isinstance(each, ast.AnnAssign)]
+        nodes += [n for n in parsed.body if isinstance(n, ast.ClassDef) and n.name == name]
+    fields = [each for node in nodes for each in node.body if isinstance(each, ast.AnnAssign)]
     defaults = {
         each.target.id: ast.literal_eval(each.value)
         for each in fields
         if isinstance(each.target, ast.Name) and isinstance(each.value, ast.Constant | ast.Tuple)
     }
-    doc = (ast.get_docstring(found[0]) or "").replace("\\\n", "")
+    doc = (ast.get_docstring(nodes[0]) or "").replace("\\\n", "")
     for section, entries in re.findall(r"^(\w+)\n-+\n((?:\S.*\n(?: +.*\n?)+)+)", doc, re.MULTILINE):
         for name, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", entries, re.MULTILINE):
             if name in defaults:
@@ -260,13 +259,13 @@ def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
 
 
 def but(option: Option, **about: Any) -> Option:
-    """An option with something else said of it."""
+    """Copy an option with other settings."""
     other = copy(option)
     vars(other).update(about)
     return other
 
 
-# What there is -----------------------------------------------------------------------------
+# # Options ----------------------------------------------------------------------------------
 
 _of_select = {each.name: each.option() for each in declared(("cli/job.py", "SelectJob"))}
 _of_methods = {
@@ -281,21 +280,21 @@ _of_methods = {
 
 
 def named(*names: str) -> list[Option]:
-    """Options of `dhsic select` by name."""
+    """Return options of `dhsic select` by name."""
     return [_of_select[name] for name in names]
 
 
 def of_sections(*sections: str, without: Sequence[str] = ()) -> list[Option]:
-    """Options of `dhsic select` in some sections of its help, `without` some."""
+    """Return options of `dhsic select` in sections of its help, except those in `without`."""
     there = [option for option in _of_select.values() if option.section in sections]
     out = [option for option in there if option.name not in without]
     if "Method" in sections:
-        out[-1:-1] = _of_methods.values()  # before --set, which is for all others
+        out[-1:-1] = _of_methods.values()  # before --set, which covers the rest
     return out
 
 
 def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    """What keeps the value of an option in the configuration of Dask, as long as a command runs."""
+    """Callback that sets an option's value in Dask's configuration while the command runs."""
 
     def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -306,8 +305,8 @@ def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | Non
     return configure
 
 
-#: Certificates, by the names that Dask's own commands have for them. Nothing of it is kept: a
-#: resumed run is told again, or finds it in the configuration.
+#: TLS certificates, named as in Dask's own commands. They are not stored: a resumed run needs them
+#: again, or finds them in Dask's configuration.
 TLS = tuple(
     Option(
         option,
@@ -325,7 +324,7 @@ TLS = tuple(
 )
 
 
-# What messages call them ---------------------------------------------------------------------
+# # Option names in messages ----------------------------------------------------------------
 
 #: Parameters whose option has another name.
 ALIASES = {
@@ -336,10 +335,10 @@ ALIASES = {
     "ploidy_policy": "ploidy",
 }
 
-#: Parameters of `dhsic.open_source` that have no option.
+#: Parameters of `dhsic.open_source` without an option.
 ONLY_IN_PYTHON = ("storage_options",)
 
-#: ``name=value`` or ``name=``, not as part of a path.
+#: Pattern of ``name=value`` or ``name=``, except within a path.
 GIVEN = re.compile(
     r"""(?<![\w/.-])(?P<name>[a-z_]+)=
     (?P<value>'[^']*'|"[^"]*"|\[(?:'[^']*'|"[^"]*"|[^\]'"])*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
@@ -348,7 +347,7 @@ GIVEN = re.compile(
 
 
 def in_options(message: str, ctx: click.Context) -> str:
-    """Say a message in the options of the command that runs.
+    """Replace Python parameters in a message by options of the running command.
 
     Examples
     --------
@@ -364,14 +363,16 @@ def in_options(message: str, ctx: click.Context) -> str:
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
-    told = GIVEN.sub(lambda match: _option(match, options), message)
+    translated = GIVEN.sub(lambda match: _option(match, options), message)
     for name in only:
-        told += f" The command line has no option for {name}: see dhsic.open_source in Python."
-    return told
+        translated += (
+            f" The command line has no option for {name}: see dhsic.open_source in Python."
+        )
+    return translated
 
 
 def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
-    """Say of an option that is unknown which commands have it, and whether it is one of --set."""
+    """Explain which commands have an unknown option, or that --set sets it."""
     group, name = ctx.find_root().command, error.option_name
     commands = group.commands if isinstance(group, click.Group) else {}
     who = [
@@ -389,7 +390,7 @@ def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageErr
 
 
 def _options(ctx: click.Context) -> Mapping[str, click.Option]:
-    """Options by parameter; what `resume` goes on with was given to `select`."""
+    """Options by parameter name; `resume` includes those of `select`."""
     commands = [ctx.command]
     if ctx.info_name == "resume" and isinstance(group := ctx.find_root().command, click.Group):
         commands.insert(0, group.commands["select"])
@@ -424,7 +425,7 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
 
 
 def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
-    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
+    """Split ``FILE[:a,b]`` into path and columns; file names may contain colons."""
     path, colon, columns = spec.rpartition(":")
     if not colon or columns.startswith("//") or Path(spec).is_file():  # the colon of a URL
         return spec, ()

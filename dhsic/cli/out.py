@@ -1,4 +1,4 @@
-"""Where commands write: paths that can be written to; small tables, in columns or as a file."""
+"""Output paths of commands, and small tables as text or files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dhsic.results.files import check_vacant
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 
-#: What is said of an option about a table that is not written.
+#: Message for --selected-only without a table.
 NO_TABLE = "--selected-only is about the table of --out, and there is none; pass --out X.tsv."
-#: What separates columns of a table, by its suffix.
+#: Column separators of tables, by suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
-#: Names of the features of a pair, as results call them, and tables, where a name is `name`.
+#: Names of the features of a pair, in results and in tables.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
-#: Attributes of pairs that are columns of a table, the same in every row, for reports.
+#: Attributes of pairs that tables repeat in every row, for reports.
 OF_ALL = ("alpha", "threshold", "inflation", "corrected_by")
 
 
 def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
-    """Refuse before the work what could not be written after it."""
+    """Reject an output path that cannot be written, before the work begins."""
     check_vacant(out, overwrite=force, selected_only=selected_only)
     if is_url(out):
         return
@@ -41,19 +41,19 @@ def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
 
 
 def absolute(path: str | None) -> str | None:
-    """A path from the root, as a job keeps it; a URL as it is."""
+    """Absolute form of a path, as stored in a job; URLs are unchanged."""
     return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two paths or URLs lead to the same place."""
+    """Whether two paths or URLs refer to the same place."""
     if is_url(one) or is_url(other):
         return one.rstrip("/") == other.rstrip("/")
     return as_path(one).resolve() == as_path(other).resolve()
 
 
 def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> None:
-    """Refuse what is no table of text in a folder, or is there already."""
+    """Reject a path that is not a text table in a folder, or that exists."""
     if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
         raise InputError(
             f"{option} {out}: {what} are written as a table; give a path in .tsv or .csv."
@@ -62,7 +62,7 @@ def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> N
 
 
 def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
-    """Write all of a frame but its index; `missing` stands for NaN."""
+    """Write a frame without its index; NaN becomes `missing`."""
     separator = SEPARATORS[PurePath(out).suffix.lower()]
     text = frame.to_csv(sep=separator, index=False, na_rep=missing, lineterminator="\n")
     with replacing(as_path(out)) as file:
@@ -70,7 +70,7 @@ def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
 
 
 def in_columns(frame: pd.DataFrame) -> str:
-    """Rows below each other, numbers in a few digits."""
+    """Format a frame as aligned text, numbers with few digits."""
     lines = [
         [*map(str, frame)],
         *([_text(v) for v in r.values()] for r in frame.to_dict("records")),

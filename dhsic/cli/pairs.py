@@ -1,4 +1,4 @@
-"""`dhsic pairs`: all pairs of features, looked at for products that tell of the labels."""
+"""`dhsic pairs`: scan of all pairs of features for joint effects on the labels."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def pairs(
     are_shared: bool,
     **options: Any,
 ) -> None:
-    """Scan all pairs and print the best; or share out HSIC of the features of a selection."""
+    """Scan all pairs and print the best; or decompose HSIC of the features of a selection."""
     started = time.perf_counter()
     if not options["target"]:
         raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
-    asked = n_pairs, alpha, n_permutations, least, linked, seed
-    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory, functions=functions)
+    settings = n_pairs, alpha, n_permutations, least, linked, seed
+    test = PairTest(*settings, checkpoint=checkpoint, memory=job.memory, functions=functions)
     test = replace(test, label_kernel=job.labels_as, with_effects=True).check()
     if out is not None:
         check_table(out, "pairs", force=force)
@@ -70,34 +70,36 @@ def pairs(
         raise InputError("--shares are those of selected features; pass --selection as well.")
     chosen = None if selection is None else load(selection)
     planted = None if job.truth is None else read_truth(job.truth)
-    given = _opened(job)
+    labelled = _opened(job)
     if are_shared:
-        found = shares_of(given, chosen, label_kernel=job.labels_as, memory=job.memory)
-        about = "shares", found.isel(effects=slice(n_pairs)), [("shares", _parts(found))]
+        result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory=job.memory)
+        about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
     else:
         heed = partial(heed_signals, click.get_current_context())
         with closing(job.runtime()) as runtime, runtime.heeding(heed):
             if is_planned:
-                _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
+                _plan(test, labelled, chosen, runtime.n_here, as_json=job.as_json)
                 return
-            main = ChosenFeatures.of(chosen, given.source)
-            found = test.of(given, runtime, main.here, elsewhere=main.elsewhere)
-        told = [*_told(found, time.perf_counter() - started, planted)]
-        about = "pairs", found, [*told, *_effect_sentences(found, given.source.counted)]
-    _show(found, *about, out, as_json=job.as_json)
+            main = ChosenFeatures.of(chosen, labelled.source)
+            result = test.of(labelled, runtime, main.here, elsewhere=main.elsewhere)
+        notes = [*_told(result, time.perf_counter() - started, planted)]
+        about = "pairs", result, [*notes, *_effect_sentences(result, labelled.source.counted)]
+    _show(result, *about, out, as_json=job.as_json)
 
 
 def _opened(job: SelectJob) -> Labelled:
-    """Data and labels, open; says what they are."""
-    given = open_with_labels(job)
-    size = f"{given.source.n_samples:,} samples x {given.source.n_features:,} features"
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
-    if given.filtered.left_out:
-        say("filters", filters_told(given.filtered.left_out))
-    say("labels", "; ".join([describe(given.y, job.labels_as, in_columns=True), *given.notes]))
-    for note in censoring_note(job.target, given.y):
+    """Open data and labels, and print what they are."""
+    labelled = open_with_labels(job)
+    size = f"{labelled.source.n_samples:,} samples x {labelled.source.n_features:,} features"
+    say("data", f"{Path(job.path).name}: {size}, {np.dtype(labelled.source.dtype).name}")
+    if labelled.filtered.left_out:
+        say("filters", filters_told(labelled.filtered.left_out))
+    say(
+        "labels", "; ".join([describe(labelled.y, job.labels_as, in_columns=True), *labelled.notes])
+    )
+    for note in censoring_note(job.target, labelled.y):
         say("note", note)
-    return given
+    return labelled
 
 
 def _show(
@@ -109,8 +111,8 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    """Write all that was found; print some of it, and on stderr what there is to tell."""
-    # A table has no attributes: what a report needs of them stands in every row.
+    """Write the full table; print the first rows, and notes on stderr."""
+    # # Tables have no attributes, so those that a report needs are constant columns.
     constant = {name: found.attrs[name] for name in OF_ALL if name in found.attrs}
     table = found.to_dataframe().rename(columns=NAMED)
     if out is not None:
@@ -134,33 +136,42 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     n_main = main.here.size + main.elsewhere.size
     t = Labels.of(label_columns(y, test.label_kernel), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
-    told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
-    told.check(test.memory)
+    scan_forecast = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
+    scan_forecast.check(test.memory)
     rates = Rates.measured(given.source, m)
-    times = {n: told.seconds(rates.float32, rates.values, n) for n in sorted({1, 10, 100, n_tasks})}
+    times = {
+        n: scan_forecast.seconds(rates.float32, rates.values, n)
+        for n in sorted({1, 10, 100, n_tasks})
+    }
     if as_json:
-        about = asdict(told) | {"peak_bytes": told.peak_bytes}
+        about = asdict(scan_forecast) | {"peak_bytes": scan_forecast.peak_bytes}
         echo_json(about | {"seconds": {str(n): took for n, took in times.items()}})
         return
-    products = f"{told.flops:.2g} flops, and {told.permuted_flops:.2g} of permutations"
-    click.echo(paragraph("pairs", f"{told.n_pairs:,} in {counted(told.n_tiles, 'tile')}"))
+    products = (
+        f"{scan_forecast.flops:.2g} flops, and {scan_forecast.permuted_flops:.2g} of permutations"
+    )
+    click.echo(
+        paragraph("pairs", f"{scan_forecast.n_pairs:,} in {counted(scan_forecast.n_tiles, 'tile')}")
+    )
     click.echo(paragraph("products", products))
-    click.echo(paragraph("memory", f"at most {human(told.peak_bytes)} on {n_tasks} threads"))
-    said = ", ".join(f"{seconds(took)} on {n:,}" for n, took in times.items())
-    click.echo(paragraph("time", f"{said} threads or workers as fast as this one, about"))
+    click.echo(
+        paragraph("memory", f"at most {human(scan_forecast.peak_bytes)} on {n_tasks} threads")
+    )
+    durations = ", ".join(f"{seconds(took)} on {n:,}" for n, took in times.items())
+    click.echo(paragraph("time", f"{durations} threads or workers as fast as this one, about"))
 
 
 def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
     about = found.attrs
-    told = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
+    sentence = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
     if "threshold" in about:
         n = about["n_significant"]
         least = "" if about["is_counted"] else "at least "
-        told += (
+        sentence += (
             f"; {least}{n:,} of all are significant family-wise at {about['alpha']:g} (share "
             f"{about['threshold']:.4g} or more){carried_over(about)}"
         )
-    yield "pairs", told
+    yield "pairs", sentence
     if "inflation" in about:
         yield "inflation", inflation_told(about)
     if (sure := about["n_certain"]) < found["share"].size:
@@ -174,7 +185,7 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
 
 
 def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[str, str]]:
-    """Meaning of the coefficients, where the table has some."""
+    """Yield the meaning of the coefficients, if the table has them."""
     if "beta" not in found or not found["beta"].size:
         return
     what = f"beta is the {found['beta'].attrs['description']}; se its standard error"
@@ -186,22 +197,22 @@ def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[
 
 def _parts(found: xr.Dataset) -> str:
     about = found.attrs
-    told = ", ".join(
+    parts = ", ".join(
         f"{name.replace('_', ' ')} {about[name]:.1%}"
         for name in ("main_effects", "pairs", "higher_order")
     )
-    return f"{told} of HSIC {about['hsic']:.3g} ({about['kernel']} kernel, {about['estimator']})"
+    return f"{parts} of HSIC {about['hsic']:.3g} ({about['kernel']} kernel, {about['estimator']})"
 
 
 def _found(found: xr.Dataset, planted: Truth) -> str:
-    """Which planted pairs are among those found."""
+    """Report which planted pairs are in the table."""
     names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
-    wanted = {
+    planted_pairs = {
         tuple(sorted(pair))
         for pair in zip(planted.variant_index, planted.partner, strict=True)
         if pair[1] >= 0
     }
     firsts, partners = (found[name].to_numpy().tolist() for name in ("first", "second"))
-    there = wanted & set(zip(firsts, partners, strict=True))
-    told = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
-    return f"{len(there)} of {counted(len(wanted), 'pair')}{': ' * bool(told)}{told}"
+    there = planted_pairs & set(zip(firsts, partners, strict=True))
+    listed = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
+    return f"{len(there)} of {counted(len(planted_pairs), 'pair')}{': ' * bool(listed)}{listed}"

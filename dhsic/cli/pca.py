@@ -28,7 +28,7 @@ from dhsic.storage.format import plain
 
 
 def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFrame:
-    """Table of the components, a row a sample, the names of the samples first."""
+    """Table of the components, one row per sample, with sample names first."""
     scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
     names = given.source.sample_names()
     if names is not None:
@@ -40,10 +40,10 @@ def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFram
 def pca(
     *, n_components: int, passes: int | None, seed: int, missing: str, force: bool, **options: Any
 ) -> None:
-    """Find components and print how much each of them explains."""
+    """Compute components and print how much each of them explains."""
     started = time.perf_counter()
     job = SelectJob.of(options)
-    asked = ComponentsAsked(n_components, passes, missing, seed, job.memory)
+    request = ComponentsAsked(n_components, passes, missing, seed, job.memory)
     beside = None
     if job.out is not None:
         check_table(job.out, "components", force=force)
@@ -54,21 +54,21 @@ def pca(
     source = open_source(job.path, **job.opening)
     filtered = job.filters.of(job.path, source, counting_on(job.runtime), job.missing_chunks)
     source = filtered.features_of(source)
-    given = Labelled(source, None, None, filtered.samples, filtered=filtered)
+    labelled = Labelled(source, None, None, filtered.samples, filtered=filtered)
     size = f"{source.n_samples:,} samples x {source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     heed = partial(heed_signals, click.get_current_context())
     with closing(job.runtime()) as runtime, runtime.heeding(heed):
-        found = asked.of(given, runtime)
-    scores = _scores(job.path, found, given)
-    told = {name: found[name].to_numpy() for name in ("eigenvalue", "share", "error")}
-    table = pd.DataFrame({"component": scores.columns[-len(found["components"]) :], **told})
+        components = request.of(labelled, runtime)
+    scores = _scores(job.path, components, labelled)
+    columns = {name: components[name].to_numpy() for name in ("eigenvalue", "share", "error")}
+    table = pd.DataFrame({"component": scores.columns[-len(components["components"]) :], **columns})
     if job.out is not None and beside is not None:
         write_table(scores, job.out)
         write_table(table, beside)
-    about = dict(found.attrs)
+    about = dict(components.attrs)
     if job.as_json:
         echo_json({**plain(about), "components": table.to_dict("records")})
         return
@@ -85,9 +85,9 @@ def pca(
 
 
 def _ids(path: str, names: Array) -> dict[str, Array]:
-    """Columns that name the samples, as PLINK reads them: FID and IID of its own files, else IID.
+    """Columns with sample names in PLINK's format: FID and IID for its own files, else IID.
 
-    `names` (m,) are the samples' names where the data are no files of PLINK.
+    `names` (m,) are used if the data are not files of PLINK.
     """
     table = samples_table(on_disk(path))
     columns = {} if table is None else read_table(table).columns

@@ -1,8 +1,8 @@
-"""A result as a table for people, as plain values, as a page; of a simulation, beside the truth.
+"""Output of a result: as a text table, as plain values, as a page; comparison with a truth.
 
-Linkage makes neighbours nearly exchangeable: a planted variant is also found when a variant next
-to it is selected in its place. "Near" is within 20 kb on the same contig; simulated variants lie
-1 kb apart on average and their r2 has fallen to 0.04 at that distance.
+Linkage makes neighbouring variants nearly exchangeable: a planted variant also counts as found if a
+neighbour is selected instead. "Near" is within 20 kb on the same contig; simulated variants lie 1
+kb apart on average, and their r2 has fallen to 0.04 at that distance.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ NEAR_BASES = 20_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the selected features lie to the planted variants."""
+    """Comparison of the selected features with the planted variants."""
 
-    #: (k,), the best first: "additive" or "pair" when it is planted, "near additive" or "near pair"
-    #: when it lies near one, else "".
+    #: Markers (k,) of the selected features, best first: "additive" or "pair" if planted, "near
+    #: additive" or "near pair" if near a planted variant, else "".
     markers: Array
-    exact: Mask  # (p,), planted variants that are selected themselves
-    near: Mask  # (p,), others of which a neighbour is
+    exact: Mask  # (p,), planted variants that are selected
+    near: Mask  # (p,), other planted variants with a selected neighbour
     kinds: Array  # (p,), "additive" or "pair"
-    among: str = ""  # what was looked through, where that is not what is selected
+    among: str = ""  # features compared, if not the selected ones
 
     def sentence(self) -> str:
-        """Two lines for people."""
+        """Two lines for display."""
         exact, near = int(self.exact.sum()), int(self.near.sum())
         kinds = ", ".join(
             f"{printable(kind)} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
@@ -78,7 +78,7 @@ class Comparison:
 
 
 def compare(result: xr.Dataset, truth: Truth) -> Comparison:
-    """Hold the selected features of a result against the truth."""
+    """Compare the selected features of a result with the truth."""
     stored = stored_features(result)
     d = stored.size + int(result.attrs.get("n_features_filtered", 0))
     if truth.variant_index.size and int(truth.variant_index.max()) >= d:
@@ -92,23 +92,23 @@ def compare(result: xr.Dataset, truth: Truth) -> Comparison:
     close = _close(result, best, truth) & ~same.any(axis=1)[:, None]
     markers = np.full(best.size, "", dtype=object)
     for i in range(best.size):
-        for prefix, found in (("", same[i]), ("near ", close[i])):
-            if found.any():
-                markers[i] = prefix + str(truth.kind[int(np.argmax(found))])
+        for prefix, neighbours in (("", same[i]), ("near ", close[i])):
+            if neighbours.any():
+                markers[i] = prefix + str(truth.kind[int(np.argmax(neighbours))])
                 break
     exact = same.any(axis=0)
     return Comparison(markers, exact, close.any(axis=0) & ~exact, truth.kind)
 
 
 def stored_features(result: xr.Dataset) -> Index:
-    """Positions of the features in the store, (d,): some of them may not have taken part."""
+    """Positions of the features in the store, (d,); some stored features may be filtered out."""
     if STORED in result.coords:
         return np.asarray(result[STORED].to_numpy(), dtype=np.int64)
     return np.arange(result.sizes["features"])
 
 
 def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
-    """Whether a feature lies near a planted variant, (k, p)."""
+    """Mask of the features that lie near planted variants, (k, p)."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
     stored = stored_features(result)
@@ -123,11 +123,11 @@ def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
 
 
 def _of(result: xr.Dataset, name: str, features: Index) -> Array:
-    """What a result says of some features."""
+    """Values of a variable of a result at some features."""
     return np.asarray(result[name].isel(features=features).to_numpy())
 
 
-#: Rows that a table shows; --json and --out have all.
+#: Rows of a printed table, at most; --json and --out have all.
 MOST_ROWS = 200
 GAP = "  "
 
@@ -141,34 +141,35 @@ def show(
     first: int | None = None,
     took: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a result, beside it what was planted, and where `out` it was written to.
+    """Print a result, its comparison with planted variants, and the path `out`.
 
-    The features that are selected, or of tests the `first` ones.
-
-    `took` has ``seconds`` and ``peak_bytes`` of this process, where it made the result. Of several
-    runs each is printed, under its name.
+    Selected features are printed; for tests, the `first` ones. `took` has ``seconds`` and
+    ``peak_bytes`` of this process if it made the result. Several runs are printed one by one, with
+    their names.
     """
-    told = {name: _Told.of(part, truth, took or {}, first) for name, part in parts(result)}
+    shown_runs = {name: _Told.of(part, truth, took or {}, first) for name, part in parts(result)}
     if as_json:
-        each = {name: _as_json(one.chosen, one.costs, one.planted) for name, one in told.items()}
+        each = {
+            name: _as_json(one.chosen, one.costs, one.planted) for name, one in shown_runs.items()
+        }
         dim = dimension_of(result)
         echo_json((each[""] if dim is None else {dim: each}) | {"out": out})
         return
     width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    for number, (name, one) in enumerate(told.items()):
+    for number, (name, one) in enumerate(shown_runs.items()):
         if name:
             click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
         click.echo(as_text(one.chosen, one.planted, width))
-    costs = [one.costs for one in told.values()]
+    costs = [one.costs for one in shown_runs.values()]
     rounds = counted(max(c["rounds"] for c in costs), "round")
     each_of = f"{len(costs):,} runs of {rounds}" if len(costs) > 1 else rounds
-    said = f"{each_of} in {seconds(max(c['seconds'] for c in costs))}, "
-    said += f"{human(sum(c['bytes_read'] for c in costs))} read"
+    summary = f"{each_of} in {seconds(max(c['seconds'] for c in costs))}, "
+    summary += f"{human(sum(c['bytes_read'] for c in costs))} read"
     if took:
-        said += f", peak memory {human(costs[0]['peak_bytes'])}"
-        said += f" of {human(costs[0]['promised_bytes'])} promised"
-    tell(said)
-    for name, lines in _lines(told).items():
+        summary += f", peak memory {human(costs[0]['peak_bytes'])}"
+        summary += f" of {human(costs[0]['promised_bytes'])} promised"
+    tell(summary)
+    for name, lines in _lines(shown_runs).items():
         for line in lines:
             tell(f"{name}: {line}" if name else line)
     if out is not None:
@@ -177,7 +178,7 @@ def show(
 
 
 def _lines(told: Mapping[str, _Told]) -> dict[str, list[str]]:
-    """What is told of each run, by its name; what is the same of all once, without one."""
+    """Sentences about each run, by its name; those common to all runs are under ""."""
     every = {
         name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
         for name, one in told.items()
@@ -192,21 +193,21 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
     """Write a page about the result of a run."""
     from dhsic.reports import report as write
 
-    found = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
+    pair_table = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
     shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")
     result = from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
-    for page in write(result, out, pairs=found, shares=shared, overwrite=force):
+    for page in write(result, out, pairs=pair_table, shares=shared, overwrite=force):
         tell(f"report in {shown(str(page))}")
 
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
-    """A table that `dhsic pairs` wrote, which has that column beside names and shares."""
+    """Read a table that `dhsic pairs` wrote, with a required column."""
     if not Path(path).is_file():
         raise InputError(
             f"There is no {shown(path)}. Pass the table that dhsic pairs {written_by} wrote."
         )
     table = pd.read_csv(path, sep=None, engine="python", comment=None, keep_default_na=False)
-    table = table.rename(columns=NAMED)  # of a dhsic that called them as results do
+    table = table.rename(columns=NAMED)  # older versions used the names of results
     if missing := {*NAMED.values(), "share", column} - set(table):
         raise InputError(
             f"{shown(path)} has no column {', '.join(sorted(missing))}; pass the table that "
@@ -214,13 +215,13 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
         )
     table = table.rename(columns={name: of for of, name in NAMED.items()})
     about = {name: float(table.pop(name)[0]) for name in OF_ALL if name in table and len(table)}
-    found = xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
-    return found.assign_attrs(about)
+    dataset = xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
+    return dataset.assign_attrs(about)
 
 
 @dataclass(frozen=True)
 class _Told:
-    """What is told of a run: its result, the selected features, what it took, what was planted."""
+    """Printed parts of a run: result, selected features, costs, comparison with the truth."""
 
     result: xr.Dataset
     chosen: xr.Dataset
@@ -231,7 +232,7 @@ class _Told:
     def of(
         result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any], first: int | None
     ) -> _Told:
-        """Look at a result of one run."""
+        """Collect the parts for a result of one run."""
         shown = result
         if first is not None:
             shown = result.assign(selected=result["rank"] <= first)
@@ -242,7 +243,7 @@ class _Told:
 
 
 def filters_told(left_out: Mapping[str, int]) -> str:
-    """How many samples and features each filter left out, for people.
+    """Format the numbers of samples and features that each filter left out.
 
     >>> filters_told({"keep": 17, "chromosomes": 300, "exclude": 1})
     'left out 17 samples (17 by --keep), 301 features (300 by --chr, 1 by --exclude)'
@@ -256,7 +257,7 @@ def filters_told(left_out: Mapping[str, int]) -> str:
 
 
 def _filters(result: xr.Dataset) -> list[str]:
-    """What filters left out, where there were some."""
+    """Sentence about what filters left out, if anything."""
     left_out_by = json.loads(result.attrs.get("left_out", "{}"))
     return [f"filters {filters_told(left_out_by)}"] if left_out_by else []
 
@@ -264,10 +265,10 @@ def _filters(result: xr.Dataset) -> list[str]:
 def _as_json(
     chosen: xr.Dataset, costs: Mapping[str, Any], planted: Comparison | None
 ) -> dict[str, Any]:
-    """Everything as plain values; what is not a number is null."""
-    known = tables.columns(chosen)
+    """Plain values for JSON; non-finite numbers are null."""
+    columns = tables.columns(chosen)
     if planted is not None:
-        known["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
+        columns["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
     out = {
         "n_samples": int(chosen.attrs["n_samples"]),
         "n_features": int(chosen.attrs["n_features"]),
@@ -275,14 +276,14 @@ def _as_json(
         "left_out": json.loads(chosen.attrs.get("left_out", "{}")),
         "label_kernel": str(chosen.attrs["label_kernel_used"]),
         **{name: chosen.attrs[name] for name in ("inflation",) if name in chosen.attrs},
-        "selected": list(tables.rows(known)),
+        "selected": list(tables.rows(columns)),
         **costs,
     }
     return out if planted is None else out | {"recovered": planted.plain()}
 
 
 def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
-    """The table, at most `width` characters wide: a line for each feature, or for each group."""
+    """Format the table, at most `width` characters wide, one line per feature or group."""
     is_grouped = "group" in chosen
     place = chosen["group_rank" if is_grouped else "rank"].to_numpy()
     ranks, first, sizes = np.unique(place, return_index=True, return_counts=True)
@@ -304,7 +305,7 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     if is_grouped:
         return "\n".join(lines)
     is_loss = str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls")
-    if is_loss and "rank_alone" not in chosen:  # else others than scores made the order
+    if is_loss and "rank_alone" not in chosen:  # otherwise scores did not make the order
         lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
         lines += ["", planted.sentence()]
@@ -312,9 +313,9 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
 
 
 def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
-    """Columns that name the features: what the store has, or their numbers."""
-    named = chosen["feature" if "feature" in chosen.coords else "features"].to_numpy()[at]
-    out = {"name": [str(name) for name in named]}
+    """Columns that name the features: names of the store, or positions."""
+    labels = chosen["feature" if "feature" in chosen.coords else "features"].to_numpy()[at]
+    out = {"name": [str(name) for name in labels]}
     if "variant_contig" in chosen.coords:
         out["contig"] = [str(name) for name in chosen["variant_contig"].to_numpy()[at]]
     if "variant_position" in chosen.coords:
@@ -322,16 +323,16 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     return out
 
 
-#: Columns of words.
+#: Columns of text.
 WORDS = ("shape",)
 
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
-    """Columns of what is told of the features."""
-    # What the order follows from.
+    """Columns of the statistics of features."""
+    # # column that determines the order
     by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
     specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
-    if not {"p", "fdr"} & {*chosen}:  # which say more of the features selected
+    if not {"p", "fdr"} & {*chosen}:  # p and fdr are more specific
         specs |= {"p_marginal": ".3g", "q_marginal": ".3g"}
     still = chosen["constant"].to_numpy()[at]
     words = {
@@ -349,7 +350,7 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
-    """What a score of 0 or less means, in lines below the table, where there is one."""
+    """Note below the table on scores of 0 or less; empty if there are none."""
     low = np.flatnonzero(scores <= 0)
     if not low.size:
         return []
@@ -362,9 +363,9 @@ def _without_dependence(scores: Array, width: int) -> list[str]:
 
 
 def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
-    """Lines of a table: numbers to the right, long names shortened to what fits."""
+    """Lines of a table: numbers right-aligned, long names shortened to fit."""
     columns = {key: [printable(cell) for cell in cells] for key, cells in columns.items()}
-    left = ("name", "group", "planted")
+    left_aligned = ("name", "group", "planted")
     sizes = {key: max(len(v) for v in (key, *values)) for key, values in columns.items()}
     excess = sum(sizes.values()) + len(GAP) * (len(sizes) - 1) - width
     long = "name" if "name" in sizes else "group"
@@ -373,7 +374,7 @@ def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
     lines = []
     for number, row in enumerate(rows):
         cells = [
-            f"{_short(v, sizes[k]):<{sizes[k]}}" if k in left else f"{v:>{sizes[k]}}"
+            f"{_short(v, sizes[k]):<{sizes[k]}}" if k in left_aligned else f"{v:>{sizes[k]}}"
             for k, v in zip(columns, row, strict=True)
         ]
         line, marker = GAP.join(cells).rstrip(), row[-1] if "planted" in columns else ""

@@ -1,8 +1,6 @@
-"""`dhsic select`, from the command line to the table of features; `resume`, which goes on with it.
+"""`dhsic select`, from options to the printed table; `resume`, which continues a run.
 
-`dhsic test` is a selection by p-values.
-
-`dhsic plan` says what it will take, before it is begun.
+`dhsic test` is a selection by p-values; `dhsic plan` forecasts a run.
 """
 
 from __future__ import annotations
@@ -62,13 +60,13 @@ from dhsic.sources.ids import some
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
 
-#: What else may be done with the scale of features, by what is done.
+#: Alternatives to each scaling of features, for messages.
 OTHERWISE: dict[Scale, str] = {
     True: "--no-standardize keeps their scale",
     False: "--standardize scales them",
     PRESENCE: "--standardize scales all alike, --no-standardize none",
 }
-#: Options of `select` that are about what it writes: a plan writes nothing.
+#: Options of `select` for output; a plan ignores them.
 OF_RESULTS = {
     "checkpoint": None,
     "out": None,
@@ -79,15 +77,15 @@ OF_RESULTS = {
 
 
 def select(**options: Any) -> None:
-    """Do a selection."""
+    """Run a selection."""
     perform(SelectJob.of(options | {"typed": click.get_current_context().meta[TYPED]}))
 
 
 def test(*, loco: bool, **options: Any) -> None:
     """Test every feature alone: a selection by the p-value of its HSIC."""
     typed, settings = click.get_current_context().meta[TYPED], ("loco=True",) if loco else ()
-    asked = {"method": "hsic", "settings": settings, "typed": typed, "tests": True}
-    perform(SelectJob.of(options | asked))
+    test_options = {"method": "hsic", "settings": settings, "typed": typed, "tests": True}
+    perform(SelectJob.of(options | test_options))
 
 
 def plan(
@@ -100,7 +98,7 @@ def plan(
     n_classes: int | None,
     **options: Any,
 ) -> None:
-    """Print what a selection will take."""
+    """Print a forecast of a selection."""
     sizes = _supposed(options, n_samples, n_variants, n_classes)
     job = SelectJob.of(options | OF_RESULTS).check()
     if n_workers is not None and (job.scheduler or job.threads):
@@ -115,28 +113,28 @@ def plan(
         )
     foreseen = Foreseen(n_workers, worker_threads) if n_workers else None
     with closing(foreseen or job.runtime()) as runtime:
-        given = sizes or open_with_labels(job.each[0])
-        left_out = given.filtered.left_out
-        first, *others = _requests(job, [given]).values()
-        told = plan_of(
+        labelled = sizes or open_with_labels(job.each[0])
+        left_out = labelled.filtered.left_out
+        first, *other_requests = _requests(job, [labelled]).values()
+        forecast = plan_of(
             first,
             runtime,
             worker_memory=worker_memory,
-            n_runs=max(len(job.each), 1 + len(others)),
+            n_runs=max(len(job.each), 1 + len(other_requests)),
             asked_by="--per-target" if job.per_target else "--per-class",
         )
     if job.as_json:
-        echo_json(told.to_dict() | {"left_out": left_out})
+        echo_json(forecast.to_dict() | {"left_out": left_out})
     else:
         if left_out:
             click.echo(paragraph("filters", filters_told(left_out)))
-        click.echo(printable(told, keep="\n"))
+        click.echo(printable(forecast, keep="\n"))
 
 
 def _supposed(
     options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
 ) -> Labelled | None:
-    """Data and labels that nobody has yet, where sizes were given; `options` are made to suit."""
+    """Simulated sizes with labels, if --samples is given; adapts `options` to them."""
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):
             raise InputError(
@@ -165,12 +163,12 @@ def perform(job: SelectJob) -> None:
     ctx.meta[CHECKPOINT] = job.checkpoint
     job.check()
     truth = None if job.truth is None else read_truth(job.truth)
-    given = _opened(job)
-    beside = AssociationTables.of(job, given)
-    _say_data(job, given)
+    labelled = _opened(job)
+    beside = AssociationTables.of(job, labelled)
+    _say_data(job, labelled)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
-    requests = _requests(job, given)
+    requests = _requests(job, labelled)
     if job.detach:
         detach(job, requests[""])
         return
@@ -190,34 +188,34 @@ def perform(job: SelectJob) -> None:
 
 
 def _first(job: SelectJob) -> int | None:
-    """How many features of a test are shown, whichever are selected; None of a selection."""
+    """Number of features that a test prints; None for a selection."""
     return int(job.n_features) if job.tests else None
 
 
 def _opened(job: SelectJob) -> list[Labelled]:
-    """The data with the labels of each run, opened once."""
-    given = [open_with_labels(job.each[0])]
-    return given + [open_with_labels(one, given[0]) for one in job.each[1:]]
+    """Data with the labels of each run; the data are opened once."""
+    labelled = [open_with_labels(job.each[0])]
+    return labelled + [open_with_labels(one, labelled[0]) for one in job.each[1:]]
 
 
 def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
-    """What is to be done in each run, by what sentences call it; all of them keep the whole job."""
+    """Request of each run by its name; each stores the whole job."""
     requests = {}
-    some = zip(job.each, given, strict=False)  # a plan opens the first alone
-    for number, (one, labelled) in enumerate(some):
-        asked = replace(one.request(labelled, _provenance(one, labelled)), job=job.plain())
+    pairs = zip(job.each, given, strict=False)  # a plan opens only the first
+    for number, (one, labelled) in enumerate(pairs):
+        request = replace(one.request(labelled, _provenance(one, labelled)), job=job.plain())
         name = one.target[0] if job.per_target else ""
-        requests[name] = replace(asked, selector=numbered(asked.selector, "targets", number))
+        requests[name] = replace(request, selector=numbered(request.selector, "targets", number))
     return of_classes(requests[""]) if job.per_class else requests
 
 
 def _announce(
     ctx: click.Context, job: SelectJob, run: SelectionRun, promise: MemoryEstimate
 ) -> None:
-    """Say what is about to begin, and that there is something to lose from now on."""
+    """Print the settings of the run that begins, and record that it has begun."""
     ctx.meta[BEGUN] = True
-    asked = "as asked" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
-    say("values", run.values_told() + ("" if job.tests else f" ({asked})"))
+    scaling_note = "as asked" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
+    say("values", run.values_told() + ("" if job.tests else f" ({scaling_note})"))
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
@@ -229,16 +227,16 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     source, filtered = every[0].source, every[0].filtered
     n_left = source.n_samples if filtered.samples is None else filtered.samples.size
     size = f"{n_left:,} samples x {source.n_features:,} features"
-    apart = f"; no features: {some(source.not_features)}" if source.not_features else ""
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{apart}")
+    not_features = f"; no features: {some(source.not_features)}" if source.not_features else ""
+    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{not_features}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     if source.counted:
         say("alleles", f"counted is {source.counted}")
     kernel = job.labels_as if job.takes_label_kernel else None
     each = ["each class against the rest"] if job.per_class else []
-    for given in every:
-        say("labels", "; ".join([describe(given.y, kernel), *each, *given.notes]))
+    for labelled in every:
+        say("labels", "; ".join([describe(labelled.y, kernel), *each, *labelled.notes]))
     sites = Sites.of(source, filtered.left_out)
     small = (small_classes if job.per_class else single_samples)(every[0].y)
     censored = () if job.per_target else censoring_note(job.target, every[0].y)
@@ -246,17 +244,19 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         *sites.notes(),
         *(
             n
-            for one, given in zip(job.each, every, strict=True)
-            for n in notes_on(given.y, one.target)
+            for one, labelled in zip(job.each, every, strict=True)
+            for n in notes_on(labelled.y, one.target)
         ),
         *small,
         *censored,
     ):
         say("note", note)
-    sizes = [source.n_samples if given.rows is None else len(given.rows) for given in every]
+    sizes = [
+        source.n_samples if labelled.rows is None else len(labelled.rows) for labelled in every
+    ]
     if len({*sizes}) > 1:
-        told = ", ".join(f"{name} {m:,}" for name, m in zip(job.target, sizes, strict=True))
-        say("note", f"samples differ from target to target: {told} of {source.n_samples:,}")
+        counts = ", ".join(f"{name} {m:,}" for name, m in zip(job.target, sizes, strict=True))
+        say("note", f"samples differ from target to target: {counts} of {source.n_samples:,}")
     if not isinstance(job.n_features, str) and job.n_features > source.n_features:
         more = (
             f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"
@@ -267,16 +267,16 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
 def _kept(job: SelectJob) -> str:
     if job.checkpoint is None:
         return ""
-    kept = Checkpoint(job.checkpoint)
-    if not kept.is_begun():
+    checkpoint = Checkpoint(job.checkpoint)
+    if not checkpoint.is_begun():
         return f", checkpoint {shown(job.checkpoint)}"
-    state = kept.load()
+    state = checkpoint.load()
     done = 0 if state is None else state.round
     return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
 
 
 def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
-    """What was asked and what the labels were, for the attributes of the result."""
+    """Attributes of the result: the command, data and labels."""
     return {
         **({"command": job.typed} if job.typed else {}),
         "data": masked(job.data or job.path),
@@ -287,35 +287,35 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
 
 
 def resume(*, checkpoint: str, **options: Any) -> None:
-    """Go on with the job of a checkpoint; `options` replace what was said about the machine."""
+    """Continue the job of a checkpoint; `options` override those about the machine."""
     job = _with(SelectJob.kept_in(checkpoint), options)
     click.get_current_context().params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):
         _show_again(job)
         return
     if job.detach:
-        for name, given in (("--out", job.out), ("--truth", job.truth)):
-            if given is not None:
-                told = f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done"
-                say("note", told)
+        for name, path in (("--out", job.out), ("--truth", job.truth)):
+            if path is not None:
+                sentence = f"{name} {shown(path)} of the run is for `dhsic attach`, once it is done"
+                say("note", sentence)
         job = replace(job, out=None, truth=None)
     perform(job)
 
 
 def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
-    """The job with what is said now in place of what was said then."""
-    said = {name: value for name, value in options.items() if value is not None}
-    if "threads" in said:
+    """Override options of a job by those given now."""
+    overrides = {name: value for name, value in options.items() if value is not None}
+    if "threads" in overrides:
         job = replace(job, scheduler=None)
-    if "scheduler" in said:
+    if "scheduler" in overrides:
         job = replace(job, threads=None)
-    if "out" in said:  # --force of the run was about another place
-        said = {"force": False, **said, "out": absolute(said["out"])}
-    return replace(job, **said)
+    if "out" in overrides:  # --force was for another path
+        overrides = {"force": False, **overrides, "out": absolute(overrides["out"])}
+    return replace(job, **overrides)
 
 
 def _show_again(job: SelectJob) -> None:
-    """Show the result of a run that is complete; one that is a table, from the checkpoint."""
+    """Show the result of a complete run again; tables are remade from the checkpoint."""
     out = job.out or ""
     if table_suffix(out):
         perform(replace(job, out=None, detach=False))

@@ -1,7 +1,7 @@
 """Commands that write a store: `dhsic simulate` and `dhsic convert`.
 
-The one writes genotypes with a trait whose causes are known, the other data as they are read
-fastest.
+`simulate` writes genotypes with a trait of known causes; `convert` rewrites data in a store that is
+fast to read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dhsic.simulation.truth import truth_path
 from dhsic.sources.ids import some
 from dhsic.storage.paths import check_place
 
-#: Options of `dhsic.open_source` that a conversion takes.
+#: Options of `dhsic.open_source` that a conversion accepts.
 OPENING = ("variable", "sample_dim", "missing_chunks", "not_features", "na")
 
 
 def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:
-    """Write a store of simulated genotypes, and the truth beside it."""
+    """Write a store of simulated genotypes, and a table of the planted variants."""
     started = time.perf_counter()
     check_place(Path(path), "The store", InputError)
     bar = tqdm(
@@ -77,9 +77,9 @@ def convert(
     as_json: bool,
     **opening: Any,
 ) -> None:
-    """Write the store, and say what it holds."""
+    """Convert data to a Zarr store, and print what it contains."""
     started = time.perf_counter()
-    asked = SelectJob(path, **opening).opening
+    arguments = SelectJob(path, **opening).opening
     shown = sys.stderr.isatty() if progress is None else progress
     with tqdm(unit="B", unit_scale=True, desc="convert", leave=False, disable=not shown) as bar:
 
@@ -87,26 +87,26 @@ def convert(
             bar.total = total
             bar.update(done - bar.n)
 
-        made = write(
+        result = write(
             path,
             out,
             memory=memory,
             zarr_format=3 if zarr_format == "3" else 2,
             overwrite=force,
             on_part=on_part,
-            **{name: asked[name] for name in OPENING},
+            **{name: arguments[name] for name in OPENING},
         )
     if as_json:
-        echo_json(made.to_dict())
+        echo_json(result.to_dict())
         return
-    if made.is_resumed:
+    if result.is_resumed:
         say("note", "what an earlier conversion had written was kept")
-    if made.left:
-        say("note", f"left behind: {some(made.left)}")
+    if result.left:
+        say("note", f"left behind: {some(result.left)}")
     took = f"{seconds(time.perf_counter() - started)}, peak memory {human(peak_bytes())}"
-    passes = "one pass" if made.n_passes == 1 else f"{made.n_passes} passes"
+    passes = "one pass" if result.n_passes == 1 else f"{result.n_passes} passes"
     click.echo(
-        f"store  {made.path} ({made.n_samples:,} samples x {made.n_features:,} features, "
-        f"{made.dtype}, chunks of {made.chunks[0]:,} features; {passes}, {took})\n"
-        f"next\ndhsic inspect {shlex.quote(made.path)}"
+        f"store  {result.path} ({result.n_samples:,} samples x {result.n_features:,} features, "
+        f"{result.dtype}, chunks of {result.chunks[0]:,} features; {passes}, {took})\n"
+        f"next\ndhsic inspect {shlex.quote(result.path)}"
     )

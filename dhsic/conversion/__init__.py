@@ -1,9 +1,9 @@
-"""Whatever dhsic reads, written in the layout that it reads fastest.
+"""Conversion of any data that dhsic reads to the layout that it reads fastest.
 
-That is a Zarr store, features first, all samples of some features in a chunk of 4 to 16 MiB, with
-a checksum each. The store grows beside its place in a folder of its own, and is renamed when it is
-whole; of what a conversion that was killed has left there, chunks that decode are as good as done,
-for a chunk is written whole or not at all, and the same again.
+This layout is a Zarr store, features first, whose chunks hold all samples of some features in 4 to
+16 MiB, each with a checksum. The store is written to a temporary folder beside its destination and
+renamed when complete. After a kill, the next conversion keeps all chunks that decode, because a
+chunk is written atomically and always with the same bytes.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from dhsic.sources.zarr import check_free, create_array, good_chunks, put_in_pla
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 
-#: Bytes that a conversion may have where nobody says, if it can do with them.
+#: Default memory limit of a conversion in bytes, if that is enough.
 MODEST = 10**9
-#: Names in the folder of a conversion: what is made, what lies between two passes, what is asked.
+#: Names in the temporary folder: the new store, the store between two passes, the request.
 STORE, BETWEEN, ASKED, DONE = "store", "between", "asked.json", "between.done"
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What was written, for people."""
+    """Summary of a conversion: shape, dtype and chunks of the new store."""
 
     path: str
     n_samples: int
     n_features: int
     dtype: str
-    chunks: tuple[int, ...]  # features, samples, others
+    chunks: tuple[int, ...]  # features, samples, further axes
     n_passes: int
     is_resumed: bool
-    left: tuple[str, ...]  # arrays of the store that stayed behind
+    left: tuple[str, ...]  # arrays that were not copied
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -81,32 +81,32 @@ def convert(
     overwrite: bool = False,
     on_part: Callable[[int, int], object] | None = None,
 ) -> Converted:
-    """Write data as a Zarr store that is read fast, with names, coordinates and labels.
+    """Write data as a Zarr store that dhsic reads fast, with names, coordinates and labels.
 
-    Values keep their dtype; genotypes stay genotypes. The same call goes on after a kill, and ends
-    with the same bytes; the data must not change meanwhile. Everything that is written is read
-    again and compared.
+    Values keep their dtype; genotypes stay genotypes. After a kill the same call continues and
+    produces the same bytes, provided that the data have not changed. Every chunk is read back and
+    compared.
 
     Parameters
     ----------
     X : array, dataset, group, path or URL
-        Whatever `open_source` reads; a table of text may be larger than memory.
+        Any data that `open_source` reads; a text table may be larger than memory.
     out : path
         Folder of the store, such as ``out.zarr``.
     variable, sample_dim, missing_chunks, not_features, na
-        As of `open_source`; columns that are no features become variables along the samples.
+        See `open_source`; columns that are no features become variables along the samples.
     memory : int, optional
-        Bytes that this process may have; by default 1 GB, or more where chunks need it.
+        Memory limit of this process in bytes; by default 1 GB, or more if chunks need it.
     zarr_format : {2, 3}
     overwrite : bool
-        Replace a Zarr store that is there.
+        Replace an existing Zarr store.
     on_part : callable, optional
-        Called with the bytes that are done and those that there are, of all passes.
+        Function called with the bytes done so far and the total bytes, over all passes.
 
     Returns
     -------
     Converted
-        Shape, chunks, and what stayed behind.
+        Shape, chunks, and the arrays that were not copied.
 
     Raises
     ------
@@ -136,27 +136,29 @@ def convert(
     matrix, content = _opened(X, options)
     d, m = matrix.shape[:2]
     chunks = good_chunks(d, m, matrix.value_bytes)
-    passes, room = _planned(matrix, chunks, memory)
+    passes, max_values = _planned(matrix, chunks, memory)
     aside = path.with_name(f".{path.name}.partial")
-    asked = {"matrix": matrix.identity(), "file": _stamp(X), "format": zarr_format}
-    kept = _begun(aside, asked, passes, room)
-    is_resumed, passes = kept is not None, kept or passes
+    request = {"matrix": matrix.identity(), "file": _stamp(X), "format": zarr_format}
+    old_passes = _begun(aside, request, passes, max_values)
+    is_resumed, passes = old_passes is not None, old_passes or passes
     group = _group(aside / STORE, zarr_format)
     content.write(group)
     code = content.attributes.get("missing_value")
-    fill = code  # which Zarr 2 takes for the code
+    fill = code  # Zarr 2 treats it as the code
     if matrix.dtype.kind == "i" and code is None:
-        fill = 0  # -1 would say it is missing
+        fill = 0  # -1 would mean missing
     last = partial(_array, group, content.name, content.dims, matrix, fill)
     report = _Report(on_part, len(passes) * prod(matrix.shape) * matrix.dtype.itemsize)
     if len(passes) > 1:
         dims = (*("features", "samples"), *content.dims[2:])
-        between = _array(_group(aside / BETWEEN, 3), "X", dims, matrix, None, passes[0], "lz4")
+        scratch_array = _array(
+            _group(aside / BETWEEN, 3), "X", dims, matrix, None, passes[0], "lz4"
+        )
         if not (aside / DONE).exists():
-            _do(passes[0], matrix.read, between, check=is_resumed, report=report)
+            _do(passes[0], matrix.read, scratch_array, check=is_resumed, report=report)
             with replacing(aside / DONE) as file:
                 file.write(b"all")
-        read = partial(_read_back, between)
+        read = partial(_read_back, scratch_array)
         _do(passes[1], read, last(passes[1]), check=is_resumed, report=report)
     else:
         _do(passes[0], matrix.read, last(passes[0]), check=is_resumed, report=report)
@@ -177,7 +179,7 @@ def convert(
 
 
 def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
-    """Where the store goes; refuse what could not be written there."""
+    """Return the path of the new store; InputError if it cannot be written there."""
     if is_url(out):
         raise InputError(
             f"{fspath(out)} is a URL, and a store is written to a folder of this machine. Pass a "
@@ -193,7 +195,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
 
 
 def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
-    """The matrix, and what goes along with it."""
+    """Open the data; return the matrix, and its metadata and labels."""
     if opener_of(X) is open_table:
         return _text(on_disk(X), options)
     source = open_source(
@@ -214,7 +216,7 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
-    """A table of text, which need not fit into memory."""
+    """Open a text table, which may be larger than memory."""
     refuse_parts(path, options)
     table = TextTable(path, options)
     matrix = TextMatrix(table)
@@ -227,39 +229,43 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 def _planned(
     matrix: AbstractMatrix, chunks: tuple[int, int], memory: int | None
 ) -> tuple[list[Pass], int]:
-    """Passes, and the values of a rectangle for which there is room."""
-    held = resident_bytes()
-    limit = min(MODEST, available_bytes() + held) if memory is None else memory
+    """Plan the passes; return them, and the largest number of values in a rectangle."""
+    process_bytes = resident_bytes()
+    limit = min(MODEST, available_bytes() + process_bytes) if memory is None else memory
     try:
-        return passes_of(matrix, chunks, held, limit), room_of(matrix, held, limit)
+        return passes_of(matrix, chunks, process_bytes, limit), room_of(
+            matrix, process_bytes, limit
+        )
     except MemoryBudgetError:
         if memory is not None:
             raise
-    limit = available_bytes() + held
-    return passes_of(matrix, chunks, held, limit), room_of(matrix, held, limit)
+    limit = available_bytes() + process_bytes
+    return passes_of(matrix, chunks, process_bytes, limit), room_of(matrix, process_bytes, limit)
 
 
 def _stamp(X: Any) -> list[int]:
-    """What tells that a file was written again."""
+    """Return size and modification time of a file, to detect changes; [] for other data."""
     path = as_path(X) if isinstance(X, str | PathLike) and not is_url(X) else None
     if path is None or not path.is_file():
         return []
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def _begun(aside: Path, asked: dict[str, Any], passes: list[Pass], room: int) -> list[Pass] | None:
-    """Begin a conversion; or passes of the same one that was begun, if they still fit."""
-    said = aside / ASKED
+    """Start a conversion; return the passes of an interrupted one if it can be continued."""
+    request_path = aside / ASKED
     asked = json.loads(json.dumps(asked))
-    if said.exists():
-        held = json.loads(said.read_text())
-        kept = [Pass(tuple(one["chunks"]), tuple(one["rectangle"])) for one in held.pop("passes")]
-        if held == asked and all(prod(one.rectangle) <= room for one in kept):
-            return kept
+    if request_path.exists():
+        old_request = json.loads(request_path.read_text())
+        old_passes = [
+            Pass(tuple(one["chunks"]), tuple(one["rectangle"])) for one in old_request.pop("passes")
+        ]
+        if old_request == asked and all(prod(one.rectangle) <= room for one in old_passes):
+            return old_passes
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
-    with replacing(said) as file:
+    with replacing(request_path) as file:
         file.write(json.dumps(asked | {"passes": [asdict(one) for one in passes]}).encode())
     return None
 
@@ -277,11 +283,11 @@ def _array(
     one: Pass,
     codec: Literal["zstd", "lz4"] = "zstd",
 ) -> zarr.Array[Any]:
-    """The array that a pass writes, as it was left or new."""
-    found = member(group, name)
-    if found is not None:
-        return found
-    made: zarr.Array[Any] = create_array(
+    """Open the array that a pass writes; create it if it does not exist."""
+    existing = member(group, name)
+    if existing is not None:
+        return existing
+    array: zarr.Array[Any] = create_array(
         group,
         name,
         shape=matrix.shape,
@@ -291,14 +297,14 @@ def _array(
         fill_value=fill,
         codec=codec,
     )
-    return made
+    return array
 
 
 # A pass ------------------------------------------------------------------------------------
 
 
 class _Report:
-    """Counts bytes for whoever wants to know."""
+    """Counter of bytes that calls `on_part`."""
 
     def __init__(self, on_part: Callable[[int, int], object] | None, total: int) -> None:
         self.on_part, self.done, self.total = on_part, 0, total
@@ -317,7 +323,7 @@ def _do(
     check: bool,
     report: _Report,
 ) -> None:
-    """Write rectangles that are not there, and compare what was written."""
+    """Write the missing rectangles of a pass, and read each back to compare it."""
     d, m = array.shape[:2]
     value = prod(array.shape[2:]) * array.dtype.itemsize
     for features, samples in one.rectangles(d, m):
@@ -333,7 +339,7 @@ def _do(
 
 
 def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, slice]]:
-    """Chunks of a rectangle."""
+    """Return the (features, samples) slices of the chunks of a rectangle."""
     width, height = one.chunks
     return [
         (slice(a, min(a + width, features.stop)), slice(s, min(s + height, samples.stop)))
@@ -343,7 +349,7 @@ def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, sli
 
 
 def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice) -> bool:
-    """Whether all chunks of a rectangle are there and decode."""
+    """Whether all chunks of a rectangle exist and decode."""
     try:
         for part, rows in _chunks(one, features, samples):
             _read_back(array, part, rows)
@@ -353,7 +359,7 @@ def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice
 
 
 def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array:
-    """What was written; DataError where it is not there or does not decode."""
+    """Read a rectangle that was written; DataError if it is missing or does not decode."""
     label = str(array.store_path)
     try:
         values = np.asarray(guarded(array, label)[features, samples])
@@ -365,7 +371,7 @@ def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array
 
 
 def _compare(found: Array, written: Array, array: zarr.Array[Any]) -> None:
-    """Refuse what is not what was written, bit for bit."""
+    """Raise DataError unless the stored values equal the written ones bit for bit."""
     if np.ascontiguousarray(found).tobytes() != np.ascontiguousarray(written).tobytes():
         raise DataError(
             f"{array.store_path} reads back otherwise than it was written: the disk is failing, or "

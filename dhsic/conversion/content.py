@@ -1,4 +1,4 @@
-"""What goes along with a matrix: names, coordinates, labels; everything small of its store."""
+"""Metadata that a conversion writes beside the matrix: names, coordinates, labels."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
 from dhsic.sources.zarr import create_array, write_array
 
-#: Rows that are copied at a time.
+#: Number of rows copied at a time.
 SLAB = 1 << 16
-#: Dimensions of genotypes, and of anything else.
+#: Names of the dimensions of genotypes, and of other matrices.
 OF_CALLS, PLAIN = ("variants", "samples"), ("features", "samples")
 
 
 @dataclass
 class Content:
-    """Where the matrix goes, and what else does.
+    """Name and dimensions of the new matrix, and the arrays written beside it.
 
-    `arrays` are copied from a store; `values` (by name, with dimensions) are in memory. `left` are
-    arrays of the store that stay behind.
+    `arrays` are copied from a store; `values` (by name, with dimensions) are in memory. `left`
+    names the arrays of the store that are not copied.
     """
 
     name: str
@@ -61,40 +61,40 @@ class Content:
         """Metadata of a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
-            made, store = cls.named(source), anndata_of(X)
+            content, store = cls.named(source), anndata_of(X)
             if store is not None:
-                made._add_frames(store, source, store.named(variable))
+                content._add_frames(store, source, store.named(variable))
         else:
             array = chunked.opened()
             group = parent(array)
             dims = _dims(dimension_names(array), chunked.feature_axis, array.ndim)
             if source.dosages:
                 dims = (*OF_CALLS, "ploidy")[: array.ndim]
-            made = cls(array.basename or "X", dims)
-            made.attributes = _attributes_of(array)
-            held = AnnDataStore.around(array)
-            if held is not None:
-                made._add_frames(held[0], source, held[1])
+            content = cls(array.basename or "X", dims)
+            content.attributes = _attributes_of(array)
+            found_store = AnnDataStore.around(array)
+            if found_store is not None:
+                content._add_frames(found_store[0], source, found_store[1])
             elif group is not None:
-                made.of_group = dict(group.attrs)
-                made._add_arrays(group, source)
-            made.add_names(source.names)
+                content.of_group = dict(group.attrs)
+                content._add_arrays(group, source)
+            content.add_names(source.names)
         if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
-            made._add_phenotypes(path)
+            content._add_phenotypes(path)
         if source.missing_code is not None and source.dtype.kind in "iu":
-            made.attributes.setdefault(MISSING, int(source.missing_code))
-        return made
+            content.attributes.setdefault(MISSING, int(source.missing_code))
+        return content
 
     @classmethod
     def named(cls, source: AbstractSource) -> Content:
-        """What a source knows of itself that is no store."""
+        """Metadata of a source that is no store, from its own names and coordinates."""
         coords = dict(source.feature_coords())
         samples, is_calls = source.sample_names(), source.dosages
         return cls._described(source.names, coords, samples, is_calls=is_calls)
 
     @classmethod
     def of_table(cls, names: Names) -> Content:
-        """Content of a table of text, by its names: their coordinates are in memory."""
+        """Content of a text table, from its names, whose coordinates are in memory."""
         assert not callable(names.coords)
         assert not callable(names.samples)
         return cls._described(names, dict(names.coords), names.samples, is_calls=False)
@@ -103,38 +103,38 @@ class Content:
     def _described(
         cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
     ) -> Content:
-        """Content by names and coordinates; those of variants are as VCF Zarr has them."""
+        """Content from names and coordinates; variants are stored in the layout of VCF Zarr."""
         is_calls = is_calls or CONTIG in coords
         dims = OF_CALLS if is_calls else PLAIN
-        made = cls("call_dosage" if is_calls else "X", dims)
+        content = cls("call_dosage" if is_calls else "X", dims)
         if is_calls:
             coords = _variants(coords)
         for name, values in coords.items():
             own = ("contigs",) if name == CONTIGS else (dims[0], "alleles")[: values.ndim]
-            made.values[name] = own, values
+            content.values[name] = own, values
         if is_calls and samples is not None:
-            made.values["sample_id"] = dims[1:], samples
-        made.add_names(names)
-        return made
+            content.values["sample_id"] = dims[1:], samples
+        content.add_names(names)
+        return content
 
     def _free(self, name: str) -> str:
         name = name.replace("/", "_") or "_"
         return f"sample_{name}" if name in {self.name, *self.values, *self.dims} else name
 
     def add_names(self, names: Names) -> None:
-        """Labels as variables; names as coordinates, where no array beside the matrix has them."""
+        """Add labels as variables, and names as coordinates unless an array holds them already."""
         labels = names.sample_coords
         for name, values in (labels() if callable(labels) else labels).items():
             self.values[self._free(name)] = self.dims[1:2], typed(values)
         if POSITION in {*self.arrays, *self.values}:
             return
-        for dim, given in zip(self.dims, (names.features, names.samples), strict=False):
-            known = given() if callable(given) else given
-            if known is not None and dim not in self.arrays:
-                self.values[dim] = (dim,), text(np.asarray(known))
+        for dim, names_or_reader in zip(self.dims, (names.features, names.samples), strict=False):
+            dim_names = names_or_reader() if callable(names_or_reader) else names_or_reader
+            if dim_names is not None and dim not in self.arrays:
+                self.values[dim] = (dim,), text(np.asarray(dim_names))
 
     def _add_arrays(self, group: zarr.Group, source: AbstractSource) -> None:
-        """Arrays of the group but other matrices."""
+        """Add the arrays of the group, except other matrices."""
         d, m = source.n_features, source.n_samples
         for name, array in arrays_of(group).items():
             if array.shape[:2] in ((d, m), (m, d)):
@@ -144,7 +144,7 @@ class Content:
                 self.arrays[name] = array
 
     def _add_frames(self, store: AbstractAnnData, source: AbstractSource, matrix: str) -> None:
-        """Columns of obs and var; what cannot be read stays behind, and matrices but one."""
+        """Add the columns of obs and var; unreadable columns and other matrices go to `left`."""
         self.left += [name for name in store.matrices() if name != matrix]
         sizes = {"var": source.n_features, "obs": source.n_samples}
         for axis, dim in (("var", self.dims[0]), ("obs", self.dims[1])):
@@ -163,14 +163,14 @@ class Content:
     def _add_phenotypes(self, path: str) -> None:
         for name in read_table(path).columns:
             if not is_id(name):
-                with suppress(InputError):  # PLINK's codes for missing alone
+                with suppress(InputError):  # only PLINK's missing codes
                     self.values[name] = self.dims[1:2], phenotype(path, name)
 
     def write(self, group: zarr.Group) -> None:
-        """Write all but the matrix."""
+        """Write everything except the matrix."""
         group.attrs.update(self.of_group)
         for name in {*self.arrays, *self.values}.intersection(group.array_keys()):
-            del group[name]  # of a conversion that was killed
+            del group[name]  # written by a conversion that was killed
         for name, array in self.arrays.items():
             _copy(array, group, name)
         for name, (dims, values) in self.values.items():
@@ -178,46 +178,46 @@ class Content:
 
 
 def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[str, ...]:
-    """Dimensions features first; names that say which is which, of those that have none."""
+    """Return dimension names, features first; default names unless they tell the two axes apart."""
     names = [*(known or (None,) * ndim)]
     features, samples = names[axis], names[1 - axis]
     more = [name or f"dim_{i}" for i, name in enumerate(names[2:], 2)]
-    told = (features or "").lower() in FEATURE_DIMS or (samples or "").lower() in SAMPLE_DIMS
-    if features is None or samples is None or not told:
+    is_declared = (features or "").lower() in FEATURE_DIMS or (samples or "").lower() in SAMPLE_DIMS
+    if features is None or samples is None or not is_declared:
         features, samples = PLAIN
     return features, samples, *more
 
 
 def _variants(coords: dict[str, Array]) -> dict[str, Array]:
-    """Coordinates of variants as VCF Zarr has them: contigs by number, alleles in one array."""
-    known = {name: values for name, values in coords.items() if name in (POSITION, IDS)}
+    """Return variant coordinates as in VCF Zarr: contigs by index, alleles in one array."""
+    variant_coords = {name: values for name, values in coords.items() if name in (POSITION, IDS)}
     if CONTIG in coords:
         contigs = coords[CONTIG].astype(object)
-        contigs[contigs == NO_CONTIG] = None  # which has no number
+        contigs[contigs == NO_CONTIG] = None  # unknown contig, index -1
         index, names = pd.factorize(contigs)
-        known |= {CONTIG: index.astype(np.int32), CONTIGS: np.asarray(names, dtype=object)}
+        variant_coords |= {CONTIG: index.astype(np.int32), CONTIGS: np.asarray(names, dtype=object)}
     if REF in coords and ALT in coords:
-        others = [str(alt).split(",") if alt else [] for alt in coords[ALT]]
-        alleles = np.full((len(others), 1 + max(map(len, others))), "", dtype=object)
+        alternatives = [str(alt).split(",") if alt else [] for alt in coords[ALT]]
+        alleles = np.full((len(alternatives), 1 + max(map(len, alternatives))), "", dtype=object)
         alleles[:, 0] = coords[REF]
-        for i, alt in enumerate(others):
+        for i, alt in enumerate(alternatives):
             alleles[i, 1 : 1 + len(alt)] = alt
-        known[ALLELES] = alleles
-    return known
+        variant_coords[ALLELES] = alleles
+    return variant_coords
 
 
 def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
-    """Attributes of an array once its values are decoded; integers keep their one code."""
-    left = {*DECLARING, "_ARRAY_DIMENSIONS"}
-    kept = {name: value for name, value in array.attrs.items() if name not in left}
+    """Return the attributes of an array for decoded values; integers keep their missing code."""
+    dropped = {*DECLARING, "_ARRAY_DIMENSIONS"}
+    attributes_kept = {name: value for name, value in array.attrs.items() if name not in dropped}
     attributes = declared(array)
     code = code_among(attributes, array.dtype)
     is_kept = code is not None and Packing.of(attributes, array.dtype) is None
-    return kept | {MISSING: code} if is_kept else kept
+    return attributes_kept | {MISSING: code} if is_kept else attributes_kept
 
 
 def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
-    """Copy an array, some rows at a time."""
+    """Copy an array, `SLAB` rows at a time."""
     dims = tuple(str(dim or f"dim_{i}") for i, dim in enumerate(dimension_names(array) or ()))
     dims = dims or tuple(f"{name}_{i}" for i in range(array.ndim))
     is_text = array.dtype.kind in "SUTO"
@@ -225,7 +225,7 @@ def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
     packing, code = Packing.of(attributes, array.dtype), code_among(attributes, array.dtype)
     fill = array.fill_value if code is None else code
     n = array.shape[0] if array.ndim else 1
-    made = create_array(
+    new_array = create_array(
         group,
         name,
         shape=array.shape,
@@ -234,8 +234,8 @@ def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
         dims=dims,
         fill_value=None if is_text or packing is not None else fill,
     )
-    made.attrs.update(_attributes_of(array))
+    new_array.attrs.update(_attributes_of(array))
     for rows in slices(n, SLAB) if array.ndim else [...]:
         values = read_array(array, "fill", rows)
         values = values if packing is None else packing.decoded(values)
-        made[rows] = names_among(values, attributes) if is_text else values
+        new_array[rows] = names_among(values, attributes) if is_text else values

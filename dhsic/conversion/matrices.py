@@ -1,13 +1,13 @@
-"""What is converted, features first (with alleles besides), and the rectangles that it is read in.
+"""Matrices to convert, features first (optionally with alleles), and rectangles to read them in.
 
-A source is read as selections read it; only genotypes come as they are stored, with the alleles
-of each copy. A table of text is read on from where it was left, since it has no other way.
+A source is read as in selections, but genotypes as stored, with the alleles of each copy. A text
+table can only be read sequentially.
 
-A rectangle is read whole and written as whole chunks, so nothing is read twice to be written. But
-where a stored chunk spans many rectangles (a sample of all features, of which a block of features
-for all samples is wanted), it is decoded for each of them. Then the first pass writes what it has
-read of some samples into chunks in between, narrow as those that are wanted, and the second one
-gathers these. This is what the rechunker of Pangeo does.
+A rectangle is read once and written as complete chunks. But if a stored chunk spans many rectangles
+(say, it holds all features of one sample, and rectangles hold all samples of some features), it
+would be decoded for each of them. In this case a first pass writes intermediate chunks of all
+features for some samples, as narrow as the final chunks, and a second pass merges them, like the
+rechunker of Pangeo.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dhsic.sources.blocks import Block, check_finite, regular_edges
 from dhsic.sources.codecs import AT_ONCE
 from dhsic.sources.text_tables import TextTable
 
-#: Features that are read to tell one matrix from another.
+#: Number of features read to identify a matrix.
 LOOKED_AT = 64
-#: How often a rectangle, or a chunk that is decoded, is in memory: decoded, turned, and encoded.
+#: Copies of a rectangle or chunk in memory: decoded, transposed, and encoded.
 COPIES = 4
-#: A rectangle is no larger where it need not be.
+#: Preferred size of a rectangle in bytes.
 ENOUGH = 64 << 20
-#: A pass that decodes each chunk so often is worth another one, which writes and reads once more.
+#: Decodings per chunk above which an additional pass is faster.
 OFTEN = 3.0
 
 
@@ -47,12 +47,12 @@ class AbstractMatrix(ABC):
     Attributes
     ----------
     shape : tuple of int
-        (d, m), and what a value has besides.
+        (d, m), and further axes of a value.
     dtype : numpy.dtype
     grid : tuple of int
-        Features and samples that storage gives at once.
+        Features and samples of a stored chunk.
     chunk_bytes : int
-        Bytes of what it gives at once, decoded.
+        Bytes of a decoded chunk.
     """
 
     shape: tuple[int, ...]
@@ -105,7 +105,7 @@ class SourceMatrix(AbstractMatrix):
 
 
 class TextMatrix(AbstractMatrix):
-    """The numbers of a table of text; a first pass over it counts rows and takes what they are."""
+    """Numbers of a text table; a first pass counts the rows and reads their names and labels."""
 
     def __init__(self, table: TextTable) -> None:
         self._table, columns = table, table.columns
@@ -125,8 +125,8 @@ class TextMatrix(AbstractMatrix):
         rows, columns = (features, samples) if self._table.turned else (samples, features)
         if rows.start < self._at:
             self._at, self._rows = 0, self._table.rows()
-        found = islice(self._rows, rows.start - self._at, rows.stop - self._at)
-        values = np.array([numbers[columns] for numbers in self._numbers(found)])
+        lines = islice(self._rows, rows.start - self._at, rows.stop - self._at)
+        values = np.array([numbers[columns] for numbers in self._numbers(lines)])
         self._at = rows.stop
         if len(values) < rows.stop - rows.start:
             raise DataError(f"{self._table.path} was cut while it was read. Convert it again.")
@@ -146,19 +146,19 @@ class TextMatrix(AbstractMatrix):
 
 @dataclass(frozen=True)
 class Pass:
-    """Chunks (features, samples) that are written, by rectangles of whole ones."""
+    """Sizes (features, samples) of the chunks that a pass writes, and of its rectangles."""
 
     chunks: tuple[int, int]
     rectangle: tuple[int, int]
 
     def rectangles(self, d: int, m: int) -> Iterator[tuple[slice, slice]]:
-        """All of them: those of some samples after each other, as text is read."""
+        """Yield all rectangles, ordered by samples first, as text tables are read."""
         for s, t in pairwise(regular_edges(m, self.rectangle[1]).tolist()):
             for a, b in pairwise(regular_edges(d, self.rectangle[0]).tolist()):
                 yield slice(a, b), slice(s, t)
 
     def decoded(self, grid: tuple[int, int], shape: tuple[int, ...]) -> float:
-        """How often a chunk of a grid is decoded, on average."""
+        """Return the mean number of times that a chunk of a grid is decoded."""
         times = 1.0
         for n, run, chunk in zip(shape, self.rectangle, grid, strict=False):
             edges = regular_edges(n, run).tolist()
@@ -170,55 +170,55 @@ class Pass:
 def passes_of(
     matrix: AbstractMatrix, chunks: tuple[int, int], process: int, memory: int
 ) -> list[Pass]:
-    """One pass or two that bring a matrix into chunks, in so much memory.
+    """Plan one or two passes that write a matrix in chunks, within `memory` bytes.
 
     Parameters
     ----------
     process : int
-        Bytes that the process holds already.
+        Bytes that the process uses already.
 
     Raises
     ------
     MemoryBudgetError
         It does not fit; both numbers are in the message.
     """
-    room = room_of(matrix, process, memory)
-    if room < prod(chunks):
-        lacking = (prod(chunks) - room) * COPIES * matrix.value_bytes
+    max_values = room_of(matrix, process, memory)
+    if max_values < prod(chunks):
+        lacking = (prod(chunks) - max_values) * COPIES * matrix.value_bytes
         needed = human(memory + lacking)
         raise MemoryBudgetError(
             f"Converting a matrix of {matrix.shape[0]:,} features and {matrix.shape[1]:,} samples, "
             f"{human(matrix.chunk_bytes)} of which are stored in one chunk, needs peak memory "
             f"{needed}, and there are {human(memory)}. Raise the limit (memory=), if there is more."
         )
-    direct = Pass(chunks, _direct(matrix, chunks, room))
+    direct = Pass(chunks, _direct(matrix, chunks, max_values))
     often = direct.decoded(matrix.grid, matrix.shape)
-    between = _between(matrix, chunks, room)
+    between = _between(matrix, chunks, max_values)
     if often <= max(OFTEN, 2 * between.decoded(matrix.grid, matrix.shape)):
         return [direct]
-    n = max(1, min(room, ENOUGH // matrix.value_bytes) // prod(chunks))
+    n = max(1, min(max_values, ENOUGH // matrix.value_bytes) // prod(chunks))
     return [between, Pass(chunks, (n * chunks[0], chunks[1]))]
 
 
 def room_of(matrix: AbstractMatrix, process: int, memory: int) -> int:
-    """Values of a rectangle that fit into memory."""
+    """Return the number of values of a rectangle that fit into memory."""
     n_chunks = prod(ceil(n / k) for n, k in zip(matrix.shape, matrix.grid, strict=False))
-    held = process + SLACK_BYTES + COPIES * min(AT_ONCE, n_chunks) * matrix.chunk_bytes
-    return (memory - held) // (COPIES * matrix.value_bytes)
+    reserved = process + SLACK_BYTES + COPIES * min(AT_ONCE, n_chunks) * matrix.chunk_bytes
+    return (memory - reserved) // (COPIES * matrix.value_bytes)
 
 
 def _direct(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> tuple[int, int]:
-    """Rectangle of whole chunks, with all samples where these fit."""
+    """Return the size of a rectangle of whole chunks, with all samples if these fit."""
     (d, m), (width, height) = matrix.shape[:2], chunks
     enough = max(ENOUGH // matrix.value_bytes, width * height)
     samples = m if width * m <= room else max(height, room // width // height * height)
-    wanted = max(enough // samples, min(matrix.grid[0], d))
-    n = max(1, min(room // samples, wanted) // width)
+    width_wanted = max(enough // samples, min(matrix.grid[0], d))
+    n = max(1, min(room // samples, width_wanted) // width)
     return min(n * width, ceil(d / width) * width), samples
 
 
 def _between(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> Pass:
-    """Pass that reads all features of as many samples as fit, into chunks of these samples."""
+    """Return a first pass that reads all features of the samples that fit into memory."""
     (d, m), width, (_, rows) = matrix.shape[:2], chunks[0], matrix.grid
     features = ceil(d / width) * width
     if features * rows > room:

@@ -1,4 +1,4 @@
-"""Criteria related to HSIC that judge each feature alone (JMLR section 6), in one pass."""
+"""Criteria related to HSIC that score each feature by itself (JMLR section 6), in one pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dhsic.criteria.linear import (
 from dhsic.criteria.moderated import LogOdds, ModeratedT
 from dhsic.errors import InputError
 
-#: Criteria by the names that users write.
+#: Criteria by their names in the interface.
 CRITERIA: Mapping[str, type[AbstractCriterion]] = {
     kind.name: kind
     for kind in (
@@ -41,21 +41,21 @@ CRITERIA: Mapping[str, type[AbstractCriterion]] = {
 
 
 def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
-    """Criterion for a name, with those of the `given` parameters that are not None.
+    """Create a criterion by name, with those of the `given` parameters that are not None.
 
     Raises
     ------
     InputError
-        An unknown name, a parameter that this criterion has not, or a bad value of one.
+        If the name is unknown, or a parameter is unknown or invalid.
     """
     if not isinstance(name, str) or name not in CRITERIA:
         raise InputError(f"criterion={name!r} is unknown; pass one of {', '.join(CRITERIA)}.")
     kind = CRITERIA[name]
     chosen = {key: value for key, value in given.items() if value is not None}
     # Concrete criteria are dataclasses; the base cannot be one, it has no fields.
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are data classes
+    field_names = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are data classes
     for key, value in chosen.items():
-        if key not in known:
-            has = f"{name!r} has {', '.join(known)}" if known else f"{name!r} has none"
+        if key not in field_names:
+            has = f"{name!r} has {', '.join(field_names)}" if field_names else f"{name!r} has none"
             raise InputError(f"{key}={value!r} is no parameter of {name!r}; leave it out: {has}.")
     return kind(**chosen)

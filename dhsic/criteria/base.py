@@ -1,10 +1,10 @@
-"""A criterion judges each feature alone: prepared once from labels, applied to blocks of features.
+"""Criteria score each feature by itself: prepared once from labels, applied to feature blocks.
 
-Most criteria know the score of a feature from the feature: `columns` are the score and, where it
-has a sign, the statistic. Those that borrow strength from all features (the moderated t) hand out
-other columns, and `finish` once all are there.
+Most criteria compute the score of a feature from that feature: `columns` are the score and, if it
+has a sign, the statistic. Criteria that share information between features (the moderated t) return
+other columns, and compute scores in `finish` from all of them.
 
-Labels are of one target: two classes, classes, or numbers. A `LabelReading` says which.
+Labels have one target: two classes, several classes, or numbers (see `LabelReading`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from dhsic.kernels.label_parts import ClassTarget, RealTargets
 from dhsic.kernels.labels import LabelMatrix, label_matrix, may_be_classes
 from dhsic.validation import as_array, is_number
 
-#: Scores closer than this, relative to the larger of two neighbours, are ties.
+#: Relative difference between neighbouring scores up to which they are ties.
 TIE = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionScores:
-    """What a criterion says of s features, (s,) each.
+    """Results of a criterion for s features, (s,) each.
 
-    Larger scores are more relevant; infinite where a feature separates classes without a spread.
-    The statistic is the same with its sign, `facts` what was learnt from all features together.
-    Where the score loses digits as a function of it, features are ordered by `key`.
+    Larger scores are more relevant; a score is infinite if a feature separates classes without
+    variance. The statistic is the score with a sign; `facts` are estimated from all features. If
+    the score is a function of `key` that loses digits, features are ordered by `key`.
     """
 
     score: Float
     statistic: Float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     key: Float | None = None
-    #: More to tell of each feature, by name: values, (s,), and what they are.
+    #: Further results for each feature, by name: values, (s,), and their description.
     others: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
     @property
@@ -50,7 +50,7 @@ class CriterionScores:
         return self.score if self.key is None else self.key
 
     def told(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
-        """What is told of features besides the score: values and what they are."""
+        """Results for each feature besides the score: values and their descriptions."""
         if self.statistic is None:
             return self.others
         return {"statistic": (self.statistic, criterion.signed), **self.others}
@@ -58,76 +58,76 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Labels that a criterion takes: how they are read for it, and what is kept of them."""
+    """How a criterion reads labels, and the state that it prepares from them."""
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
-    of_two: bool = False  # classes, and no more
-    of_numbers: bool = False  # also where they look like classes
+    of_two: bool = False  # whether exactly two classes are required
+    of_numbers: bool = False  # whether labels are read as numbers even if they look like classes
 
 
 class AbstractCriterion(ABC):
     """A criterion; concrete ones are frozen dataclasses whose fields are its parameters."""
 
-    #: As users write it.
+    #: Name in the interface.
     name: ClassVar[str]
-    #: What the score is, and what the statistic is; no statistic where that is empty.
+    #: Descriptions of the score and of the statistic; empty if there is no statistic.
     meaning: ClassVar[str]
     signed: ClassVar[str] = ""
-    #: Whether it is meant for standardised features.
+    #: Whether it is intended for standardised features.
     standardize: ClassVar[bool] = True
-    #: Whether a kernel on the data has a width.
+    #: Whether it has a kernel with a width on the data.
     has_bandwidth: ClassVar[bool] = False
-    #: Whether `columns` takes about the time of standardising X; else a plan foretells none.
+    #: Whether `columns` takes about the time of standardising X; otherwise plans give no time.
     is_timed: ClassVar[bool] = True
-    #: Whether covariates may be taken out, and whether genotypes are judged as they are stored.
+    #: Whether covariates can be regressed out, and whether genotypes are processed as stored.
     takes_covariates: ClassVar[bool] = False
     takes_codes: ClassVar[bool] = False
-    #: Whether it tells more of a feature than its score and statistic.
+    #: Whether it has further results besides score and statistic.
     tells_more: ClassVar[bool] = False
-    #: What labels it takes, and what it keeps of them.
+    #: How labels are read and prepared.
     labels: ClassVar[LabelReading]
 
     @property
     def leaves_missing_out(self) -> bool:
-        """Whether missing samples take no part in a feature; else their value is its mean."""
+        """Whether samples with a missing value are left out; else the mean is imputed."""
         return False
 
     @property
     def goes_by_ranks(self) -> bool:
-        """Whether features count by the order of their values, whatever their scale."""
+        """Whether only the order of the values of a feature counts."""
         return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read labels: the label kernel by which the criterion is an HSIC."""
+        """Read labels as the label kernel with which the criterion is an HSIC."""
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
-        """What `columns` needs to know of the labels: small, plain, sent to every worker."""
+        """Prepare the state for `columns` from labels: small, picklable, sent to every worker."""
         return self.labels.prepare(labels)
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """What features are multiplied with, (m, k), of the state that `prepare` made."""
+        """Directions (m, k) that features are multiplied with, from the state."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
-        """A few numbers per feature, (k, c); its directions are at a place among those of all."""
+        """Compute a few numbers per feature, (k, c); `place` selects its own directions."""
 
     def tile_bytes(self, c: int, m: int) -> int:
-        """Bytes that `columns` of features (c, m) takes at once, besides four arrays like them."""
+        """Bytes that `columns` needs for features (c, m), besides four arrays of their size."""
         return 0
 
     def label_bytes(self, m: int) -> int:
-        """Bytes that m labels and `prepare` take, besides a few vectors."""
+        """Bytes needed for m labels and `prepare`, besides a few vectors."""
         return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:
-        """Scores from the columns of all features that vary, (k, s): as these have them."""
+        """Compute scores from the columns of all varying features, (k, s)."""
         return CriterionScores(columns[0], columns[1] if len(columns) > 1 else None)
 
     def parameters(self) -> dict[str, Any]:
-        """What identifies the criterion besides its name, plain values."""
+        """Parameters that identify the criterion besides its name, as plain values."""
         mine: Any = self  # a dataclass; the base, without fields, is none
         return {f.name: getattr(self, f.name) for f in fields(mine)}
 
@@ -135,8 +135,8 @@ class AbstractCriterion(ABC):
 def worst_first(scores: Float) -> Index:
     """Positions by ascending score, (s,); ties by position.
 
-    Ties are told relative to the scores themselves: a t-statistic may be 1e9 for one feature and
-    1 for all others.
+    Ties are relative to the scores themselves: a t-statistic may be 1e9 for one feature and 1 for
+    all others.
     """
     by_score = np.argsort(scores, kind="stable").astype(np.int64)
     ascending = scores[by_score]
@@ -148,34 +148,34 @@ def worst_first(scores: Float) -> Index:
 
 
 def check_part(name: str, value: Any, what: str) -> None:
-    """Refuse what is no number between 0 and 1."""
+    """Raise an error unless the value is a number between 0 and 1."""
     if not (is_number(value) and 0 < float(value) < 1):
         raise InputError(f"{name}={value!r}; pass {what}, a number between 0 and 1.")
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which sample is of which class."""
+    """Class of each sample."""
 
-    #: Class of each sample, by the ascending order of the names; of two, 1 is the positive one.
+    #: Class number of each sample, by ascending class name; of two, 1 is the positive class.
     codes: Array
     sizes: Float  # (n,), samples of each class, m_y
 
     @staticmethod
     def of(labels: LabelMatrix) -> Classes:
-        """Classes of labels that `two_classes` or `any_classes` has read."""
+        """Classes of labels that were read by `two_classes` or `any_classes`."""
         target = labels.parts[0]
         assert isinstance(target, ClassTarget), "these read classes"
         return Classes(target.codes, np.bincount(target.codes).astype(np.float64))
 
     @property
     def indicators(self) -> Float:
-        """1 where a sample (row) is of a class (column), (m, n)."""
+        """Class indicators, (m, n): 1 if a sample (row) belongs to a class (column)."""
         return np.asarray(self.codes[:, None] == np.arange(len(self.sizes)), dtype=np.float64)
 
 
 def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> LabelMatrix:
-    """Two classes, of so many samples each, with the label kernel of eq. 17."""
+    """Read two classes, with at least `least` samples each, with the label kernel of eq. 17."""
     labels = any_classes(y, criterion)
     sizes = Classes.of(labels).sizes
     if len(sizes) != 2:
@@ -192,7 +192,7 @@ def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> Label
 
 
 def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Two classes or more with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
+    """Read two or more classes, with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
     column = single_target(y, criterion)
     n = len(set(column.tolist()))
     if n > 2 and (n == len(column) or not may_be_classes(column)):
@@ -205,12 +205,12 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Numbers with the linear label kernel; two classes that are names count as -1 and 1."""
+    """Read numbers, with the linear label kernel; two classes given by name become -1 and 1."""
     column = single_target(y, criterion)
     if _holds_numbers(column):
         return label_matrix(column, "linear")
     n = len(set(column.tolist()))
-    if n > 2:  # two names are -1 and 1
+    if n > 2:  # two names become -1 and 1
         raise InputError(
             f"{criterion.name!r} takes numbers, or two classes, and y holds {n} names; pass "
             "numbers, or take 'shrunken-centroid' or 'qmi' for classes."
@@ -220,14 +220,14 @@ def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _holds_numbers(column: Array) -> bool:
-    """Whether labels are numbers, and not truth values or names."""
+    """Whether labels are numbers, not truth values or names."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "iuf"
     return all(isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) for v in column)
 
 
 def single_target(y: Array, criterion: AbstractCriterion) -> Array:
-    """The labels, (m,); several targets are refused."""
+    """Labels as one target, (m,); raises an error if there are several."""
     column = as_array(y, "y")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -240,7 +240,7 @@ def single_target(y: Array, criterion: AbstractCriterion) -> Array:
 
 
 def centred(labels: LabelMatrix) -> Float:
-    """Numbers without their mean, (m,)."""
+    """Labels that are numbers, minus their mean, (m,)."""
     target = labels.parts[0]
     assert isinstance(target, RealTargets), "`numbers` reads numbers"
     y = target.values[:, 0]
@@ -252,8 +252,7 @@ def _of_norm_one(labels: LabelMatrix) -> Float:
     return np.asarray(y / np.linalg.norm(y))
 
 
-#: Labels by what a criterion takes and keeps of them; those of numbers are of mean 0, or of norm 1
-#: besides.
+#: Ways to read and prepare labels; numbers are centred, or also scaled to norm 1.
 TWO_CLASSES = LabelReading(two_classes, Classes.of, of_two=True)
 TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of, of_two=True)
 CLASSES = LabelReading(any_classes, Classes.of)

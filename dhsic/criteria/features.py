@@ -1,9 +1,10 @@
-"""Features that are judged, and what criteria make of them for all runs at once.
+"""Features to be scored, and quantities that criteria share between runs.
 
-Several runs judge the same features, for a target each. What hangs on no target is made once:
-where each value of a few-valued feature is, squares, median distances. What does is mostly a
-product with a few vectors, the *directions* of a run: class indicators, labels, a factor of their
-kernel matrix. Those of all runs are multiplied together (`dhsic.linalg.directions`).
+Several runs score the same features, each for its own target. Quantities that do not depend on the
+target are computed once: indicators of the levels of few-valued features, squares, median
+distances. The others are mostly products with a few vectors, the *directions* of a run: class
+indicators, labels, a factor of the label kernel matrix. The directions of all runs are multiplied
+together (`dhsic.linalg.directions`).
 """
 
 from __future__ import annotations
@@ -26,20 +27,19 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.linalg.directions import Directions
 
-#: Entries of indicators at a time.
+#: Number of entries of indicators at a time.
 ENTRIES = 1 << 20
-#: Features of up to so many values have their pairs counted.
+#: Number of values up to which pairs of a feature are counted by value.
 FEW_VALUES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Some features of q values each.
+    """Levels of some features with q values each.
 
-    `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of.
-    Samples that are left out, as their value is missing, are of no level: `absent` (c, k) are the
-    sums over them.
+    `which` are their positions; `values` (q, c), `counts` (c, q), and sums of directions over the
+    samples of each level, `along` (c, q, k). `sampled` are counts in the sample that medians use.
+    Samples with a missing value belong to no level; `absent` (c, k) are the sums over them.
     """
 
     which: Index
@@ -50,7 +50,7 @@ class Levels:
     absent: Float | None = None
 
     def take(self, which: Index) -> Levels:
-        """Some of the features, numbered from 0."""
+        """Select some of the features, renumbered from 0."""
         absent = None if self.absent is None else self.absent[which]
         by_level = self.values[:, which], self.counts[which], self.along[which]
         return Levels(np.arange(which.size), *by_level, self.sampled[which], absent)
@@ -63,18 +63,18 @@ class Features:
     Attributes
     ----------
     X : (c, m) float64
-        A feature a row, of mean 0; missing values are 0, the mean, not told apart. (c, 0) where
-        they are known by their levels alone.
+        One feature per row, with mean 0; missing values are 0, the mean. (c, 0) if features are
+        represented by their levels alone.
     n_levels : (c,)
-        Distinct values of each, 0 for many.
+        Number of distinct values of each; 0 for many.
     directions : Directions
-        Of the runs that judge them.
+        Directions of all runs.
     coded : Levels or None
-        All of them, where they are genotypes that are judged as they are stored.
+        Levels of all features, if they are genotypes processed as stored.
     missing : (c, m) bool or None
-        Where values are missing; None where none is.
+        Mask of missing values; None if there are none.
     coded_missing : tuple of (c, k) and (c,) arrays, or None
-        `missing_sums` of genotypes that are judged as they are stored.
+        `missing_sums` of genotypes processed as stored.
     """
 
     X: Float
@@ -86,7 +86,7 @@ class Features:
 
     @cached_property
     def missing_sums(self) -> tuple[Float, Float] | None:
-        """Sums of the directions over the missing samples, (c, k), and how many these are, (c,)."""
+        """Sums of the directions over missing samples, (c, k), and numbers of these, (c,)."""
         if self.missing is None:
             return self.coded_missing
         return self.directions.times(self.missing.astype(np.float64)), self.missing.sum(axis=1)
@@ -98,7 +98,7 @@ class Features:
 
     @cached_property
     def squares_along(self) -> Float:
-        """Products of squares, (c, k)."""
+        """Products of the squared values with the directions, (c, k)."""
         return self.directions.times(self.squares)
 
     @cached_property
@@ -113,15 +113,15 @@ class Features:
 
     @cached_property
     def largest(self) -> Float:
-        """Largest magnitude of each, (c,)."""
+        """Largest magnitude of the values of each feature, (c,)."""
         return np.asarray(np.sqrt(self.squares.max(axis=1, initial=0.0)))
 
     @cached_property
     def levels(self) -> list[Levels]:
-        """Those of few values, some at a time."""
+        """Levels of the few-valued features, in batches."""
         if self.coded is not None:
             return [self.coded]
-        found, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
+        batches, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
         for q in np.unique(self.n_levels[self.n_levels > 0]).tolist():
             same = np.flatnonzero(self.n_levels == q)
             rows = max(1, ENTRIES // (q * self.X.shape[1]))
@@ -134,12 +134,12 @@ class Features:
                 along = along.reshape(*values.shape, -1).transpose(1, 0, 2)
                 counts = at.sum(axis=2).T
                 sampled = counts if stride == 1 else at[:, :, ::stride].sum(axis=2).T
-                found.append(Levels(which, values, counts, along, sampled))
-        return found
+                batches.append(Levels(which, values, counts, along, sampled))
+        return batches
 
     @cached_property
     def median_squares(self) -> Float:
-        """Median squared distance of samples, (c,), each of which varies."""
+        """Median squared distance between samples, (c,), for features that vary."""
         if self.coded is not None:
             return medians_of_levels(self.coded.values.T, self.coded.sampled)
         stride = -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -149,7 +149,7 @@ class Features:
         return np.array([median_square(x[::stride][~mask[::stride]]) for x, mask in each])
 
     def widths(self, policy: AbstractBandwidth) -> Float:
-        """Sigma of each, (c,), by what `resolve_width` returned."""
+        """Sigma for each feature, (c,), by the policy that `resolve_width` returned."""
         if isinstance(policy, Fixed):
             return np.full(len(self.n_levels), policy.sigma)
         if isinstance(policy, Dimension):
@@ -158,7 +158,7 @@ class Features:
 
 
 def resolve_width(bandwidth: object) -> AbstractBandwidth:
-    """Policy for the width of the kernel on one feature; a grid is refused."""
+    """Policy for the width of the kernel on one feature; a grid raises an error."""
     policy = resolve_bandwidth(bandwidth)
     if not isinstance(policy, Dimension | Fixed | Median):
         raise InputError(
@@ -169,10 +169,10 @@ def resolve_width(bandwidth: object) -> AbstractBandwidth:
 
 
 def median_square(x: Float) -> float:
-    """Median squared distance of pairs i < j of x, (m,); of the positive ones where most are 0.
+    """Median squared distance of pairs i < j of x, (m,); of positive ones if most are 0.
 
-    On a line pairs need not be written out: those within t of a value lie next to it in order, and
-    those of few values are counted.
+    Pairs need not be enumerated: values within t of a value are next to it in sorted order, and for
+    few distinct values pairs are counted by value.
     """
     s = np.sort(x)
     places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
@@ -184,9 +184,9 @@ def median_square(x: Float) -> float:
 
 
 def _median_of_levels(values: Float, counts: Index) -> float:
-    """Median square from values and how often each occurs, (q,)."""
+    """Median squared distance from values and their counts, (q,)."""
     if len(values) == 1:
-        return 1.0  # the samples that were taken are all alike
+        return 1.0  # all sampled values are equal
     D = np.square(np.subtract.outer(values, values)).ravel()
     order = np.argsort(D, kind="stable")
     pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair i, i' twice
@@ -201,7 +201,7 @@ def _median_of_levels(values: Float, counts: Index) -> float:
 
 
 def medians_of_levels(values: Float, counts: Float) -> Float:
-    """Median squared distances, as of `median_square`, of features of q levels (c, q): (c,)."""
+    """Median squared distances (see `median_square`) of features with q levels (c, q): (c,)."""
     i, j = np.triu_indices(values.shape[1], 1)
     D = np.square(values[:, i] - values[:, j])
     order = np.argsort(D, axis=1, kind="stable")
@@ -212,8 +212,8 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
     def at(place: Float) -> Float:
         number = (up_to <= place[:, None]).sum(axis=1, keepdims=True)
-        found = np.take_along_axis(D, np.minimum(number, i.size - 1), axis=1)[:, 0]
-        return np.where(place < equal, 0.0, found)
+        distances = np.take_along_axis(D, np.minimum(number, i.size - 1), axis=1)[:, 0]
+        return np.where(place < equal, 0.0, distances)
 
     def median(first: Float) -> Float:
         n = up_to[:, -1] - first
@@ -225,7 +225,7 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
 
 def _median(s: Float, first: int, end: int) -> float:
-    """Median of the squared distances from place `first` to before `end`, in ascending order."""
+    """Median of the squared distances with ranks from `first` to before `end`."""
     low, high = first + (end - first - 1) // 2, first + (end - first) // 2
     below = _distance(s, low)
     above = below if low == high else _distance(s, high)
@@ -233,7 +233,7 @@ def _median(s: Float, first: int, end: int) -> float:
 
 
 def _distance(s: Float, k: int) -> float:
-    """Distance of sorted values at place k from 0, in ascending order, by bisection."""
+    """Distance of sorted values with rank k from 0, in ascending order, by bisection."""
     low, high = 0.0, float(s[-1] - s[0])
     if _n_within(s, low) > k:
         return 0.0
@@ -247,10 +247,10 @@ def _distance(s: Float, k: int) -> float:
 
 
 def _n_within(s: Float, t: float) -> int:
-    """Pairs of sorted values at most t apart."""
+    """Number of pairs of sorted values that differ by at most t."""
     return int((_ends(s, t) - np.arange(len(s))).sum())
 
 
 def _ends(s: Float, t: float) -> Index:
-    """For each of the sorted values, the place of the last one that is at most t above it."""
+    """Position, for each of the sorted values, of the last one that is at most t larger."""
     return np.searchsorted(s, s + t, side="right") - 1

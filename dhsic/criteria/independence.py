@@ -1,13 +1,15 @@
-r"""HSIC of every feature alone, and its p-value: which features depend on the labels at all.
+r"""HSIC of every feature by itself, and its p-value: which features depend on the labels at all.
 
-The kernel on the feature is Gaussian. Under independence HSIC is about a gamma distribution, with
-the mean, the variance and the skewness of all permutations of the labels in closed form
-(`dhsic.criteria.null`), corrected for what it is a mixture of (`dhsic.criteria.mixture`); of
-variants that few samples carry it takes few values, which are drawn (`dhsic.criteria.rare`).
+The kernel on the feature is Gaussian. Under independence HSIC is approximately gamma distributed,
+with the mean, variance and skewness over all permutations of the labels in closed form
+(`dhsic.criteria.null`), and a correction for its being a mixture (`dhsic.criteria.mixture`). For
+variants with few carriers it takes few values, which are enumerated or sampled
+(`dhsic.criteria.rare`).
 
-Features of few values, genotypes above all, take O(q^3) besides the sums of a few directions over
-their levels (`dhsic.criteria.leveled`); others O(m r^3) each, r directions of their kernel matrix,
-20 to 40, and where the labels have no few directions (more than 64 classes, a given matrix) O(m^3).
+Features with few values, mainly genotypes, take O(q^3) besides sums of a few directions over their
+levels (`dhsic.criteria.leveled`). Others take O(m r^3) each, with r directions of their kernel
+matrix, 20 to 40; and O(m^3) if the labels have many directions (more than 64 classes, a given
+matrix).
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from dhsic.kernels.labels import FEW_DIRECTIONS, MIXED, LabelMatrix, label_matri
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
-#: Part of the labels that is nothing.
+#: Fraction of the labels below which nothing is left after covariates.
 NOTHING = 1e-12
-#: (m, m) matrices of a feature that is of no low rank, and numbers of one of few levels.
+#: Number of (m, m) matrices for a feature without low rank, and of numbers for one with few levels.
 SQUARES, FORMS = 6, 1000
 LOG_10 = float(np.log(10.0))
-#: Several widths, as users write it.
+#: Name of the setting with several widths.
 MULTISCALE = "multiscale"
 WIDTH_MEANING = (
     "width of the kernel at which the dependence is strongest, as a part of the range of ranks: 1 "
@@ -54,37 +56,37 @@ WIDTH_MEANING = (
 )
 SHAPE_MEANING = "shape of the dependence: linear, monotone or turning"
 Q_MEANING = "q-value: part of the features of this p-value or less that do not depend on the labels"
-#: Arrays of as many numbers as are gathered at once, while features are scored at several widths.
+#: Number of arrays of `AT_ONCE` numbers while features are scored at several widths.
 TILES_OF_RANKS = 8
-#: Part of ``||C|| ||A||`` below which HSIC of permutations does not vary.
+#: Fraction of ``||C|| ||A||`` below which HSIC does not vary between permutations.
 SAME = 1e-9
-#: Deviations by which HSIC may be off for directions of labels that are left out, at most (by a
-#: millionth for most features); part of that which may be missing before covariates are taken out;
-#: and most directions.
+#: Maximum error of HSIC from omitted directions of labels, in standard deviations (a millionth for
+#: most features); fraction of that allowed before covariates are regressed out; and maximum number
+#: of directions.
 LEFT_OUT, MISSING, MOST_DIRECTIONS = 1e-3, 0.01, 128
-#: Fewest samples with a value that a feature is tested on, besides one for each covariate.
+#: Minimum number of samples with a value for a test, besides one for each covariate.
 FEWEST_PRESENT = 4
-#: Held by the thread that draws a law: others ask for the same one.
+#: Lock held while a law is sampled, because other threads request the same one.
 _DRAWING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
 class Permuted:
-    """Labels that are permuted: C, what covariates take with them, and what moments ask of C."""
+    """Permuted labels: C, the basis of covariates, and quantities of C that moments need."""
 
     C: Symmetric
     Q: Float | None  # (m, p), a basis of ``[1, covariates]``; None without covariates
     null: NullOf
     correction: Correction | None
-    #: Laws of variants that few samples carry, made where they are asked for.
+    #: Laws of variants with few carriers, computed when needed.
     laws: dict[Carriers, RareLaw | None] = field(default_factory=dict)
 
     @staticmethod
     def of(labels: LabelMatrix, covariates: Array | None) -> Permuted:
-        """``C = R L R`` of low rank where L is, else dense; refused where nothing is left of L.
+        """``C = R L R``, of low rank if L is, else dense; raises an error if nothing is left of L.
 
-        What directions miss moves HSIC by at most their trace times ``||A||``, and HSIC of
-        permutations has the deviation ``2^(1/2) ||C|| ||A|| / m``.
+        Omitted directions change HSIC by at most their trace times ``||A||``; HSIC of permutations
+        has standard deviation ``2^(1/2) ||C|| ||A|| / m``.
         """
         m = labels.n_samples
         part = 2**0.5 * LEFT_OUT / m
@@ -101,20 +103,20 @@ class Permuted:
 
     @cached_property
     def missingness(self) -> MissingnessTest | None:
-        """Test of missing values by the directions of the labels; None where there are no few."""
+        """Test of missing values by the directions of the labels; None if there are too many."""
         if not isinstance(self.C, LowRankSymmetric):
             return None
         return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Logarithm of the p-value of a deviation of such a distribution, (c,) each."""
-        found = log_tail(z, skewness)
+        """Log p-value of HSIC that is z standard deviations above its mean, (c,) each."""
+        log_p = log_tail(z, skewness)
         if self.correction is not None:
-            found = np.minimum(found + self.correction(z, skewness), 0.0)
-        return found
+            log_p = np.minimum(log_p + self.correction(z, skewness), 0.0)
+        return log_p
 
     def log_p_of_rare(self, z: Float, carriers: Carriers, estimator: str) -> Float:
-        """The same of variants of so many carriers."""
+        """Log p-value of z for variants with these carriers."""
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         with _DRAWING:
             if carriers not in self.laws:
@@ -124,17 +126,17 @@ class Permuted:
 
     @property
     def regained(self) -> float:
-        """As of `dhsic.linalg.covariates.regained`."""
+        """Factor by which regressing out covariates reduces permuted values."""
         return regained(self.basis)
 
     @property
     def basis(self) -> Float:
-        """Q, with or without covariates."""
+        """Basis of the intercept and covariates, if any."""
         return covariate_basis(None, len(self.C.diagonal)) if self.Q is None else self.Q
 
     @property
     def directions(self) -> Float:
-        """Those of C, its diagonal, Q and products of its columns: what levels have sums of."""
+        """Directions whose sums over levels are needed: those of C, its diagonal, Q, Q_i Q_j."""
         if not isinstance(self.C, LowRankSymmetric):
             return np.empty((len(self.C.diagonal), 0))
         columns = [self.C.F, self.C.diagonal[:, None]]
@@ -146,14 +148,14 @@ class Permuted:
     def sums_of(
         self, along: Float, counts: Float
     ) -> tuple[Float, Float, Float | None, Float | None]:
-        """Sums over levels (c, q, k) of `directions`, as `LevelForms` takes them.
+        """Arguments of `LevelForms` from sums over levels (c, q, k) of `directions`.
 
-        Labels are centred over the samples of the levels, `counts` (c, q), and the covariates'
-        basis is scaled to them: samples whose value is missing take no part.
+        Labels are centred over the samples of the levels, `counts` (c, q), and the basis of
+        covariates is rescaled to them, because samples with a missing value are left out.
         """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         r, m = self.C.rank, self.C.n_samples
-        U, of_diagonal, rest = along[..., :r], along[..., r], along[..., r + 1 :]
+        U, of_diagonal, of_covariates = along[..., :r], along[..., r], along[..., r + 1 :]
         n = counts.sum(axis=1)
         gaps = np.flatnonzero((n < m) & (n > 0))
         if gaps.size:
@@ -167,10 +169,10 @@ class Permuted:
             return U, of_diagonal, None, None
         p = self.Q.shape[1]
         i, j = np.triu_indices(p)
-        S = np.empty((*rest.shape[:2], p, p))
-        S[..., i, j] = S[..., j, i] = rest[..., p:]
+        S = np.empty((*of_covariates.shape[:2], p, p))
+        S[..., i, j] = S[..., j, i] = of_covariates[..., p:]
         larger = (m / np.maximum(n, 1.0))[:, None, None]
-        return U, of_diagonal, rest[..., :p] * np.sqrt(larger), S * larger[..., None]
+        return U, of_diagonal, of_covariates[..., :p] * np.sqrt(larger), S * larger[..., None]
 
     def of_samples(self, rows: Index) -> Permuted:
         """Labels of the samples `rows` (n,), with the covariates regressed out among them."""
@@ -182,22 +184,22 @@ class Permuted:
 class Independence(AbstractCriterion):
     r"""HSIC of the feature and the labels (JMLR eq. 4 and 5), by its p-value under independence.
 
-    The score is ``-log10 p``. Labels of any kind; covariates are taken out of them, and residuals
-    are what is permuted (Freedman and Lane, 1983).
+    The score is ``-log10 p``. Labels of any kind; covariates are regressed out, and the residuals
+    are permuted (Freedman and Lane, 1983).
 
-    When to use it: to say which features depend on the labels at all, and to how many of those one
-    is wrong. It sees each feature alone; dependence of any shape shows.
+    When to use it: to find which features depend on the labels at all, with a controlled error
+    rate. It tests each feature by itself, and detects dependence of any shape.
 
     Parameters
     ----------
     bandwidth : "multiscale", "dimension", "median" or float
-        ``"multiscale"``: HSIC of ranks at six widths, from a straight line to a ripple, combined
-        into one p-value (`dhsic.criteria.multiscale`). Else sigma of one kernel on the feature. In
-        either case samples whose value is missing are left out of the feature: that more values are
-        missing in one class than in another is no dependence.
+        ``"multiscale"`` computes HSIC of ranks at six widths, from a straight line to a ripple, and
+        combines them into one p-value (`dhsic.criteria.multiscale`). Other values set sigma of a
+        single kernel on the feature. In both cases samples with a missing value are left out of the
+        feature, so that different missing rates in two classes are not taken for dependence.
     label_kernel : str
-        See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels go
-        by functions of their ranks.
+        See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels are
+        replaced by functions of their ranks.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     """
@@ -224,7 +226,7 @@ class Independence(AbstractCriterion):
 
     @property
     def is_multiscale(self) -> bool:
-        """Whether several widths are tried."""
+        """Whether several widths are used."""
         return isinstance(self.bandwidth, str) and self.bandwidth == MULTISCALE
 
     @property
@@ -245,12 +247,14 @@ class Independence(AbstractCriterion):
         if not self.is_multiscale:
             return Permuted.of(labels, covariates)
         Q = covariate_basis(covariates, labels.n_samples)
-        found = LabelDirections.of(labels, Q, by_ranks=self.label_kernel in ("auto", MIXED))
-        if found is None:  # of many classes, or a given matrix, there are no few directions
+        label_directions = LabelDirections.of(
+            labels, Q, by_ranks=self.label_kernel in ("auto", MIXED)
+        )
+        if label_directions is None:  # many classes, or a given matrix, have too many directions
             return Permuted.of(labels, covariates)
-        if not found.B.shape[1]:
+        if not label_directions.B.shape[1]:
             raise nothing_left()
-        return Multiscale.of(found, Q)
+        return Multiscale.of(label_directions, Q)
 
     def directions(self, state: Permuted | Multiscale) -> Float:
         return state.directions
@@ -258,44 +262,50 @@ class Independence(AbstractCriterion):
     def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC, and sigma or width and shape of every feature, (4, c) or (5, c).
 
-        The last row is ``-log10 p`` of the test that missing values do not depend on the labels.
+        The last row is ``-log10 p`` of the test whether missing values depend on the labels.
         """
         missing = _missingness(state, features, place)
         if isinstance(state, Multiscale):
-            found = scores_of(state, features, place)
-            return np.stack([-found.log_p / LOG_10, found.hsic, found.width, found.shape, missing])
+            scores = scores_of(state, features, place)
+            return np.stack(
+                [-scores.log_p / LOG_10, scores.hsic, scores.width, scores.shape, missing]
+            )
         return np.vstack([self._of_one_width(state, features, place), missing])
 
     def _of_one_width(self, state: Permuted, features: Features, place: slice) -> Float:
         """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
         width = "median" if self.is_multiscale else self.bandwidth
         sigma = features.widths(resolve_width(width))
-        found = np.empty((3, sigma.size))
-        found[2] = sigma
-        left = np.ones(sigma.size, dtype=bool)
+        results = np.empty((3, sigma.size))
+        results[2] = sigma
+        by_values = np.ones(sigma.size, dtype=bool)
         if place.stop > place.start:
-            for some in features.levels:
-                found[:2, some.which] = self._by_levels(
-                    state, some, sigma[some.which], place, is_coded=features.coded is not None
+            for level_group in features.levels:
+                results[:2, level_group.which] = self._by_levels(
+                    state,
+                    level_group,
+                    sigma[level_group.which],
+                    place,
+                    is_coded=features.coded is not None,
                 )
-                left[some.which] = False
-        for j in np.flatnonzero(left):
+                by_values[level_group.which] = False
+        for j in np.flatnonzero(by_values):
             missing = None if features.missing is None else features.missing[j]
-            found[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]), missing)
-        return found
+            results[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]), missing)
+        return results
 
     def _by_levels(
         self, state: Permuted, some: Levels, sigma: Float, place: slice, *, is_coded: bool
     ) -> Float:
-        """Score and HSIC, (2, c)."""
+        """``-log10 p`` and HSIC of few-valued features, (2, c)."""
         assert isinstance(state.C, LowRankSymmetric), "others have no directions"
         is_tested = some.counts.sum(axis=1) >= FEWEST_PRESENT + state.basis.shape[1]
         if not is_tested.all():
-            found, which = np.zeros((2, is_tested.size)), np.flatnonzero(is_tested)
+            results, which = np.zeros((2, is_tested.size)), np.flatnonzero(is_tested)
             if which.size:
                 tested = some.take(which), sigma[which]
-                found[:, which] = self._by_levels(state, *tested, place, is_coded=is_coded)
-            return found
+                results[:, which] = self._by_levels(state, *tested, place, is_coded=is_coded)
+            return results
         forms = LevelForms.of(gaussian(some.values.T, sigma), some.counts, self.estimator)
         U, of_diagonal, T, S = state.sums_of(some.along[..., place], some.counts)
         observed = forms.inner(U, state.C.weights, of_diagonal)
@@ -314,9 +324,9 @@ class Independence(AbstractCriterion):
         return np.stack([-log_p / LOG_10, observed])
 
     def _of_feature(self, state: Permuted, x: Float, sigma: float, missing: Mask | None) -> Float:
-        """Score and HSIC of many values, or of labels of no low rank: as `hsic_test` of it.
+        """Score and HSIC of a feature with many values, or for labels without low rank.
 
-        Samples whose value is missing (m,) are left out of both.
+        Samples whose value is missing (m,) are left out of both. Agrees with `hsic_test`.
         """
         if missing is not None and missing.any():
             present = np.flatnonzero(~missing)
@@ -345,10 +355,10 @@ class Independence(AbstractCriterion):
         return 8 * (COPIES * MOST_DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
 
     def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
-        """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and what width."""
+        """Scores, with HSIC, p, q (Benjamini and Hochberg, 1995), and width or sigma."""
         score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
-        order = np.argsort(p)  # what is in order is sorted again soon
+        order = np.argsort(p)  # sorting sorted values again is fast
         q[order] = false_discovery_control(p[order])
         meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
@@ -365,13 +375,13 @@ class Independence(AbstractCriterion):
 
 
 def inflation_of(p: Float) -> float:
-    """Lambda: the median of the chi-squared values (1 degree) of p-values, over that of chance."""
+    """Lambda: median chi-squared value (1 degree of freedom) of p-values, over that by chance."""
     median = max(float(np.median(p)), np.finfo(float).tiny)
     return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
 
 
 def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-    """``-log10 p`` of missing values by label, (c,); 0 where none is missing."""
+    """``-log10 p`` for dependence of missing values on labels, (c,); 0 if none is missing."""
     c, sums, test = len(features.n_levels), features.missing_sums, state.missingness
     if sums is None or test is None:
         return np.zeros(c)
@@ -386,14 +396,14 @@ def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
     """Factor (c,) by which moments over all samples become those over the samples present.
 
     It is the trace of the label matrix over the samples present, relative to that of C, times
-    ``(m - 1) / (n - 1)``; 1 where no sample is missing.
+    ``(m - 1) / (n - 1)``; 1 if no sample is missing.
 
     Parameters
     ----------
     of_diagonal : (c, q)
         Sums of the diagonal of the label matrix over the levels of each feature.
     n : (c,)
-        Samples present.
+        Number of samples present.
     """
     m, trace = C.n_samples, float(C.diagonal.sum())
     part = of_diagonal.sum(axis=1) / trace * ((m - 1) / (n - 1))
@@ -403,9 +413,9 @@ def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
 def _deviations(
     observed: Float, null: Moments, rounding: Float, times: float
 ) -> tuple[Float, Float]:
-    """Deviations from the mean, NaN where every permutation is as large, and skewness; (c,).
+    """Standardised HSIC, NaN if all permutations give the same value, and skewness; (c,).
 
-    `times` is by how much the statistic is larger than permutations make it.
+    `times` is the ratio of the statistic to the scale of permutations.
     """
     spread = times * np.atleast_1d(np.sqrt(null.variance))
     varies = spread > rounding

@@ -1,9 +1,9 @@
 """Criteria with a Gaussian kernel on each feature: MMD, kernel target alignment, QMI.
 
-They see dependence of any shape that a feature has alone, where those of `dhsic.criteria.linear`
-see means. The kernel is ``exp(-sigma (x - x')^2)``; `bandwidth` says sigma: ``"dimension"`` is 1/2,
-right for standardised features, ``"median"`` follows the median distance of each feature: the
-policies of JMLR 4.1 with ``|S| = 1``.
+They detect dependence of any shape of single features, while those of `dhsic.criteria.linear`
+detect differences of means. The kernel is ``exp(-sigma (x - x')^2)``. `bandwidth` sets sigma:
+``"dimension"`` is 1/2, suitable for standardised features; ``"median"`` is computed from the median
+distance of each feature: the policies of JMLR 4.1 with ``|S| = 1``.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from dhsic.kernels.labels import LabelMatrix, label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Directions that factors of labels have, and copies of them.
+#: Number of directions of label factors, and of copies of them.
 DIRECTIONS, COPIES = 40, 4
-#: float64 values per pair of labels while the median of their distances is taken.
+#: Number of float64 values per pair of labels while the median of distances is computed.
 PAIRS = 3
 
-#: What labels come down to, and what sums are divided by.
+#: Factored label matrix, and the divisor of sums.
 ScaledLabels = tuple[LowRankSymmetric, float]
 
 
 def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
-    """L, to be divided by its norm."""
+    """L, and its norm as divisor."""
     L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
     return L, float(np.sqrt(np.vdot(G, G.T)))
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Classes or numbers: nu but for its constant factor."""
+    """Read classes or numbers as the label kernel nu, except for a constant factor."""
     labels = label_matrix(single_target(y, criterion), "auto")
     (target,), m = labels.parts, labels.n_samples
     if isinstance(target, ClassTarget):
@@ -54,29 +54,29 @@ def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _delta(classes: ClassTarget) -> ClassTarget:
-    """Nu of classes: 1 within a class, 0 between."""
+    """Nu for classes: 1 within a class, 0 between classes."""
     return ClassTarget.of(classes.codes, "delta")
 
 
 def _on_numbers(target: RealTargets) -> RealTargets:
-    """Nu of numbers: the window on them, standardised."""
+    """Nu for numbers: the Gaussian window on standardised numbers."""
     assert target.sigma is not None, "the kernel on them is Gaussian"
-    spread = target.values.std()
-    return RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
+    std = target.values.std()
+    return RealTargets(target.values / std, target.sigma * float(std) ** 2 / 2)
 
 
 def _centred_window(labels: LabelMatrix) -> ScaledLabels:
-    """``H nu H``, to be divided by m^2."""
+    """``H nu H``, and m^2 as divisor."""
     L = labels.factor()
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
-        height = float(np.sqrt(target.sigma / np.pi))  # it is half that of the window
+        height = float(np.sqrt(target.sigma / np.pi))  # sigma is half that of the window
     return LowRankSymmetric.of(residuals(L.F, None), L.weights * height), L.n_samples**2.0
 
 
 @dataclass(frozen=True)
 class AbstractKernelCriterion(AbstractCriterion):
-    """A criterion of the Gaussian kernel on a feature."""
+    """A criterion with a Gaussian kernel on each feature."""
 
     has_bandwidth = True
     is_timed = False
@@ -89,7 +89,7 @@ class AbstractKernelCriterion(AbstractCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        """Scores by the kernels of these widths (c,); others as of `columns`."""
+        """Scores with kernels of these widths (c,); other parameters are those of `columns`."""
 
     def directions(self, state: ScaledLabels) -> Float:
         return state[0].F
@@ -112,13 +112,13 @@ class MMD(AbstractKernelCriterion):
     ``|mean_+ phi(x) - mean_- phi(x)|^2``, biased: ``tr K L`` with the labels of eq. 17, for which
     ``H L H = L``, hence ``(m - 1)^2 HSIC_0``.
 
-    When to use it: two classes between which a feature may differ in spread or in shape, not only
+    When to use it: two classes between which a feature may differ in variance or in shape, not only
     in its mean.
 
     Parameters
     ----------
     bandwidth : "dimension", "median" or float
-        Sigma.
+        Sigma of the Gaussian kernel on the feature.
     """
 
     name = "mmd"
@@ -136,16 +136,16 @@ class MMD(AbstractKernelCriterion):
 class TargetAlignment(AbstractKernelCriterion):
     r"""Kernel target alignment ``tr K L / (|K| |L|)`` (JMLR 6.4; Cristianini et al. 2003).
 
-    The cosine between the kernel matrices of feature and labels, neither centred. Labels of any
-    kind; ``label_kernel="binary"``, ``y y'``, is that of Cristianini et al.
+    The cosine between the kernel matrices of feature and labels, neither of them centred. Labels of
+    any kind; ``label_kernel="binary"``, ``y y'``, is the one of Cristianini et al.
 
-    When to use it: to compare with work that does. Without centring it favours kernels that are
-    large everywhere where class sizes differ; `QMI` and `MMD` do not.
+    When to use it: to compare with work that uses it. Without centring it favours kernels that are
+    large everywhere if class sizes differ; `QMI` and `MMD` do not.
 
     Parameters
     ----------
     bandwidth : "dimension", "median" or float
-        Sigma.
+        Sigma of the Gaussian kernel on the feature.
     label_kernel : str
         See `dhsic.kernels.labels.label_matrix`.
     """

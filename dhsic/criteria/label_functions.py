@@ -1,13 +1,13 @@
-r"""Directions of labels for the test at several widths, and kernels on labels as weights of them.
+r"""Directions of labels for the test at several widths, and label kernels as weights of them.
 
-Real labels are replaced by functions of their ranks, as features are (`dhsic.linalg.rank_basis`):
-the first sees the mean, the second the spread, further ones tails and turns. Coordinates of two or
-three dimensions have products of such functions, which under a Gaussian kernel on all of them have
-the product of their weights. Classes keep the kernel that they have (JMLR eq. 17 to 19). Whole
-numbers that may name classes or be measured (`dhsic.kernels.label_parts.MixedTarget`) have two
-kinds of label matrices: those of functions of ranks, and one in which all functions of the classes
-count alike, which has the share `CLASS_SHARE`. Several targets are scaled alike: the label matrix
-of each has norm 1.
+Real labels are replaced by functions of their ranks, like features (`dhsic.linalg.rank_basis`): the
+first function detects differences in location, the second in spread, further ones in tails and
+turns. Coordinates in two or three dimensions use products of such functions; under a Gaussian
+kernel on all coordinates these have the product of their weights. Classes keep their kernel (JMLR
+eq. 17 to 19). Integers that may be class numbers or measurements
+(`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices: those of functions of
+ranks, and one in which all functions of the classes have equal weight, with the share
+`CLASS_SHARE`. Several targets are scaled alike: the label matrix of each has norm 1.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Functions of a real label.
+#: Number of functions of a real label.
 N_LABEL_FUNCTIONS = 5
-#: Widths of kernels on real labels, and the share of each in the combination: mostly a line.
+#: Widths of kernels on real labels, and their shares in the combination: mostly a straight line.
 LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
-#: Share of the class kernel where whole numbers may name classes.
+#: Share of the class kernel if integers may be class numbers.
 CLASS_SHARE = 0.3
-#: The same for coordinates, of which no line is expected.
+#: Widths and shares for coordinates, where a straight line is not expected.
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
-#: Dimensions of coordinates at most, and the largest sum of squared numbers of half waves.
+#: Maximum dimension of coordinates, and maximum sum of squared numbers of half waves.
 DIMENSIONS, HIGHEST = 3, {2: 26, 3: 14}
-#: Part of the length of a function that must be left once those before it are taken out: of few
-#: different labels the last functions repeat the first.
+#: Fraction of the length of a function that must be left after projection on earlier ones; for few
+#: distinct labels the last functions repeat the first ones.
 LEAST_LEFT = 1e-3
-#: Directions of a target that is no longer there once covariates are taken out, relative to before.
+#: Directions of a target that vanish when covariates are regressed out, relative to before.
 NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class LabelDirections:
-    """Label matrices of the same directions: ``C_k = B diag(mu_k) B'``, each of norm 1.
+    """Label matrices with common directions: ``C_k = B diag(mu_k) B'``, each of norm 1.
 
     Attributes
     ----------
     B : (m, S)
         Directions, orthogonal to 1 and to the covariates.
     mu : (K, S)
-        Their weights at each width of the labels.
+        Weights of the directions at each width of the labels.
     shares : (K,)
         Share of each width in the combination; they sum to 1.
     """
@@ -67,39 +67,40 @@ class LabelDirections:
 
     @staticmethod
     def of(labels: LabelMatrix, Q: Float, *, by_ranks: bool) -> LabelDirections | None:
-        """Directions of labels; None where they have no few.
+        """Compute the directions of labels; None if they have too many.
 
         Parameters
         ----------
         labels : LabelMatrix
-            Of real targets the values count where they go by ranks, else the kernel.
+            Real targets contribute their values if `by_ranks`, else their kernel.
         Q : (m, p)
             Orthonormal basis of ``[1, covariates]``.
         by_ranks : bool
             Whether real targets are replaced by functions of their ranks.
         """
-        found: list[tuple[Float, Float, Float]] = []
+        part_directions: list[tuple[Float, Float, Float]] = []
         for part in labels.parts:
             of_part = _of_part(part, Q, by_ranks=by_ranks)
             if of_part is None:
                 return None
-            found.append(of_part)
-        most = max(found, key=lambda each: len(each[2]))
+            part_directions.append(of_part)
+        most = max(part_directions, key=lambda each: len(each[2]))
         n = len(most[2])
         mu = [
-            np.concatenate([row, np.repeat(row[:1], n - len(row), axis=0)]) for _, row, _ in found
+            np.concatenate([row, np.repeat(row[:1], n - len(row), axis=0)])
+            for _, row, _ in part_directions
         ]
-        B = np.column_stack([B for B, _, _ in found])
+        B = np.column_stack([B for B, _, _ in part_directions])
         return LabelDirections(B, np.concatenate(mu, axis=1), most[2]) if B.shape[1] else None
 
     @property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:
-        """The label matrices, K of them."""
+        """The K label matrices."""
         return tuple(LowRankSymmetric.of(self.B, row) for row in self.mu)
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
-    """Directions (m, S), weights (K, S) and shares (K,) of a part; None where it has no few."""
+    """Directions (m, S), weights (K, S) and shares (K,) of a part; None if it has too many."""
     if isinstance(part, RealTargets) and by_ranks and _n_functions(part.values):
         return _of_ranks(part.values, Q)
     classes = part.classes if isinstance(part, MixedTarget) else part
@@ -114,7 +115,7 @@ def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float
 
 
 def _n_functions(values: Float) -> int:
-    """Functions of each of t targets, 0 where all together have too many."""
+    """Number of functions for each of t targets; 0 if all together have too many."""
     t = values.shape[1]
     return N_LABEL_FUNCTIONS if t <= DIMENSIONS else min(N_LABEL_FUNCTIONS, FEW_DIRECTIONS // t)
 
@@ -146,13 +147,13 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
         squares = np.array([sum(a * a for a in some) for some in powers], dtype=float)
         widths, shares = PLACE_WIDTHS, PLACE_SHARES
         weights = [np.exp(-((np.pi * h) ** 2) * (squares - 1.0) / 2.0) for h in widths]
-    B, kept = orthonormal_columns(F, Q, LEAST_LEFT)
-    mu = np.array(weights)[:, kept]
+    B, selected = orthonormal_columns(F, Q, LEAST_LEFT)
+    mu = np.array(weights)[:, selected]
     return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(shares)
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares of whole numbers: functions of ranks, then of classes."""
+    """Directions, weights and shares for integers: functions of ranks, then of classes."""
     B, mu, shares = _of_ranks(part.numbers.values, Q)
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)
@@ -166,11 +167,11 @@ def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares of a label matrix of low rank, by its eigenvectors."""
+    """Directions, weights and shares of a low-rank label matrix, by its eigenvectors."""
     F = L.F - Q @ (Q.T @ L.F)
     values, vectors = np.linalg.eigh((F * np.sqrt(L.weights)).T @ (F * np.sqrt(L.weights)))
     before = float(np.abs(L.weights @ np.square(L.F).sum(axis=0)))
-    kept = values > max(NOTHING * before, 1e-6 * values.max(initial=0.0))
-    mu = values[kept][::-1]
-    B = (F * np.sqrt(L.weights)) @ vectors[:, kept][:, ::-1] / np.sqrt(mu)
+    non_zero = values > max(NOTHING * before, 1e-6 * values.max(initial=0.0))
+    mu = values[non_zero][::-1]
+    B = (F * np.sqrt(L.weights)) @ vectors[:, non_zero][:, ::-1] / np.sqrt(mu)
     return B, (mu / np.linalg.norm(mu))[None], np.ones(1)

@@ -1,8 +1,8 @@
-r"""Scores of features of two or three values, genotypes above all, at several widths.
+r"""Scores at several widths of features with two or three values, mainly genotypes.
 
-Such a feature has two functions: the value itself, and what is left of three levels, such as
-dominance. All that is asked of it are counts and sums of directions over its levels. Samples whose
-value is missing are left out: labels of the others are centred, and count by their own variance.
+Such a feature has two functions: the value itself, and for three levels the orthogonal one, such as
+dominance. Their scores only need counts and sums of directions over levels. Samples with a missing
+value are left out: labels of the others are centred, and scaled by their own variance.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from dhsic.criteria.multiscale import (
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rare import FEW, OTHERS, Carriers, RareLaw, carriers_of
 
-#: Held by the thread that draws a law: others ask for the same one.
+#: Lock held while a law is sampled, because other threads request the same one.
 _DRAWING = threading.Lock()
 
 
 def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> FeatureScores:
-    """Scores of features of two or three values, from sums of directions at `place`.
+    """Scores of features with two or three values, from sums of directions at `place`.
 
-    A function of its own for the third level takes more than a few samples in each.
+    The separate function of the third level is used if each level has enough samples.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
-    found = FeatureScores.empty(len(counts))
+    scores = FeatureScores.empty(len(counts))
     has_three = (counts > FEW).all(axis=1) & (counts.shape[1] == 3)
     for family, which in ((state.single, ~has_three), (state.levels, has_three)):
         at = np.flatnonzero(which)
         if at.size:
             absent = None if some.absent is None else some.absent[at][:, place]
-            found.put(at, _of_family(state, family, counts[at], values[at], along[at], absent))
-    return found
+            scores.put(at, _of_family(state, family, counts[at], values[at], along[at], absent))
+    return scores
 
 
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
-    """Orthonormal functions of levels (c, q): the value, and what is left of three, (c, R, q)."""
+    """Orthonormal functions of levels (c, q): the value, and the orthogonal one, (c, R, q)."""
     n = counts.sum(axis=1, keepdims=True)
     first = values - np.vecdot(counts, values)[:, None] / n
     size = np.sqrt(np.vecdot(counts, first * first)[:, None] / n)
@@ -112,7 +112,7 @@ def _shapes(functions: Float, table: Float) -> Float:
 def _set_rare(
     state: Multiscale, log_p: Float, T: Float, moments: WidthMoments, counts: Float
 ) -> None:
-    """Fill in p-values of variants that few samples carry, by the law of as many carriers."""
+    """Replace p-values of variants with few carriers by those of the law for their numbers."""
     padded = np.zeros((len(counts), 4))
     padded[:, : counts.shape[1]] = counts
     carriers = carriers_of(padded)

@@ -1,8 +1,8 @@
-"""Criteria with a linear kernel on a feature: correlation, ridge regression, means of classes.
+"""Criteria with a linear kernel on a feature: correlation, ridge regression, class means.
 
-Centroid, t, signal to noise and shrunken centroid compare means of classes. Each is HSIC_0 with
-the linear kernel, for another scaling of features and another map of labels (JMLR 6.2 and 6.5).
-The positive class is the one whose name comes last in order. Count, mean and variance of features
+Centroid, t, signal to noise and shrunken centroid compare class means. Each is HSIC_0 with the
+linear kernel, with a different scaling of features and map of labels (JMLR 6.2 and 6.5). The
+positive class is the one whose name is last in order. Counts, means and variances of features
 within classes are products with class indicators.
 """
 
@@ -27,12 +27,12 @@ from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.validation import is_number
 
-#: Part of a sum of squares below which what is left of it has lost digits.
+#: Fraction of a sum of squares below which a difference from it has lost digits.
 CANCELLED = 1e-3
 
 
 def ratio(difference: Float, spread: Float) -> Float:
-    """``difference / spread``: infinite where only the spread is 0, and 0 where both are."""
+    """``difference / spread``: infinite if only the spread is 0, and 0 if both are."""
     infinite = np.copysign(np.where(difference == 0, 0.0, np.inf), difference)
     return np.divide(difference, spread, out=infinite, where=spread > 0)
 
@@ -47,7 +47,7 @@ class AbstractOfNumbers(AbstractCriterion):
 
 @dataclass(frozen=True)
 class AbstractOfClasses(AbstractCriterion):
-    """A criterion of moments within classes."""
+    """A criterion that uses moments within classes."""
 
     def directions(self, state: Classes) -> Float:
         return state.indicators
@@ -76,21 +76,21 @@ class Pearson(AbstractOfNumbers):
 
 @dataclass(frozen=True)
 class RidgeRegression(AbstractOfNumbers):
-    """Part of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
+    """Fraction of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
 
     With x and y of mean 0 and ``w = x'y / (x'x + penalty)``, ``J* = |y - x w|^2 + penalty w^2 = y'y
     - (x'y)^2 / (x'x + penalty)``; the score is ``1 - J* / y'y``, the statistic is w. In terms of
     the paper, ``tr Kbar L / y'y`` with ``Kbar = V (V'V + penalty I)^-1 V'``, V the feature, and
     ``L = y y'`` (the paper's w lacks a V'). Numbers, or two classes, which count as -1 and 1.
 
-    When to use it: features in one unit, among which those that hardly vary (rare variants) should
-    have to explain more; pass ``standardize=False`` then. Standardised features all have ``x'x =
-    m``, and the ranking is that of `Pearson`.
+    When to use it: features in one unit, where those that hardly vary (rare variants) should have
+    to explain more; then pass ``standardize=False``. Standardised features all have ``x'x = m``,
+    and the ranking is that of `Pearson`.
 
     Parameters
     ----------
     penalty : float
-        Lambda, at least 0, in units of ``x'x``.
+        Ridge penalty lambda, at least 0, in units of ``x'x``.
     """
 
     name = "ridge"
@@ -122,12 +122,12 @@ class ClassMoments:
 
     @property
     def difference(self) -> Float:
-        """Mean of the positive class less that of the negative one, (c,)."""
+        """Mean of the positive class minus that of the negative class, (c,)."""
         return np.asarray(self.mean[1] - self.mean[0])
 
     @property
     def pooled(self) -> Float:
-        """Variance within classes, divided by m less the number of classes, (c,)."""
+        """Pooled variance within classes, divided by m minus the number of classes, (c,)."""
         degrees = self.sizes - 1
         return np.asarray(degrees @ self.variance / degrees.sum())
 
@@ -140,8 +140,9 @@ def class_means(features: Features, classes: Classes, place: slice) -> Float:
 def class_moments(features: Features, classes: Classes, place: slice) -> ClassMoments:
     """Moments of features within n classes.
 
-    The variance is by sums of squares, and by deviations from the mean, in a second pass over the
-    tile, where those nearly cancel. A spread that rounding of the mean alone would leave is none.
+    Variances are computed from sums of squares, and from deviations, in a second pass over the
+    tile, where those nearly cancel. A variance at the level of rounding errors of the mean is set
+    to 0.
     """
     X = features.X
     mean = class_means(features, classes, place)

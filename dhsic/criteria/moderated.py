@@ -1,27 +1,29 @@
-r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2), which borrow from all features.
+r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2), which share variance information.
 
-What all features together say of the variance of one (Smyth 2004, sections 4 and 6): residual
-variances ``s_j^2`` with f degrees of freedom are taken for draws ``s_0^2 F(f, f_0)``: each
-feature has a variance of its own, and those vary about ``s_0^2`` as ``f_0`` degrees of freedom let
-them. Mean and variance of ``log s_j^2`` give both (JMLR eq. 25). The paper prints the gamma
-function where Smyth has its logarithmic derivatives, digamma psi and trigamma psi', the number of
-samples m where he has degrees of freedom, and the moderated variance without its square; here
+The variance of one feature is estimated with the help of all (Smyth 2004, sections 4 and 6):
+residual variances ``s_j^2`` with f degrees of freedom are modelled as draws ``s_0^2 F(f, f_0)``:
+features have different true variances, which vary about ``s_0^2`` like an estimate with ``f_0``
+degrees of freedom. The mean and variance of ``log s_j^2`` determine both (JMLR eq. 25). The paper
+prints the gamma function where Smyth has its logarithmic derivatives, digamma psi and trigamma
+psi', the number of samples m where he has degrees of freedom, and the moderated variance without
+its square; here
 
     ``psi'(f_0 / 2) = var_j(log s_j^2) - psi'(f / 2)``
     ``log s_0^2 = mean_j(log s_j^2) - psi(f/2) + log(f/2) + psi(f_0/2) - log(f_0/2)``
     ``moderated s_j^2 = (f_0 s_0^2 + f s_j^2) / (f_0 + f)``
 
-Where variances vary no more than f degrees of freedom explain, ``f_0`` is infinite and ``s_0^2``
+If variances vary no more than f degrees of freedom explain, ``f_0`` is infinite and ``s_0^2`` is
 their mean, as in limma since 2017.
 
-The odds that a feature differs between classes (Smyth 2004, section 5; JMLR 6.2, B-statistic): a
-part `proportion` of the features differs; their differences have a variance ``v_0`` times the
-residual variance. With ``v = 1/m_+ + 1/m_-``, moderated t and its f degrees of freedom,
+The odds that a feature differs between classes (Smyth 2004, section 5; JMLR 6.2, B-statistic)
+assume that a fraction `proportion` of the features differs, and that their differences have a
+variance ``v_0`` times the residual variance. With ``v = 1/m_+ + 1/m_-``, moderated t and its f
+degrees of freedom,
 
     ``B = log(proportion / (1 - proportion)) - log(r) / 2
     + (1 + f) / 2 log((t^2 + f) / (t^2 / r + f))``,  ``r = (v + v_0) / v``,
 
-and ``v_0`` is told from the largest of the ``|t|`` by what they exceed their expectation by.
+and ``v_0`` is estimated from the excess of the largest ``|t|`` over their expectation.
 """
 
 from __future__ import annotations
@@ -42,18 +44,18 @@ from dhsic.criteria.base import (
 from dhsic.criteria.features import Features
 from dhsic.criteria.linear import AbstractOfClasses, class_moments, ratio
 
-#: Deviations of differences that differ, in those of the data, that are thought possible.
+#: Range of standard deviations of true differences, in those of the data.
 DEVIATIONS = (0.1, 4.0)
-#: Part of the median variance below which a variance is taken for so much: logarithms exist.
+#: Fraction of the median variance to which smaller variances are raised, so that logarithms exist.
 LEAST = 1e-5
-#: Where trigamma has this value or less, ``1 / x + 1 / 2`` is its inverse to the last digits.
+#: Value of trigamma up to which ``1 / x + 1 / 2`` is its inverse to the last digits.
 FLAT = 1e-9
-#: Degrees of freedom of a prior beyond which the variance counts as known, as in limma.
+#: Prior degrees of freedom above which the variance counts as known, as in limma.
 NORMAL = 1e6
 
 
 class AbstractModerated(AbstractOfClasses):
-    """A criterion of the moderated t, which is its `statistic`."""
+    """A criterion based on the moderated t, which is its `statistic`."""
 
     labels = TWO_OF_TWO
     signed = "moderated t-statistic, the last class less the first"
@@ -90,15 +92,15 @@ class ModeratedT(AbstractModerated):
 class LogOdds(AbstractModerated):
     """The B-statistic: logarithm of the odds that a feature differs (Smyth 2004; JMLR 6.2).
 
-    Increasing in the magnitude of the moderated t, so the ranking is that of `ModeratedT`;
+    It increases with the magnitude of the moderated t, so the ranking is that of `ModeratedT`;
     `statistic` is that t. See `dhsic.criteria.moderated`.
 
-    When to use it: as `ModeratedT`, where a score of 0 should mean even odds.
+    When to use it: like `ModeratedT`, if a score of 0 should mean even odds.
 
     Parameters
     ----------
     proportion : float
-        Part of the features that is thought to differ, between 0 and 1; it moves all scores.
+        Assumed fraction of the features that differ, between 0 and 1; it shifts all scores.
     """
 
     name = "b"
@@ -155,7 +157,7 @@ class Prior:
         return np.asarray((own + degrees * variances) / (self.degrees + degrees))
 
     def total(self, degrees: float, n_features: int) -> float:
-        """Degrees of freedom of a moderated t, no more than all features have together."""
+        """Degrees of freedom of a moderated t, limited to those of all features together."""
         return min(self.degrees + degrees, degrees * n_features)
 
 
@@ -164,7 +166,7 @@ def fitted(variances: Float, degrees: float) -> Prior:
     middle = float(np.median(variances)) or 1.0  # most are 0: as limma
     s2 = np.maximum(variances, LEAST * middle)
     if len(s2) == 1:
-        return Prior(0.0, float(s2[0]))  # nothing to borrow from
+        return Prior(0.0, float(s2[0]))  # no other features
     e = np.log(s2) - digamma(degrees / 2) + np.log(degrees / 2)
     excess = float(e.var(ddof=1) - polygamma(1, degrees / 2))
     if excess <= 0:
@@ -174,9 +176,9 @@ def fitted(variances: Float, degrees: float) -> Prior:
 
 
 def inverse_trigamma(y: float) -> float:
-    """X with ``psi'(x) = y``, y > 0.
+    """Inverse of trigamma: x with ``psi'(x) = y``, y > 0.
 
-    Between the roots of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, for these bound psi'.
+    Found between the roots of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, which bound psi'.
 
     >>> round(inverse_trigamma(float(polygamma(1, 3.5))), 9)
     3.5
@@ -201,10 +203,10 @@ def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -
 def spread_of_differences(
     t: Float, degrees: float, v: float, proportion: float, prior_variance: float
 ) -> float:
-    """``v_0`` (limma's ``tmixture``): the mean over the largest ``|t|``, within bounds.
+    """``v_0`` (limma's ``tmixture``): mean estimate from the largest ``|t|``, within bounds.
 
-    The r-th largest of s is compared with the quantile that it would be at if a part `proportion`
-    of the features had ``t sqrt(1 + v_0 / v)`` for t.
+    The r-th largest of s is compared with its quantile if a fraction `proportion` of the features
+    had ``t sqrt(1 + v_0 / v)`` instead of t.
     """
     s = len(t)
     n = int(np.ceil(proportion / 2 * s))

@@ -34,35 +34,35 @@ from dhsic.linalg.covariates import regained
 from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Widths of the kernel on ranks, as parts of their range, and the share of each in the combination:
+#: Widths of the kernel on ranks, as fractions of their range, and their shares in the combination;
 #: the widest kernel is a straight line.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SHARES = np.array([0.7, 0.1, 0.06, 0.05, 0.045, 0.045])
-#: The same for features of three values: the value itself, and all differences between levels.
+#: Widths and shares for features with three values: the value itself, and all level differences.
 LEVEL_WIDTHS = (1.0, 1 / 8)
 LEVEL_SHARES = np.array([0.75, 0.25])
-#: Levels of which more than these are merged, next to next, for the law of a pattern; and for that
-#: of features without ties.
+#: Number of levels above which neighbours are merged for the law of a pattern; and for that of
+#: features without ties.
 MOST_LEVELS, MOST_UNTIED = 64, 1024
-#: Numbers that are gathered at once.
+#: Number of values gathered at once.
 AT_ONCE = 1 << 20
-#: Part of ``||C|| ||A||`` below which HSIC of permutations does not vary.
+#: Fraction of ``||C|| ||A||`` below which HSIC does not vary between permutations.
 SAME = 1e-9
-#: Part of the labels' variance that samples present have, at least.
+#: Minimum fraction of the labels' variance in the samples present.
 NOTHING_LEFT = 1e-6
 #: Shapes of a dependence, by number.
 SHAPES = np.array(["", "linear", "monotone", "turning"], dtype=object)
-#: Z^2 from which on a function takes part in the shape, and how far a curve may go back, relative
-#: to how far it goes on, and does not turn.
+#: Minimum squared z of a function that counts for the shape; and how far a curve may go back,
+#: relative to its rise, and still count as monotone.
 PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Kernels at several widths on features of one kind, and laws and shares of each with labels.
+    """Kernels at several widths on features of one kind, with their laws and shares.
 
-    `weights` (n, R) are of the functions; `laws` (n K) and `shares` (n K,) are in the order of
-    widths for the first label matrix, then for the next.
+    `weights` (n, R) are those of the functions; `laws` (n K) and `shares` (n K,) are ordered by
+    label matrix, then by width.
     """
 
     widths: Float
@@ -79,7 +79,7 @@ class WidthFamily:
         labels: LabelDirections,
         nu: int,
     ) -> WidthFamily:
-        """Family for features of `n_functions`; `nu` is samples less 1, less covariates."""
+        """Create the family for `n_functions`; `nu` is samples minus 1, minus covariates."""
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
@@ -92,7 +92,7 @@ class WidthFamily:
 
 @dataclass(frozen=True, eq=False)
 class WidthMoments:
-    """Mean, deviation and skewness of HSIC at each width and label matrix, (n, K, c)."""
+    """Mean, standard deviation and skewness of HSIC at each width and label matrix, (n, K, c)."""
 
     mean: Float
     spread: Float
@@ -108,26 +108,26 @@ class WidthMoments:
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments where samples present have only a part (K, c) of the labels' variance."""
+        """Moments if samples present have only a fraction (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
 
 @dataclass(frozen=True, eq=False)
 class Multiscale:
-    """Labels that are permuted, with all that scoring a feature asks of them."""
+    """State of the test at several widths: permuted labels, and laws for kinds of features."""
 
     labels: LabelDirections
     Q: Float  # (m, p), orthonormal basis of ``[1, covariates]``
     nulls: tuple[NullOf, ...]
-    ranks: WidthFamily  # of features of many values
-    levels: WidthFamily  # of three values
-    single: WidthFamily  # of two values
-    #: Laws of variants that few samples carry, made where they are asked for.
+    ranks: WidthFamily  # for features with many values
+    levels: WidthFamily  # for three values
+    single: WidthFamily  # for two values
+    #: Laws of variants with few carriers, computed when needed.
     laws: dict[tuple[int, Carriers], RareLaw | None] = field(default_factory=dict)
 
     @staticmethod
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
-        """From the directions of labels."""
+        """Create the state from the directions of labels."""
         m = len(labels.B)
         R, nu = len(rank_basis(m, N_FUNCTIONS)), m - Q.shape[1]
         return Multiscale(
@@ -143,8 +143,8 @@ class Multiscale:
     def additive(self) -> Multiscale:
         """State of a test of the dosage alone, without dominance.
 
-        It is for chromosomes of which some samples have one copy, as males have of X: only samples
-        with two copies are heterozygous, so dominance would test for the sexes.
+        It is for chromosomes of which some samples have one copy, such as X in males: only samples
+        with two copies can be heterozygous, so dominance would test for sex.
         """
         return replace(self, levels=self.single)
 
@@ -163,17 +163,17 @@ class Multiscale:
 
     @cached_property
     def tail_bend(self) -> float:
-        """Correction of small p-values where a class is rare (`dhsic.criteria.unbalanced`)."""
+        """Correction of small p-values if a class is rare (`dhsic.criteria.unbalanced`)."""
         b, family = self.labels.B[:, 0], self.ranks
         if self.labels.B.shape[1] > 1 or not is_unbalanced(b):
             return 0.0
-        moments, found = self.moments(self.untied), []
+        moments, log_ps = self.moments(self.untied), []
         for sums in drawn_sums(rank_basis(self.n_samples, N_FUNCTIONS), b):
             T = (family.weights @ np.square(sums).T)[:, None] * self.labels.mu[0] / self.n_samples
             log_p = tails(self, family, T, moments.repeated(len(sums)), self.untied_tables)[:, 0]
             together = combined(log_p, family.shares)
-            found.append(together + family.calibration.log_ratio(together))
-        return tail_bend(np.concatenate(found))
+            log_ps.append(together + family.calibration.log_ratio(together))
+        return tail_bend(np.concatenate(log_ps))
 
     @cached_property
     def missingness(self) -> MissingnessTest:
@@ -197,7 +197,7 @@ class Multiscale:
 
     @cached_property
     def basis(self) -> Float:
-        """Functions of ranks, (R, m) float32: products with them are sums of thousands of terms."""
+        """Functions of ranks, (R, m) float32; products with them sum thousands of terms."""
         return rank_basis(self.n_samples, N_FUNCTIONS).astype(np.float32)
 
     @cached_property
@@ -216,27 +216,27 @@ class Multiscale:
 
     @cached_property
     def _cumulated(self) -> Float:
-        """Sums of the functions over the places before each, (R, m + 1)."""
+        """Cumulative sums of the functions over ranks, (R, m + 1)."""
         basis = rank_basis(self.n_samples, N_FUNCTIONS)
         return np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
-        """Means of the functions between edges (c, q + 1), (c, R, q), and places there, (c, q)."""
+        """Means of the functions between edges (c, q + 1), (c, R, q), and ranks there, (c, q)."""
         counts = np.diff(edges, axis=1)
         sums = np.diff(self._cumulated[:, edges], axis=2).transpose(1, 0, 2)
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
     def moments(self, sums: PatternSums) -> WidthMoments:
         """Moments under independence for each label matrix."""
-        found = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
+        by_null = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
-            np.stack([np.asarray(getattr(each, name)).T for each in found], axis=1)
+            np.stack([np.asarray(getattr(each, name)).T for each in by_null], axis=1)
             for name in ("mean", "variance", "skewness")
         )  # (n, K, c)
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Part of the trace of the label matrices that samples present have, centred, (K, c).
+        """Fraction of the trace of the centred label matrices in the samples present, (K, c).
 
         Parameters
         ----------
@@ -245,11 +245,11 @@ class Multiscale:
         totals : (c, S)
             Sums of the directions over the samples present.
         n : (c,)
-            Samples present.
+            Number of samples present.
         """
-        whole = self.diagonals.sum(axis=0)
+        trace = self.diagonals.sum(axis=0)
         means = np.square(totals) @ self.labels.mu.T / np.maximum(n, 1)[:, None]
-        return np.asarray(np.maximum((whole - diagonal - means) / whole, NOTHING_LEFT).T)
+        return np.asarray(np.maximum((trace - diagonal - means) / trace, NOTHING_LEFT).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,27 +278,27 @@ def tails(
     moments: WidthMoments,
     tables: Sequence[TailTable] | None = None,
 ) -> Float:
-    """Logarithms of p-values of HSIC at each width, (n, K, c): 0 where permutations do not vary.
+    """Log p-values of HSIC at each width, (n, K, c); 0 if HSIC does not vary.
 
-    By the `tables` of the laws, where all features have the same skewness.
+    Computed by the `tables` of the laws, if all features have the same skewness.
     """
     times = regained(state.Q)
-    spread = moments.spread * times
-    varies = spread > SAME * np.abs(moments.mean)
+    std = moments.spread * times
+    varies = std > SAME * np.abs(moments.mean)
     z = np.zeros_like(T)
-    np.divide(T - moments.mean * times, spread, out=z, where=varies)
-    found, n = np.zeros_like(T), len(family.weights)
+    np.divide(T - moments.mean * times, std, out=z, where=varies)
+    log_p, n = np.zeros_like(T), len(family.weights)
     for number, law in enumerate(family.laws):
         k, w = divmod(number, n)
         if tables is None:
-            found[w, k] = law.log_p(z[w, k], moments.skewness[w, k])
+            log_p[w, k] = law.log_p(z[w, k], moments.skewness[w, k])
         else:
-            found[w, k] = tables[number](z[w, k])
-    return np.where(varies, found, 0.0)
+            log_p[w, k] = tables[number](z[w, k])
+    return np.where(varies, log_p, 0.0)
 
 
 def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
-    """How much laws differ between widths, relative to features without ties: 0 to 1, (c,)."""
+    """Difference of skewness between widths, relative to features without ties: 0 to 1, (c,)."""
     free = state.moments(state.untied).skewness[:, 0, 0]
     span, own = free[0] - free[-1], moments.skewness[0, 0] - moments.skewness[-1, 0]
     return np.clip(own / span, 0.0, 1.0) if span > 0 else np.zeros_like(own)
@@ -321,18 +321,18 @@ def combined_scores(
     ratio = of_one + concentration * (family.calibration.log_ratio(together) - of_one)
     k, w = np.divmod(np.argmin(by_law, axis=0), n)
     hsic = (T - moments.mean)[w, k, np.arange(c)] / (state.n_samples - 1)
-    found = together + ratio
+    adjusted_log_p = together + ratio
     if family is state.ranks:
-        found = found + along_parabola(found, state.tail_bend)
-    return FeatureScores(np.minimum(found, 0.0), hsic, family.widths[w], shape)
+        adjusted_log_p = adjusted_log_p + along_parabola(adjusted_log_p, state.tail_bend)
+    return FeatureScores(np.minimum(adjusted_log_p, 0.0), hsic, family.widths[w], shape)
 
 
 def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     """Shape of each dependence by number in `SHAPES`, (c,).
 
-    Of the label direction that says most, the functions that stand out make a curve: a straight
-    line, one that goes up or down throughout, or one that turns. Coefficients fall off evenly
-    (Fejer), by which the curve of a step does not swing.
+    Significant functions of the strongest label direction make a curve: a straight line, a monotone
+    curve, or one that turns. Coefficients are damped evenly (Fejer), so that the curve of a step
+    does not oscillate.
 
     Parameters
     ----------
@@ -341,20 +341,20 @@ def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     mu : (K, S)
         Weights of the directions.
     curve : (R, n)
-        The functions at ascending ranks; empty where the first alone is monotone.
+        The functions at ascending ranks.
     """
     weighted = np.square(table) * mu[0]
     s = weighted.sum(axis=1).argmax(axis=1)
     own = np.take_along_axis(table, s[:, None, None], axis=2)[..., 0]  # (c, R)
     z2 = np.square(own)
-    kept = np.where(z2 > PART_OF_SHAPE, own, 0.0)
+    significant = np.where(z2 > PART_OF_SHAPE, own, 0.0)
     leading = z2.argmax(axis=1)
     every = np.arange(len(own))
-    kept[every, leading] = own[every, leading]
-    is_line = (np.count_nonzero(kept, axis=1) == 1) & (leading == 0)
-    kept *= 1.0 - np.arange(kept.shape[1]) / (kept.shape[1] + 1.0)
+    significant[every, leading] = own[every, leading]
+    is_line = (np.count_nonzero(significant, axis=1) == 1) & (leading == 0)
+    significant *= 1.0 - np.arange(significant.shape[1]) / (significant.shape[1] + 1.0)
     places = np.linspace(0, curve.shape[1] - 1, 49).astype(int)
-    steps = np.diff(kept @ curve[:, places], axis=1)
+    steps = np.diff(significant @ curve[:, places], axis=1)
     up, down = np.maximum(steps, 0).sum(axis=1), np.maximum(-steps, 0).sum(axis=1)
     turns = np.minimum(up, down) > GOES_BACK * np.maximum(up, down)
     return np.where(is_line, 1.0, np.where(turns, 3.0, 2.0))

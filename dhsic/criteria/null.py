@@ -31,17 +31,17 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg.symmetric import Symmetric
 
-#: Size of the permutations that are in memory together.
+#: Memory of the permutations that are processed together.
 BLOCK_BYTES = 32 * 2**20
-#: Permuted values closer than this part of the largest one are equal.
+#: Relative difference (to the largest) up to which permuted values are equal.
 TIE = 1e-9
-#: Part of ``||C|| ||A||`` that is rounding.
+#: Fraction of ``||C|| ||A||`` that is rounding error.
 ROUNDING = 64 * np.finfo(np.float64).eps
-#: Skewness up to which a distribution is normal.
+#: Skewness up to which a distribution counts as normal.
 SKEWED = 1e-4
-#: Fewest samples that the moments are taken of.
+#: Minimum number of samples for the moments.
 FEWEST = 4
-#: The cell that each element is in, numbered in the order of their first elements.
+#: Cell number of each element, numbered in the order of their first elements.
 Partition = tuple[int, ...]
 #: Vertices and loops of the graphs whose sums are not zero, in the order of `sums_over`.
 PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
@@ -52,8 +52,8 @@ def values_permuted(
 ) -> Float:
     """``<P C P', A>`` for random permutations P, the same ones for every A: (len(forms), n).
 
-    C is ``R L R``, forms are ``R A R``. Permutations are drawn one after the other, so that they do
-    not depend on how many of them are worked on together.
+    C is ``R L R``, forms are ``R A R``. Permutations are drawn one after another, so that they do
+    not depend on the number that is processed together.
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
@@ -65,7 +65,7 @@ def values_permuted(
 
 
 def rounding_of(C: Symmetric, A: Symmetric) -> float:
-    """Size below which ``<C, R A R>`` is rounding; A as it was before R was applied."""
+    """Size up to which ``<C, R A R>`` is rounding error; A is the matrix before projection."""
     return float(ROUNDING * C.norm * A.norm)
 
 
@@ -84,17 +84,17 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class NullOf:
-    """What moments ask of C, whatever A is: ``||C||``, and of ``C / ||C||`` the rest."""
+    """Quantities of C for moments with any A: ``||C||``, and the others of ``C / ||C||``."""
 
     n_samples: int
     size: float
     trace: float
-    second: Float  # (2,), what sums over A of order 2 are times
-    third: Float  # (5,)
+    second: Float  # (2,), factors of the sums over A of order 2
+    third: Float  # (5,), of order 3
 
     @staticmethod
     def of(C: Symmetric) -> NullOf:
-        """Of C whose rows sum to 0."""
+        """Compute them for a C whose rows sum to 0."""
         m = len(C.diagonal)
         if m < FEWEST:
             raise InputError(
@@ -106,9 +106,9 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """From the trace of A, and sums over it without, as of `sums_over` (..., 2) and (..., 5).
+        """Moments from the trace of A, and sums over A without trace, (..., 2) and (..., 5).
 
-        Cubes of sums over A have to be numbers; they are of ``A / size``.
+        The sums (see `sums_over`) are those of ``A / size``, so that their cubes do not overflow.
         """
         size *= self.size
         variance = np.maximum(second @ self.second, 0.0)
@@ -122,20 +122,20 @@ class NullOf:
 def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
     """Moments of ``<P C P', A>`` over all m! permutations.
 
-    Rows of C and of A sum to 0. Their traces t make the mean, ``t_A t_C / (m-1)``: a multiple of
-    ``H = I - 1 1' / m`` is the same in every permutation, and ``A - t_A / (m-1) H`` has no trace.
-    What is left makes the central moments. The leading term of the variance is that of Gretton et
-    al. (2008). One of low rank costs O(m r^3), or O(m^2 r) if that is less, and a dense one half a
-    product of (m, m) matrices.
+    Rows of C and of A sum to 0. Their traces t determine the mean, ``t_A t_C / (m-1)``: a multiple
+    of ``H = I - 1 1' / m`` is the same in every permutation, and ``A - t_A / (m-1) H`` has no
+    trace; it determines the central moments. The leading term of the variance is that of Gretton et
+    al. (2008). A low-rank matrix costs O(m r^3), or O(m^2 r) if that is less, and a dense one half
+    a product of (m, m) matrices.
     """
     A, trace, size = _without_trace(A)
     second, third = (sums_over(A, order) for order in (2, 3))
-    found = NullOf.of(C).moments(trace, second, third, size)
-    return Moments(float(found.mean), float(found.variance), float(found.skewness))
+    moments = NullOf.of(C).moments(trace, second, third, size)
+    return Moments(float(moments.mean), float(moments.variance), float(moments.skewness))
 
 
 def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
-    """``A / ||A||`` less its part of H, its trace, and ``||A||``: cubes stay within range."""
+    """``A / ||A||`` minus its part of H, its trace, and ``||A||``; scaled, so cubes are finite."""
     size = A.norm or 1.0
     diagonal = A.diagonal / size
     trace = float(diagonal.sum())
@@ -162,8 +162,8 @@ def coefficients(order: int, m: int) -> Float:
 
 @cache
 def _products(order: int) -> dict[int, Array]:
-    """For every k the sum of ``v v'`` over partitions into k samples; v makes S of `sums_over`."""
-    found: dict[int, Array] = {}
+    """Sums of ``v v'`` over partitions into k samples, by k; v are Moebius coefficients."""
+    products: dict[int, Array] = {}
     for cells in _partitions(2 * order):
         k = max(cells) + 1
         v = np.zeros(len(PATTERNS[order]), dtype=object)  # integers of any size
@@ -173,12 +173,12 @@ def _products(order: int) -> dict[int, Array]:
                 sizes = [coarser.count(cell) for cell in set(coarser)]
                 moebius = prod((-1) ** (b - 1) * factorial(b - 1) for b in sizes)
                 v[PATTERNS[order].index(pattern)] += moebius
-        found[k] = found.get(k, 0) + np.outer(v, v)
-    return found
+        products[k] = products.get(k, 0) + np.outer(v, v)
+    return products
 
 
 def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
-    """Every partition of n elements, by the cell that each element is in."""
+    """Generate every partition of n elements, by the cell number of each element."""
     if len(start) == n:
         yield start
         return
@@ -187,7 +187,7 @@ def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
 
 
 def _pattern(ends: list[int]) -> tuple[int, int] | None:
-    """Vertices and loops of a graph, None where its sum is zero; ends are in pairs."""
+    """Vertices and loops of a graph; None if its sum is zero. Pairs of ends are edges."""
     edges = list(zip(ends[::2], ends[1::2], strict=True))
     loops = [a for a, b in edges if a == b]
     alone = [v for v in ends if ends.count(v) == 1]  # a sum of rows
@@ -196,21 +196,21 @@ def _pattern(ends: list[int]) -> tuple[int, int] | None:
 
 
 def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
-    """``(1 + #{drawn >= observed}) / (1 + n)``: at most its level, whatever n is.
+    """``(1 + #{drawn >= observed}) / (1 + n)``: a valid p-value for any n.
 
-    The permutation that changes nothing is one of them, hence the ones. Values that differ by
-    `rounding_of` are equal, which they often are for classes and genotypes.
+    The identity counts as one of the permutations, hence the ones. Values within `rounding_of` are
+    equal, which is common for classes and genotypes.
     """
     tie = TIE * max(abs(observed), float(np.abs(drawn).max())) + rounding
     return float(1 + np.count_nonzero(drawn >= observed - tie)) / (1 + len(drawn))
 
 
 def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
-    """Tail of a gamma distribution, moved, with three moments of the statistic: see `log_tail`."""
-    spread = float(np.sqrt(null.variance))
-    if spread <= rounding:  # every permutation is as large
+    """Tail of a shifted gamma distribution with three moments of the statistic: see `log_tail`."""
+    std = float(np.sqrt(null.variance))
+    if std <= rounding:  # every permutation is as large
         return 1.0
-    return float(pearson3.sf((observed - null.mean) / spread, max(null.skewness, 0.0)))
+    return float(pearson3.sf((observed - null.mean) / std, max(null.skewness, 0.0)))
 
 
 def log_tail(z: Float, skewness: Float) -> Float:
@@ -223,7 +223,7 @@ def log_tail(z: Float, skewness: Float) -> Float:
     A handful of samples may have a negative skewness. The distribution would end then, and what is
     larger would have p-value 0; it counts as none.
     """
-    found = log_ndtr(-z)
+    log_p = log_ndtr(-z)
     skewed = skewness > SKEWED
     if skewed.any():
         half = 2.0 / skewness[skewed]
@@ -234,12 +234,12 @@ def log_tail(z: Float, skewness: Float) -> Float:
         far = np.isneginf(tail)  # below all numbers: the first terms of its continued fraction
         k, t = shape[far], x[far]
         tail[far] = k * np.log(t) - t - gammaln(k) - np.log(t + 1.0 - k)
-        found[skewed] = tail
-    return np.asarray(found)
+        log_p[skewed] = tail
+    return np.asarray(log_p)
 
 
 def p_of_normal(observed: float, variance: float) -> float:
-    """Upper tail about 0."""
+    """Upper tail of a normal distribution with mean 0."""
     if variance <= 0.0:
         return 1.0 if observed <= 0.0 else 0.0
     return float(norm.sf(observed / np.sqrt(variance)))

@@ -21,9 +21,9 @@ class PatternSums:
     Attributes
     ----------
     trace : (c, n)
-        Of A.
+        Trace of A.
     second, third : (c, n, 2) and (c, n, 5)
-        Of A without its trace, as of `dhsic.criteria.null.sums_over`.
+        Sums over A without its trace, see `dhsic.criteria.null.sums_over`.
     gram : (c, R, R)
         ``Psi Psi'``.
     n_samples : (c,)
@@ -57,27 +57,27 @@ class PatternSums:
         return PatternSums(trace, second, third, gram, m)
 
     def without(self, explained: Float, weights: Float) -> PatternSums:
-        """Sums once covariates are taken out.
+        """Sums after projecting out covariates.
 
-        They are taken out of the traces; the other sums shrink as the norm does.
+        They are projected out of the traces; the other sums are assumed to shrink like the norm.
 
         Parameters
         ----------
         explained : (c, R, p)
-            Products of Psi and an orthonormal basis of the covariates; of c features where these
-            sums are of one, the same for all.
+            Products of Psi and an orthonormal basis of the covariates; for c features if these sums
+            are those of one, shared by all.
         weights : (n, R)
-            As of `of`.
+            Weights of the functions, see `of`.
         """
         gram = self.gram - explained @ explained.transpose(0, 2, 1)
         traces, seconds, thirds = [], [], []
         for number, row in enumerate(weights):
-            trace, left, cubes = _traces(gram, row, self.n_samples)
+            trace, squared, cubes = _traces(gram, row, self.n_samples)
             second, third = self.second[:, number], self.third[:, number]
-            squares = np.broadcast_to(second[:, 1], left.shape)
-            smaller = np.divide(left, squares, out=np.zeros_like(left), where=squares > 0)
+            squares = np.broadcast_to(second[:, 1], squared.shape)
+            smaller = np.divide(squared, squares, out=np.zeros_like(squared), where=squares > 0)
             traces.append(trace)
-            seconds.append(np.column_stack([second[:, 0] * smaller, left]))
+            seconds.append(np.column_stack([second[:, 0] * smaller, squared]))
             thirds.append(np.column_stack([third[:, :4] * smaller[:, None] ** 1.5, cubes]))
         trace, second, third = (np.stack(each, axis=1) for each in (traces, seconds, thirds))
         return PatternSums(trace, second, third, gram, np.broadcast_to(self.n_samples, len(gram)))
@@ -90,7 +90,7 @@ def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float
     less = trace / (m - 1.0)
     kappa = (psi * row[:, None]).transpose(0, 2, 1) @ psi + (less / m)[:, None, None]
     own = np.einsum("cll->cl", kappa)
-    a = own - less[:, None]  # the diagonal of A without its trace
+    a = own - less[:, None]  # diagonal of A without its trace
     square = kappa * kappa
     of_rows = (square @ counts[:, :, None])[..., 0] - own * own + a * a
     cube_rows = ((square * kappa) @ counts[:, :, None])[..., 0] - own**3 + a**3

@@ -27,30 +27,30 @@ from dhsic.criteria.mixture import ALL, CROSSINGS, PLACES, POINTS, REACH, Correc
 from dhsic.criteria.null import log_tail
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Powers of the spectrum of a width that are tabulated: ties leave fewer functions to a feature,
-#: in the end one.
+#: Powers of the spectrum of a width in the table: ties leave fewer functions to a feature, in the
+#: limit one.
 POWERS = (1.0, 1.5, 3.0, np.inf)
-#: Eigenvalues of a mixture that count one by one; the rest counts as equal ones.
+#: Number of mixture eigenvalues used individually; the others are replaced by equal ones.
 MOST_TERMS = 8
 #: One of so many places of the table is computed up to z = 9: the correction is smooth there.
 EVERY = 3
 COMPUTED = np.append(np.arange(0, 150, EVERY), np.arange(150, PLACES.size))
-#: Part of the largest eigenvalue that is nothing.
+#: Relative size (to the largest) below which eigenvalues count as 0.
 NOTHING = 1e-6
-#: Normal draws by which the combination is calibrated: how many, numbers of them at most, and
-#: p-values where it is tabulated; below the first the correction fades out as its fourth root.
+#: Normal draws that calibrate the combination: their number, and the maximum number of values; and
+#: the p-values in the table. Below the first one the correction decays like its fourth root.
 DRAWS, NUMBERS = 25_000, 3_000_000
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
 def _merged(terms: Float) -> Float:
-    """The largest eigenvalues, and equal ones of the same sum and squares for the rest."""
+    """The largest eigenvalues, and equal ones with the sum and squared sum of the others."""
     terms = np.sort(terms[terms > NOTHING * terms.max()])[::-1]
-    rest = terms[MOST_TERMS:]
-    if not rest.size:
+    remaining = terms[MOST_TERMS:]
+    if not remaining.size:
         return np.asarray(terms)
-    n = max(1, round(float(rest.sum() ** 2 / (rest @ rest))))
-    return np.append(terms[:MOST_TERMS], np.full(n, rest.sum() / n))
+    n = max(1, round(float(remaining.sum() ** 2 / (remaining @ remaining))))
+    return np.append(terms[:MOST_TERMS], np.full(n, remaining.sum() / n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RatioMoments:
 
     @staticmethod
     def of(terms: Float, nu: float) -> RatioMoments:
-        """From moments of Q over those of V, which has nu degrees of freedom."""
+        """Compute them from moments of Q over those of V, which has nu degrees of freedom."""
         one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
         second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
         third = one**3 + 6.0 * one * two + 8.0 * three
@@ -81,15 +81,15 @@ class RatioMoments:
 
 
 def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
-    """``log P(Q / V > t)`` at t (c,), Q and V of positive terms (n,) and of nu degrees; 0 below 0.
+    """``log P(Q / V > t)`` at t (c,), for positive terms (n,) of Q, and nu degrees of V; 0 below 0.
 
-    That is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` of nu normal numbers, an integral along a
-    parabola, as of `dhsic.criteria.mixture`. Minus infinity where t is out of reach.
+    It is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` of nu normal numbers, an integral along a
+    parabola (see `dhsic.criteria.mixture`). Minus infinity if t is beyond the support.
     """
-    found = np.where(t > 0, -np.inf, 0.0)
+    log_p = np.where(t > 0, -np.inf, 0.0)
     inside = np.flatnonzero((t > 0) & (t < nu * terms.max() * (1.0 - 1e-9)))
     if not inside.size:
-        return found
+        return log_p
     level = (t[inside] / nu)[:, None]
     each, counts = np.unique(terms, return_counts=True)
     coefficients = np.concatenate([each - level, -level], axis=1)  # (c, n + 1)
@@ -114,29 +114,29 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
         exponent -= 0.5 * n * np.log(1.0 - 2.0 * column[:, None] * s)
     values = (np.exp(exponent - top[:, None]) * slope).imag.sum(axis=1) * (REACH / POINTS) / np.pi
     with np.errstate(divide="ignore", invalid="ignore"):
-        found[inside] = np.minimum(top + np.log(values), 0.0)
-    return found
+        log_p[inside] = np.minimum(top + np.log(values), 0.0)
+    return log_p
 
 
 @lru_cache(256)
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
-    """Logarithm of the tail less that of Pearson's type III, by z and skewness."""
+    """Correction of the log tail of Pearson's type III distribution, by z and skewness."""
     spectrum = np.array(weights) / max(weights)
     skewness: list[float] = []
     rows: list[Float] = []
     for power in sorted(POWERS, reverse=True):
         powered = np.where(spectrum == 1.0, 1.0, 0.0) if np.isinf(power) else spectrum**power
         terms = _merged(np.multiply.outer(powered[powered > 0], np.array(mu)).ravel())
-        # Of many directions each has a V of its own, which vary less together.
+        # With many directions each has its own V, so the mean V varies less.
         degrees = max(nu, 2 * terms.size)
         moments = RatioMoments.of(terms, degrees)
         if skewness and moments.skewness >= skewness[-1] * (1.0 - 1e-9):
             continue
-        some = Z[COMPUTED]
-        ordinary = log_tail(some, np.full(some.size, moments.skewness))
-        exact = log_ratio_tail(terms, degrees, moments.mean + moments.spread * some)
-        known = (ordinary < ALL) & np.isfinite(exact)
-        row = np.interp(PLACES, PLACES[COMPUTED][known], (exact - ordinary)[known])
+        z_computed = Z[COMPUTED]
+        ordinary = log_tail(z_computed, np.full(z_computed.size, moments.skewness))
+        exact = log_ratio_tail(terms, degrees, moments.mean + moments.spread * z_computed)
+        computed = (ordinary < ALL) & np.isfinite(exact)
+        row = np.interp(PLACES, PLACES[COMPUTED][computed], (exact - ordinary)[computed])
         rows.append(np.where(log_tail(Z, np.full(Z.size, moments.skewness)) < ALL, row, 0.0))
         skewness.append(moments.skewness)
     return Correction(np.array(skewness[::-1]), np.array(rows[::-1]))
@@ -150,9 +150,9 @@ class WidthLaw:
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> WidthLaw:
-        """For functions of these weights, (R,), and labels of the matrix C.
+        """Law for functions with these weights, (R,), and the label matrix C.
 
-        `nu` are the samples less 1, and less the covariates.
+        `nu` is the number of samples minus 1 and minus the covariates.
         """
         mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         mu = np.sort(mu[mu > NOTHING * mu.max()])[::-1]
@@ -160,12 +160,12 @@ class WidthLaw:
         return WidthLaw(_correction(tuple(weights.tolist()), scaled, nu))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Logarithm of the p-value of HSIC z deviations above its mean, (c,) each."""
-        found = log_tail(z, skewness) + self.correction(z, skewness)
-        return np.asarray(np.minimum(found, 0.0))
+        """Log p-value of HSIC that is z standard deviations above its mean, (c,) each."""
+        log_p = log_tail(z, skewness) + self.correction(z, skewness)
+        return np.asarray(np.minimum(log_p, 0.0))
 
     def tabulated(self, skewness: float) -> TailTable:
-        """The same for one skewness."""
+        """Table of log p-values for one skewness."""
         return TailTable(self.log_p(FINE, np.full(FINE.size, skewness)))
 
 
@@ -176,22 +176,22 @@ FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))
 
 @dataclass(frozen=True, eq=False)
 class TailTable:
-    """Logarithm of p-values by deviations; beyond the table it goes on as a straight line."""
+    """Log p-values by standardised HSIC; extrapolated linearly beyond the table."""
 
     log_p: Float
 
     def __call__(self, z: Float) -> Float:
         """Logarithms of the p-values at z, of any shape."""
-        found = np.interp(z, FINE, self.log_p)
+        log_p = np.interp(z, FINE, self.log_p)
         slope = (self.log_p[-1] - self.log_p[-2]) / (FINE[-1] - FINE[-2])
         beyond = np.maximum(z - FINE[-1], 0.0)
-        return np.asarray(found + slope * beyond)
+        return np.asarray(log_p + slope * beyond)
 
 
 def combined(log_p: Float, shares: Float) -> Float:
     """Half-Cauchy combination of p-values, as logarithms (k, c) and (c,); `shares` (k,) sum to 1.
 
-    In logarithms, for p-values below the smallest number.
+    Computed in logarithms, so that tiny p-values do not underflow.
     """
     least = log_p.min(axis=0)
     # cot(pi p / 2) is 2 / (pi p) for small p; relative to the smallest p no power is too large.
@@ -201,14 +201,14 @@ def combined(log_p: Float, shares: Float) -> Float:
         near = (2.0 / np.pi) * np.exp(least - log_p)
     relative = shares @ np.where(log_p < -20.0, near, exact)  # T times the smallest p
     log_t = np.log(np.maximum(relative, np.finfo(float).tiny)) - least
-    found = np.log(2.0 / np.pi) - log_t
+    log_combined = np.log(2.0 / np.pi) - log_t
     moderate = log_t < 20.0
-    found[moderate] = np.log((2.0 / np.pi) * np.arctan(np.exp(-log_t[moderate])))
-    return np.asarray(np.minimum(found, 0.0))
+    log_combined[moderate] = np.log((2.0 / np.pi) * np.arctan(np.exp(-log_t[moderate])))
+    return np.asarray(np.minimum(log_combined, 0.0))
 
 
 def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
-    """Squares of Z of R functions and of directions ``root g``, g of S numbers: (n, R, .)."""
+    """Squares of Z for R functions and directions ``root g``, with g of S numbers: (n, R, .)."""
     n = min(DRAWS, NUMBERS // (R * S))
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((n, R, S), dtype=np.float32)
@@ -233,21 +233,21 @@ class Calibration:
         shares: Float,
         nu: int,
     ) -> Calibration:
-        """From normal draws of Z, over the norms of the vectors that they are part of.
+        """Calibrate by normal draws of Z, over the norms of the vectors that they are part of.
 
-        The p-value of the first combination is uniform, and its own deviation from that is taken
-        off: what is left varies by half as much.
+        The p-value of the first width is uniform, and its sampling deviation from that is
+        subtracted, which halves the variation.
 
         Parameters
         ----------
         weights : (n, R)
-            Of the functions at each width.
+            Weights of the functions at each width.
         each : sequence of K label matrices
-            Of the same directions, with weights of their own.
+            Label matrices with the same directions and different weights.
         laws, shares : n * K of each
-            In the order of widths for the first label matrix, then for the next.
+            Ordered by label matrix, then by width.
         nu : int
-            Samples less 1, and less the covariates.
+            Number of samples minus 1 and minus the covariates.
         """
         if len(laws) == 1:
             return Calibration(np.ones(GRID.size))
@@ -259,14 +259,14 @@ class Calibration:
         return Calibration(_ratios(weights, mu, gram, laws, shares, nu))
 
     def log_ratio(self, log_p: Float) -> Float:
-        """Logarithm of what p-values are to be multiplied by, (c,)."""
-        found = np.interp(log_p, np.log(GRID), self.ratios)
+        """Logarithm of the factor that calibrates p-values, (c,)."""
+        ratio = np.interp(log_p, np.log(GRID), self.ratios)
         fading = np.exp(np.minimum(log_p - np.log(GRID[0]), 0.0) / 4.0)
-        return np.asarray(np.log(1.0 + (found - 1.0) * fading))
+        return np.asarray(np.log(1.0 + (ratio - 1.0) * fading))
 
 
 def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
-    """Rows of an array as numbers that can be looked up."""
+    """Rows of an array as tuples, which can be cache keys."""
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 
@@ -293,18 +293,18 @@ def _ratios(
         values, vectors = np.linalg.eigh(gram)
         root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NOTHING * values.max()]
     squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
-    found = []
+    log_ps = []
     for k, row_mu in enumerate(mu):
         per_function = squares @ row_mu.astype(np.float32)  # (n, R)
         eigenvalues = np.linalg.eigvals(gram * row_mu).real
         one, two, three = (float((eigenvalues**power).sum()) for power in (1, 2, 3))
         for w, row in enumerate(weights):
             of_one = RatioMoments.of(row, nu)
-            spread = np.sqrt(two * of_one.variance)
-            z = (per_function @ row - one * of_one.mean) / spread
+            std = np.sqrt(two * of_one.variance)
+            z = (per_function @ row - one * of_one.mean) / std
             law = laws[k * len(weights) + w]
-            found.append(law.tabulated(three * of_one.third / spread**3)(z))
-    first = np.exp(found[0])
-    both = np.exp(combined(np.array(found), shares))
+            log_ps.append(law.tabulated(three * of_one.third / std**3)(z))
+    first = np.exp(log_ps[0])
+    both = np.exp(combined(np.array(log_ps), shares))
     ratios = [1.0 + (np.mean(both <= x) - np.mean(first <= x)) / x for x in GRID[:-1]]
     return np.array([*ratios, 1.0])

@@ -36,14 +36,14 @@ def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureSco
     if features.coded is not None:
         return scores_of_levels(state, features.coded, place)
     X, missing = features.X, features.missing
-    found = FeatureScores.empty(len(X))
+    scores = FeatureScores.empty(len(X))
     height = max(1, AT_ONCE // (state.n_samples * state.labels.B.shape[1]))
     for a in range(0, len(X), height):
-        some = slice(a, min(a + height, len(X)))
-        mask = None if missing is None else missing[some]
-        block = OrderedBlock.of(state, X[some], mask, height)
-        found.put(np.arange(some.start, some.stop), block.scores())
-    return found
+        batch = slice(a, min(a + height, len(X)))
+        mask = None if missing is None else missing[batch]
+        block = OrderedBlock.of(state, X[batch], mask, height)
+        scores.put(np.arange(batch.start, batch.stop), block.scores())
+    return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,29 +68,29 @@ class OrderedBlock:
         return OrderedBlock(state, X, missing, order, starts, n, height)
 
     def scores(self) -> FeatureScores:
-        """Those of features of two or three values, or of few carriers, go by their levels."""
+        """Compute scores; features with two or three values, or few carriers, by their levels."""
         n_levels = self.starts.sum(axis=1)
-        found = FeatureScores.empty(len(self.X))
+        scores = FeatureScores.empty(len(self.X))
         few = n_levels <= 3
         for j in np.flatnonzero((n_levels > 3) & (n_levels <= FEW + 1)).tolist():
             few[j] = self.n[j] - self._sizes(j).max() <= FEW
         if few.any():
             which = np.flatnonzero(few)
-            found.put(which, scores_of_levels(self.state, self._levels(which)))
+            scores.put(which, scores_of_levels(self.state, self._levels(which)))
         if not few.all():
             which = np.flatnonzero(~few)
-            found.put(which, self._of_ranks(which, n_levels[which] < self.n[which]))
-        return found
+            scores.put(which, self._of_ranks(which, n_levels[which] < self.n[which]))
+        return scores
 
     def _sizes(self, j: int) -> Index:
-        """Samples of each level of a feature."""
+        """Number of samples at each level of a feature."""
         begins = np.flatnonzero(self.starts[j])
         return np.diff(np.append(begins, self.n[j]))
 
     def _levels(self, which: Index) -> Levels:
-        """Features as two or three levels, with sums of all directions over each.
+        """Features as two or three levels, with sums of all directions over each level.
 
-        Of more values, which few samples have, all but the commonest value are one level.
+        For more values, of which all but the most frequent are rare, the rare ones are merged.
         """
         D = self.state.directions
         values, counts = np.zeros((3, which.size)), np.zeros((which.size, 3))
@@ -117,7 +117,7 @@ class OrderedBlock:
         return Levels(np.arange(which.size), values, counts, along, counts, absent)
 
     def _of_ranks(self, which: Index, tied: Array) -> FeatureScores:
-        """Those of features of many values, of which some have ties."""
+        """Scores of features with many values, of which some have ties."""
         state, family = self.state, self.state.ranks
         table, part = self._table(which, tied)
         per_function = np.square(table) @ state.labels.mu.T  # (c, R, K)
@@ -129,14 +129,14 @@ class OrderedBlock:
         log_p[..., free] = tails(
             state, family, T[..., free], moments.take(free), state.untied_tables
         )
-        rest = np.setdiff1d(np.arange(which.size), free, assume_unique=True)
-        log_p[..., rest] = tails(state, family, T[..., rest], moments.take(rest))
+        others_at = np.setdiff1d(np.arange(which.size), free, assume_unique=True)
+        log_p[..., others_at] = tails(state, family, T[..., others_at], moments.take(others_at))
         concentration = concentration_of(state, moments)
         shape = shapes_of(table, state.labels.mu, state.basis)
         return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
-        """Moments under independence, of all samples, (n, K, c) each."""
+        """Moments under independence, over all samples, (n, K, c) each."""
         state = self.state
         if explained is None:
             moments = state.moments(state.untied).repeated(which.size)
@@ -147,7 +147,7 @@ class OrderedBlock:
         return moments
 
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
-        """C (c, R, S), and the part of the labels that is among the samples present, (K, c)."""
+        """C (c, R, S), and the fraction of the labels' variance in the samples present, (K, c)."""
         state, m = self.state, self.state.n_samples
         table, totals = self._products(which, tied, state.labels.B)
         part = np.ones((state.K, which.size))
@@ -162,9 +162,9 @@ class OrderedBlock:
         return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
     def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
-        """Functions times directions D (m, k) of mean 0, (c, R, k), and sums of D over samples.
+        """Functions times centred directions D (m, k), (c, R, k), and sums of D, (c, k).
 
-        These are of the samples present, (c, k).
+        The sums are over the samples present.
         """
         table = np.empty((which.size, len(self.state.basis), D.shape[1]))
         totals = np.zeros((which.size, D.shape[1]))
@@ -176,10 +176,10 @@ class OrderedBlock:
         return table, totals
 
     def _untied_products(self, which: Index, D: Float) -> tuple[Float, Float]:
-        """As of `_products`, of features without ties, all at once.
+        """`_products` for features without ties, all at once.
 
-        Missing samples are spread evenly, and 0. All products are of as many rows, the last ones
-        too, for the same bits wherever a feature stands among others.
+        Samples present are spread evenly over the ranks; missing ones are 0. All products have
+        equal numbers of rows, so that the bits of a feature do not depend on its position.
         """
         order, n, m = self.order[which], self.n[which], self.order.shape[1]
         G = np.ascontiguousarray(D.T)[:, order]  # (k, c, m)
@@ -187,18 +187,18 @@ class OrderedBlock:
         for j in np.flatnonzero(n < m).tolist():
             present = G[:, j, : n[j]]
             totals[j] = present.sum(axis=1)
-            spread = np.zeros((len(G), m))
-            spread[:, _places(int(n[j]), m)] = present - (totals[j] / n[j])[:, None]
-            G[:, j] = spread
-        whole = np.zeros((len(G), self.height, m), dtype=np.float32)
-        whole[:, : which.size] = G
-        products = (whole.reshape(-1, m) @ self.state.basis.T).reshape(len(G), self.height, -1)
+            padded = np.zeros((len(G), m))
+            padded[:, _places(int(n[j]), m)] = present - (totals[j] / n[j])[:, None]
+            G[:, j] = padded
+        stacked = np.zeros((len(G), self.height, m), dtype=np.float32)
+        stacked[:, : which.size] = G
+        products = (stacked.reshape(-1, m) @ self.state.basis.T).reshape(len(G), self.height, -1)
         return products[:, : which.size].transpose(1, 2, 0).astype(np.float64), totals
 
     def _tied_products(self, j: int, D: Float) -> tuple[Float, Float]:
-        """As of `_products`, of one feature with ties: (R, k) and (k,), by sums over its levels.
+        """`_products` for one feature with ties, (R, k) and (k,), by sums over its levels.
 
-        Those over the largest level, such as the zeros of counts, follow from the others.
+        Sums over the largest level, such as the zeros of counts, follow from the others.
         """
         n, m = int(self.n[j]), self.order.shape[1]
         order, begins = self.order[j, :n], np.flatnonzero(self.starts[j, :n])
@@ -212,9 +212,9 @@ class OrderedBlock:
             rows = D[np.concatenate([order[: begins[largest]], order[end:]])]
             first = np.delete(begins, largest)
             first[largest:] -= sizes[largest]
-            others = np.arange(sizes.size) != largest
-            U[others] = np.add.reduceat(rows, first, axis=0)
-            U[largest] = -U[others].sum(axis=0)
+            not_largest = np.arange(sizes.size) != largest
+            U[not_largest] = np.add.reduceat(rows, first, axis=0)
+            U[largest] = -U[not_largest].sum(axis=0)
         totals = U.sum(axis=0)
         U -= (sizes / n)[:, None] * totals
         edges = np.append(begins, n) * m // n
@@ -224,17 +224,17 @@ class OrderedBlock:
     def _set_tied(
         self, moments: WidthMoments, which: Index, tied: Index, explained: Float | None
     ) -> None:
-        """Fill in moments of features with ties, some of the same number of levels at a time."""
+        """Fill in moments of features with ties, in batches of similar numbers of levels."""
         state, m = self.state, self.state.n_samples
         edges = [self._edges(int(j)) for j in which[tied]]
         sizes = np.array([1 << int(np.ceil(np.log2(len(e) - 1))) for e in edges])
         for size in np.unique(sizes).tolist():
-            some = np.flatnonzero(sizes == size)
-            padded = np.full((some.size, size + 1), m)
-            for i, k in enumerate(some.tolist()):
+            same_size = np.flatnonzero(sizes == size)
+            padded = np.full((same_size.size, size + 1), m)
+            for i, k in enumerate(same_size.tolist()):
                 padded[i, : len(edges[k])] = edges[k]
             functions, counts = state.functions_between(padded)
-            at = tied[some]
+            at = tied[same_size]
             sums = PatternSums.of(functions, counts, state.ranks.weights)
             if explained is not None:
                 sums = sums.without(explained[at], state.ranks.weights)
@@ -243,26 +243,26 @@ class OrderedBlock:
                 getattr(moments, name)[..., at] = getattr(own, name)
 
     def _edges(self, j: int) -> Index:
-        """Where levels of a feature begin among the places of all samples, at most 64 of them."""
+        """Edges of the levels of a feature among the ranks of all samples, at most 64 levels."""
         m, n = self.state.n_samples, int(self.n[j])
         begins = np.append(np.flatnonzero(self.starts[j]), n)
         if len(begins) - 1 > MOST_LEVELS:
-            # Of levels that begin in the same 64th of the places the first is the edge.
+            # Levels that begin in the same 64th of the ranks are merged.
             cell = begins[:-1] * MOST_LEVELS // n
             begins = np.append(begins[:-1][np.append(True, np.diff(cell) > 0)], n)
         return begins if n == m else begins * m // n
 
 
 def _places(n: int, m: int) -> Index:
-    """Places of n samples among m, spread evenly."""
+    """Ranks of n samples among m, spread evenly."""
     return ((np.arange(n) + 0.5) * m / n).astype(np.int64)
 
 
 def sorted_levels(X: Float, missing: Array | None) -> tuple[Index, Array, Index]:
-    """Samples by ascending value, where levels begin, and samples present: (c, m), (c, m), (c,).
+    """Samples by ascending value, starts of levels, and samples present: (c, m), (c, m), (c,).
 
-    Values are sorted with the number of their sample in place of their last digits, one sort of
-    integers: what differs by less than some 1e-11 of its size is tied. Missing samples come last.
+    Values are sorted with sample numbers in their last digits, in one sort of integers, so values
+    that differ by less than about 1e-11 of their size are ties. Missing samples come last.
     """
     c, m = X.shape
     n_bits = max(1, int(m - 1).bit_length())

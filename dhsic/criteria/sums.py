@@ -1,18 +1,17 @@
-r"""The Gaussian kernel of one feature: its width, its nodes, and sums over its matrix.
+r"""The Gaussian kernel of one feature: its nodes, and sums over its matrix.
 
-``<L, K>`` with L of low rank, ``L = B diag(w) B'``, needs ``B' K B`` alone, and K
-is of low rank but for steep kernels: a few nodes, ``K = P K_nodes P'``, make it linear in the
-samples, exactly where a feature has few values and to 1e-13 of the kernel's largest value
-elsewhere. What is left goes by the definition, tile by tile through one triangle, so memory stays
-small.
+``<L, K>`` with L of low rank, ``L = B diag(w) B'``, only needs ``B' K B``, and K is of low rank
+except for steep kernels: a few nodes, ``K = P K_nodes P'``, make the sum linear in the samples. It
+is exact for features with few values, and accurate to 1e-13 of the kernel's largest value for
+others. Steep kernels use the definition, tile by tile through one triangle, so memory stays small.
 
-A feature with q levels has them for nodes, and P says which sample is at which: exact. Any other
-feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in either
-argument. The Gaussian is entire, so the error falls faster than any power: on the ellipse with
+A feature with q levels has these as nodes, and P maps samples to them: exact. Any other feature has
+Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in both arguments. The
+Gaussian is entire, so the error decreases faster than any power: on the ellipse with
 foci -R and R and axes that add up to ``rho R`` it is at most ``M = exp(sigma R^2 (rho - 1/rho)^2 /
-4)``, and interpolation at r nodes is off by at most ``4 M rho^(1-r) / (rho - 1)`` (Trefethen,
+4)``, and the error of interpolation at r nodes is at most ``4 M rho^(1-r) / (rho - 1)`` (Trefethen,
 Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1. In two arguments
-that is at most ``1 + Lebesgue`` times as much. Standardised data take about 40 nodes for 1e-13.
+that is at most ``1 + Lebesgue`` times as much. Standardised data need about 40 nodes for 1e-13.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.criteria.features import Features, Levels
 
-#: Error of an entry of K that is let pass; entries are at most 1.
+#: Allowed error of an entry of K; entries are at most 1.
 TOLERANCE = 1e-13
-#: Most nodes; steeper kernels are left to the definition.
+#: Maximum number of nodes; steeper kernels use the definition.
 MOST_NODES = 256
-#: ``sigma R^2`` from which they are too many without a look.
+#: ``sigma R^2`` from which on there would be too many nodes.
 STEEPEST = 1e4
-#: rho of the bound that are tried.
+#: Candidate values of rho in the bound.
 _RHO = 1 + np.geomspace(0.05, 30, 60)
 #: Side of a tile of the definition.
 SIDE = 256
-#: Samples that are interpolated at a time: they stay in the cache.
+#: Number of samples interpolated at a time: they stay in the cache.
 ROWS = 2048
-#: Nodes are worth it while they are so many times fewer than the samples.
+#: Minimum ratio of samples to nodes for which nodes are used.
 WORTH = 4
 
 
 @lru_cache(maxsize=1024)
 def n_nodes(steepness: int) -> int:
-    """Chebyshev nodes for ``sigma R^2`` up to `steepness`, 0 where they would be too many."""
+    """Number of Chebyshev nodes for ``sigma R^2`` up to `steepness`; 0 if there are too many."""
     growth = steepness * (_RHO - 1 / _RHO) ** 2 / 4
     for r in range(2, MOST_NODES + 1):
         lebesgue = 1 + 2 / np.pi * np.log(r)
@@ -76,7 +75,7 @@ def interpolation(x: Float, radius: float, r: int) -> Float:
 
 @lru_cache(maxsize=256)
 def _weights(r: int) -> Float:
-    """Barycentric weights of the nodes, but for a common factor."""
+    """Barycentric weights of the nodes, except for a common factor."""
     signs = np.where(np.arange(r) % 2, -1.0, 1.0)
     signs[[0, -1]] /= 2
     return signs
@@ -99,8 +98,10 @@ def kernel_sums(
     entries, has no meaning unless `squares` are wanted.
     """
     inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
-    for some in features.levels:
-        inner[some.which], norms[some.which] = _by_levels(some, sigma[some.which], place, w)
+    for level_group in features.levels:
+        inner[level_group.which], norms[level_group.which] = _by_levels(
+            level_group, sigma[level_group.which], place, w
+        )
     many = np.flatnonzero(features.n_levels == 0)
     B = features.directions.some(place) if many.size else np.empty((0, 0))
     for j in many:
@@ -144,7 +145,7 @@ def _by_nodes(
 
 
 def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, float]:
-    """Tile by tile on and below the diagonal."""
+    """``<L, K>`` and ``|K|^2`` by the definition, tile by tile on and below the diagonal."""
     inner = squares = 0.0
     weighted = B * w
     for a in range(0, len(x), SIDE):

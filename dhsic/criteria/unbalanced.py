@@ -1,10 +1,10 @@
-r"""Tails of the test at several widths where one of two classes is rare.
+r"""Tails of the test at several widths if one of two classes is rare.
 
-HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) where sums over samples are
-nearly normal. Where a handful of samples makes a class they are skewed, and the tail is heavier:
-with 4 of 100 samples p-values of 1e-4 occur 1.5 times as often as they should, with 24 of 500 1.3
-times. So members of such a class are drawn, and the logarithm of that factor is fitted to the draws
-by a parabola.
+HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) if sums over samples are
+nearly normal. If a class has few samples they are skewed, and the tail is heavier: with 4 of 100
+samples p-values of 1e-4 occur 1.5 times as often as they should, with 24 of 500 1.3 times. So
+members of such a class are sampled, and the logarithm of that factor is fitted to the samples by a
+parabola.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.criteria.rare import sums_over
 
-#: Squared skewness of labels over the samples up to which nothing is drawn.
+#: Squared skewness of labels divided by the samples, up to which no correction is made.
 LEAST_SKEWNESS = 0.02
-#: Draws, and numbers in memory at once.
+#: Number of draws, and of values in memory at once.
 DRAWS, NUMBERS = 1_000_000, 4_000_000
-#: p-values that occur as often as they should, where the parabola begins, and where it ends.
+#: p-value up to which frequencies are right, where the parabola begins, and p-value where it ends.
 BEGIN, END = 0.05, 1e-5
 #: p-values at which it is fitted.
 LEVELS = np.array([0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4])
@@ -72,6 +72,6 @@ def tail_bend(log_p: Float) -> float:
 
 
 def along_parabola(log_p: Float, bend: float) -> Float:
-    """Logarithm of what p-values are to be multiplied by, (c,)."""
+    """Logarithm of the factor that corrects p-values, (c,)."""
     reach = np.clip(np.log(BEGIN) - log_p, 0.0, np.log(BEGIN / END))
     return np.asarray(bend * np.square(reach))

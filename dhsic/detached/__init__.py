@@ -21,7 +21,7 @@ from dhsic.storage.checkpoint import Checkpoint
 
 __all__ = ["Run", "attach", "submit"]
 
-#: Parameters that are said otherwise here, and how.
+#: Parameters of `dhsic.select` that `submit` replaces, and by what.
 SAID_OTHERWISE = {
     "runtime": "client= or scheduler= says where it runs",
     "progress": "Run.wait(callback=) hears of rounds",
@@ -48,36 +48,36 @@ def submit(
     by_position: bool = False,
     **parameters: Any,
 ) -> Run:
-    """Start a selection on a Dask cluster, where it goes on when this process ends.
+    """Start a selection on a Dask cluster, where it continues after this process ends.
 
-    The loop itself runs on a worker. If that worker dies another one goes on from the checkpoint;
-    if the scheduler dies the run is lost until `Run.resume`. Everything about the run is in its
-    checkpoint, so `attach` finds it from anywhere that sees the folder or reaches the URL.
+    The driver loop runs on a worker. If that worker dies, another continues from the checkpoint;
+    if the scheduler dies, the run stops until `Run.resume`. The checkpoint stores everything about
+    the run, so `attach` finds it from any process that can read the folder or URL.
 
     Parameters
     ----------
     data : path or URL
-        A Zarr array or VCF Zarr store that the workers and this process read by the same name.
+        A Zarr array or VCF Zarr store that the workers and this process read at the same path.
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
     method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, \
     **parameters
-        As of `dhsic.select`, without `runtime` and `progress`.
+        See `dhsic.select`; `runtime` and `progress` are not accepted.
     checkpoint : path or URL
-        Folder that the workers and this process see, or a URL of an object store that they reach,
-        such as ``s3://bucket/run.dhsic``, with keys in their environment. A run that is kept
-        there goes on.
+        Folder that the workers and this process can read and write, or a URL of an object store,
+        such as ``s3://bucket/run.dhsic``, with credentials in their environment. An existing run
+        in this folder is continued.
     client : distributed.Client, optional
         The cluster; the client that is active in this process by default.
     scheduler : str, optional
-        Address of the cluster where no `client` is given.
+        Address of the cluster if no `client` is given.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
     missing_code : int, sequence of int, None or "auto"
-        As of `dhsic.open_source`.
+        Integers that stand for missing values, see `dhsic.open_source`.
     covariates, feature_groups : array, or str for groups
-        As of `dhsic.select`; small, they are kept in the checkpoint.
+        See `dhsic.select`; they are stored in the checkpoint and must be small.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def submit(
     CheckpointError
         The checkpoint belongs to another run, or one is under way there.
     ClusterError
-        No cluster, other versions, or a folder or URL that it does not share.
+        No cluster, other versions, or a folder or URL that workers cannot read.
     StoreError
         An object store does not answer this process.
     """
@@ -113,12 +113,12 @@ def submit(
         counting=counting_on(partial(DaskRuntime, client, scheduler, security=security)),
     )
     folder = Folder(checkpoint)
-    given = send(request, folder, client=client, scheduler=scheduler, security=security)
-    return Run(folder, client=given, scheduler=scheduler, security=security)
+    run_client = send(request, folder, client=client, scheduler=scheduler, security=security)
+    return Run(folder, client=run_client, scheduler=scheduler, security=security)
 
 
 def _path_of(data: Any) -> str:
-    """Data as workers find them: a URL, or an absolute path."""
+    """Return the URL, or the absolute path, at which workers read the data."""
     if not isinstance(data, str | PathLike):
         raise InputError(
             f"data is of type {type(data).__name__} and lives in this process, which the run is to "
@@ -130,7 +130,7 @@ def _path_of(data: Any) -> str:
 
 
 def _check_parameters(parameters: Mapping[str, Any], *, has_labels: bool) -> None:
-    """Refuse what no run of the method takes."""
+    """Raise InputError for parameters that `submit` does not accept."""
     for name, how in SAID_OTHERWISE.items():
         if name in parameters:
             raise InputError(f"{name}= is not for dhsic.submit: {how}. Leave it out.")
@@ -153,11 +153,11 @@ def attach(
     Parameters
     ----------
     checkpoint : path, URL or str
-        What was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
+        Checkpoint that was passed to `submit`; or `Run.id`, together with its cluster.
     client : distributed.Client, optional
-        Cluster to ask; none is needed to read how far the run is, and its result.
+        Client of the cluster; not needed to read the progress and the result of the run.
     scheduler : str, optional
-        Address of it where no `client` is given.
+        Address of the cluster if no `client` is given.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
 
@@ -172,8 +172,8 @@ def attach(
     """
     folder = Folder(checkpoint)
     if not folder.store.is_there():
-        known = _folder_of(str(checkpoint), client, scheduler, security)
-        folder = folder if known is None else Folder(known)
+        published_folder = _folder_of(str(checkpoint), client, scheduler, security)
+        folder = folder if published_folder is None else Folder(published_folder)
     if folder.is_detached:
         return Run(folder, client=client, scheduler=scheduler, security=security)
     if Checkpoint(folder.path).is_begun():
@@ -190,15 +190,15 @@ def attach(
 
 
 def _folder_of(run: str, client: Any, scheduler: str | None, security: Any) -> str | None:
-    """Folder of a run that a cluster, where there is one, knows by its id."""
-    asked = client
-    if asked is None and scheduler is not None:
-        asked = reached(scheduler, security)
-    if asked is None:
+    """Return the checkpoint that a cluster has published for a run id; None if unknown."""
+    run_client = client
+    if run_client is None and scheduler is not None:
+        run_client = reached(scheduler, security)
+    if run_client is None:
         return None
     try:
-        found = published(asked, run)
+        entry = published(run_client, run)
     finally:
-        if asked is not client:
-            asked.close()
-    return None if found is None else found[0]
+        if run_client is not client:
+            run_client.close()
+    return None if entry is None else entry[0]

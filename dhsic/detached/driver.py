@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
-RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
+RETRIES = 20  # after lost connections; Dask counts deaths of the worker separately
 WRITING = 120.0  # seconds that workers may take to answer; new ones import dhsic first
-TOLD = 0.5  # seconds in which the state of a driver that has ended is told
-REMEMBERED = 20  # drivers that ended whom a scheduler still knows by the names of their runs
+TOLD = 0.5  # seconds to wait for the state of a driver that has ended
+REMEMBERED = 20  # ended drivers that a scheduler still lists by the names of their runs
 NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
-#: What a lost scheduler shows in.
+#: Errors raised when the scheduler is lost.
 LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
-#: What is told of the record of a round.
+#: Fields of the record of a round that are published.
 OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
 
 
 class StoppedError(DhsicError):
-    """Somebody wants the run to stop."""
+    """A user asked the run to stop."""
 
 
 class Driver:
-    """Does the run of a folder from where it is, under its lock; `tell` hears of events too."""
+    """Executes the run of a folder from its last round, under its lock; `tell` receives events."""
 
     def __init__(self, folder: Folder, lock: AbstractLock, tell: Hook | None = None) -> None:
         self.folder = folder
@@ -63,21 +63,21 @@ class Driver:
         self._began = self._here = time.monotonic()
 
     def look(self, *, now: bool = False) -> None:
-        """Stop if somebody wants it, between two results; a folder is looked at now and then."""
+        """Raise StoppedError if a stop was requested; the folder is checked every `LOOKS` s."""
         if now or time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
             self._looked = time.monotonic()
             if self.folder.stop_wanted:
                 raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Note and tell a round; `record` as of `dhsic.selection.progress.check_progress`."""
+        """Write and publish a round; for `record` see `dhsic.selection.progress.check_progress`."""
         done, total = int(record["features_done"]), int(record["features_total"])
-        here = time.monotonic() - self._here  # what `features_done` is of
-        left = int(record.get("n_features", 0))
-        left -= int(record.get("n_removed", record.get("n_added", 0)))
+        here = time.monotonic() - self._here  # seconds in which `features_done` were scored
+        n_left = int(record.get("n_features", 0))
+        n_left -= int(record.get("n_removed", record.get("n_added", 0)))
         note = {
             "round": int(record["round"]),
-            "features_left": left,
+            "features_left": n_left,
             "features_done": done,
             "features_total": total,
             "seconds": time.monotonic() - self._began,
@@ -87,7 +87,7 @@ class Driver:
         self._lock.confirm()
         self.folder.note(note)
         self._tell({"event": "round", **note})
-        self.look(now=True)  # where few features are left no task may run
+        self.look(now=True)  # with few features there may be no tasks
 
     def conduct(
         self,
@@ -96,10 +96,10 @@ class Driver:
         memory: int | None = None,
         is_connected: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Do the run; how it ends is said in the folder.
+        """Execute the run, and write its final status to the folder.
 
-        An error while the cluster or the object store is gone is none of the run, nor is that
-        another driver has followed: it is raised, and the run stays as it is for the next driver.
+        If the cluster or the object store is lost, or another driver has taken over, the error is
+        raised without changing the status, so that the next driver can continue.
         """
         before = self.folder.status
         if before.state in ENDS:  # the worker that kept the driver's return died, not the run
@@ -141,7 +141,7 @@ class Driver:
 
 
 def drive(path: str, topic: str) -> None:
-    """Do the run of a folder: the task of a cluster, which takes no thread of its worker."""
+    """Execute the run of a folder as a Dask task, which occupies no thread of its worker."""
     from distributed import get_worker, worker_client
 
     from dhsic.runtime.dask import DaskRuntime
@@ -165,7 +165,7 @@ def drive(path: str, topic: str) -> None:
 
 
 def drive_here(folder: Folder, n_threads: int | None) -> None:
-    """Do the run of a folder on threads of this process."""
+    """Execute the run of a folder on threads of this process."""
     with folder.driven() as lock, Threads(n_threads) as runtime:
         folder.want_stop(wanted=False)
         folder.say(Status("waiting"))
@@ -176,7 +176,7 @@ def drive_here(folder: Folder, n_threads: int | None) -> None:
 
 
 def name_of(id: str) -> str:  # noqa: A002  # as users call it
-    """What a cluster calls a run."""
+    """Return the name under which a run is published on a cluster."""
     return f"dhsic-{id}"
 
 
@@ -217,7 +217,7 @@ def send(
 
 
 def _forget(client: Client) -> None:
-    """Have the scheduler forget drivers that ended, but for the last: name, task and events."""
+    """Remove old drivers from the scheduler: their names, tasks and events."""
     names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
     if len(names) < REMEMBERED:
         return
@@ -227,7 +227,7 @@ def _forget(client: Client) -> None:
             _, future, sent = client.get_dataset(name)
             if _state(future) != "pending":
                 ended.append((sent, name))
-    old = [name for _, name in sorted(ended)[: -REMEMBERED + 1]]  # there will be another one
+    old = [name for _, name in sorted(ended)[: -REMEMBERED + 1]]  # one is about to be added
     for name in old:
         client.unpublish_dataset(name)
     with suppress(AttributeError, ValueError, *LOST):  # a scheduler may refuse to run functions
@@ -235,7 +235,7 @@ def _forget(client: Client) -> None:
 
 
 def _state(future: Future[Any]) -> str:
-    """State of a future that came from elsewhere: that it has ended is told in a moment."""
+    """Return the state of a future of another client; wait briefly until it is known."""
     deadline = time.monotonic() + TOLD
     while future.status == "pending" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -243,7 +243,7 @@ def _state(future: Future[Any]) -> str:
 
 
 def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
-    """Folder and driver of a run that a cluster knows by this id."""
+    """Return folder and driver of a run id that is published on a cluster; None if unknown."""
     if client.status != "running":
         return None
     try:
@@ -255,7 +255,7 @@ def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
 
 
 def _take(folder: Folder, request: Request) -> None:
-    """Keep a request; refuse a folder where another run is, or where one is under way."""
+    """Store a request; CheckpointError if the folder holds another run, or one is running."""
     with Checkpoint(folder.path) as kept, Threads(1) as nothing:
         kept.begin(request.new_run(nothing).identity())
         if folder.is_driven():
@@ -269,33 +269,33 @@ def _take(folder: Folder, request: Request) -> None:
 
 @contextmanager
 def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
-    """Client of a cluster whose workers see what this process sees at a checkpoint."""
+    """Yield a client of a cluster, after checking that its workers reach the checkpoint."""
     from dhsic.runtime.dask import DaskRuntime
 
-    place, made = folder.store, None
-    if isinstance(place, FileStore):  # which need not be there yet
+    place, new_folder = folder.store, None
+    if isinstance(place, FileStore):  # it may not exist yet
         check_place(place.path, "The checkpoint", CheckpointError)
         place = FileStore(place.path.parent)
-        made = None if place.is_there() else place.path
+        new_folder = None if place.is_there() else place.path
         place.path.mkdir(exist_ok=True)
     try:
         with DaskRuntime(client, scheduler, security=security) as runtime:
             _check_reach(place, runtime.client)
             yield runtime.client
     except DhsicError:
-        if made is not None:
+        if new_folder is not None:
             with suppress(OSError):  # somebody has put something there
-                made.rmdir()
+                new_folder.rmdir()
         raise
 
 
 def _check_reach(place: AbstractStore, client: Any) -> None:
-    """Have every worker read what we write in a place, and write what we read."""
+    """Check that every worker can read our files in a store and write files that we can read."""
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
     place.write(f"{sign}/ours", token.encode())
     try:
-        for worker, said in _answers(client, str(place.path), sign).items():
-            name, why = said
+        for worker, reply in _answers(client, str(place.path), sign).items():
+            name, why = reply
             if not why and place.read_all([name]) == {name: token.encode()}:
                 continue
             if isinstance(place, FileStore):
@@ -316,14 +316,14 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
 
 
 def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]:
-    """What `answer` returns on every worker, by its address; without workers that have left."""
+    """Run `answer` on every worker; return results by address, without workers that left."""
     from dhsic.runtime.clients import of_each_worker
 
-    asked = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
-    said, deadline = {}, time.monotonic() + WRITING
-    for worker, future in asked.items():
+    futures = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
+    answers, deadline = {}, time.monotonic() + WRITING
+    for worker, future in futures.items():
         try:
-            said[worker] = future.result(timeout=max(deadline - time.monotonic(), 0.1))
+            answers[worker] = future.result(timeout=max(deadline - time.monotonic(), 0.1))
         except TimeoutError as error:
             if worker in client.nthreads():
                 raise ClusterError(
@@ -333,11 +333,11 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
                 ) from error
         except CancelledError:
             continue
-    return said
+    return answers
 
 
 def answer(path: str, sign: str) -> tuple[str, str]:
-    """Copy a sign, on a worker; name of the copy, and why there is none."""
+    """Copy a test file, on a worker; return the name of the copy, and an error text or ""."""
     name = f"{sign}/{secrets.token_hex(8)}"
     try:
         place = store_at(path)

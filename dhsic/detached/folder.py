@@ -1,14 +1,14 @@
-"""What a detached run keeps with its checkpoint: the truth, whoever asks and from where.
+"""Files of a detached run: request, status and lock, stored with its checkpoint.
 
-The request is plain data, so that any process can do it. Beside what `dhsic.storage.checkpoint`
-keeps::
+The request is plain data, so that any process can execute it. Files beside those of
+`dhsic.storage.checkpoint`::
 
     run.dhsic/
-      detached/request.json   what was asked for; labels in labels.npz
-      detached/status.json    how far it has come, replaced atomically by the one driver
+      detached/request.json   method, parameters and data; labels in labels.npz
+      detached/status.json    state of the run, replaced atomically by the driver
       detached/progress.json  the last round that ended, likewise
-      detached/lock           held by the driver; it is free, sooner or later, when he dies
-      detached/stop           there when somebody wants the run to stop
+      detached/lock           held by the driver; it expires after the driver dies
+      detached/stop           exists if a user asked the run to stop
       detached/scratch/       states and survivors of the driver, in a folder
       result.zarr             the result
 """
@@ -44,39 +44,39 @@ from dhsic.storage.format import plain
 from dhsic.storage.lock import AbstractLock, lock_of
 
 FORMAT = 1
-#: States that a run stays in until somebody resumes it.
+#: Final states of a run, until it is resumed.
 ENDS = ("done", "failed", "cancelled")
 REQUEST, LABELS = f"{DETACHED}/request.json", f"{DETACHED}/labels.npz"
 STATUS, PROGRESS = f"{DETACHED}/status.json", f"{DETACHED}/progress.json"
 STOP, LOCK, SCRATCH = f"{DETACHED}/stop", f"{DETACHED}/lock", f"{DETACHED}/scratch"
-LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let go
-#: Fields of a request that are kept as they are, and how its data are opened.
+LOCK_WAIT = 120.0  # seconds for a replaced driver to notice and release the lock
+#: Fields of a request that are stored unchanged, and options with which its data are opened.
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
 OPENING = (
     *("variable", "sample_dim", "missing_code", "missing_chunks", "ploidy_policy", "pass_only"),
     *("not_features", "na"),
 )
-#: Parameters that whoever does the run chooses: none of a request that is kept.
+#: Parameters that the driver sets, which are not stored in a request.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")
-#: Bytes of labels and the like that a request may carry.
+#: Largest size in bytes of the labels and other arrays of a request.
 MOST_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Status:
-    """What the driver, or whoever sent it, last said."""
+    """Status of a run, as last written by its driver or by `send`."""
 
-    #: "waiting", "running", "done", "failed" or "cancelled": said, not checked, for a driver that
-    #: is killed says nothing.
+    #: "waiting", "running", "done", "failed" or "cancelled"; not verified, because a driver that
+    #: is killed writes nothing.
     state: str = "waiting"
-    scheduler: str | None = None  # where the driver was sent; None for threads
-    driver: str = ""  # the process that has the loop of a running one
-    kind: str = ""  # class of the error of a failed run,
-    message: str = ""  # and its sentence
+    scheduler: str | None = None  # address of the driver's cluster; None for threads
+    driver: str = ""  # process that drives a running run
+    kind: str = ""  # class of the error of a failed run
+    message: str = ""  # message of that error
 
 
 class Folder:
-    """The folder of a run, or the part of an object store: its checkpoint."""
+    """Checkpoint of a detached run: a folder, or a prefix of an object store."""
 
     def __init__(self, path: Any) -> None:
         self.store = store_at(path)
@@ -87,11 +87,11 @@ class Folder:
 
     @property
     def result(self) -> str:
-        """Where the result is."""
+        """Path or URL of the result."""
         return f"{self.path}/result.zarr"
 
     def keep(self, request: Request) -> None:
-        """Write a request; what was there from an earlier one goes."""
+        """Write a request, replacing an earlier one and its progress."""
         data = BytesIO()
         np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
@@ -101,7 +101,7 @@ class Folder:
         self.store.remove(PROGRESS)
 
     def request(self) -> Request:
-        """What was asked for; a sentence where no run was detached, or its files are damaged."""
+        """Read the request; CheckpointError if there is none, or its files are damaged."""
         content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
@@ -136,29 +136,29 @@ class Folder:
 
     @property
     def status(self) -> Status:
-        """What was last said."""
+        """Status that was last written."""
         return Status(**self._read(STATUS))
 
     def say(self, status: Status) -> None:
-        """Say how far it has come."""
+        """Write the status of the run."""
         self._write(STATUS, asdict(status))
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Last round that ended, as of `Driver.note`; empty before the first."""
+        """Record of the last round that ended, see `Driver.note`; empty before the first."""
         return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """Note a round, without waiting for the disk: the checkpoint keeps what counts."""
+        """Write the record of a round, without fsync: results are in the checkpoint."""
         self._write(PROGRESS, progress, sync=False)
 
     @property
     def stop_wanted(self) -> bool:
-        """Whether somebody wants the run to stop."""
+        """Whether a user asked the run to stop."""
         return self.store.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:
-        """Want it to stop, or not any more."""
+        """Ask the run to stop, or withdraw that request."""
         if wanted:
             self.store.write(STOP, b"", sync=False)
         else:
@@ -170,7 +170,7 @@ class Folder:
 
     @contextmanager
     def driven(self) -> Iterator[AbstractLock]:
-        """Hold the lock, waiting for one who has lost his seat and not yet noticed."""
+        """Hold the lock; wait up to `LOCK_WAIT` for a driver that was replaced to release it."""
         lock, deadline = lock_of(self.store, LOCK), time.monotonic() + LOCK_WAIT
         while not lock.held:
             try:
@@ -186,9 +186,9 @@ class Folder:
 
     @contextmanager
     def clean_scratch(self) -> Iterator[Path]:
-        """An empty folder for the driver, without what a dead one left; it goes when he does.
+        """Yield an empty scratch folder for the driver, removed at the end.
 
-        A run at a URL has one on the machine of the driver.
+        If the checkpoint is a URL, the folder is on the driver's machine.
         """
         if not isinstance(self.store, FileStore):
             with tempfile.TemporaryDirectory(prefix="dhsic-driver-") as name:
@@ -222,9 +222,9 @@ class Folder:
 
 
 def plain_request(request: Request) -> dict[str, Any]:
-    """All but the arrays, for JSON."""
+    """Return all of a request but its arrays, as plain data for JSON."""
     method, n_features, parameters = method_of(request.selector)
-    given = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
+    stored_parameters = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
     return {
         **{name: getattr(request, name) for name in FIELDS},
         **request.opening,
@@ -232,14 +232,14 @@ def plain_request(request: Request) -> dict[str, Any]:
         "left_out": dict(request.filtered.left_out),
         "method": method,
         "n_features": n_features,
-        "parameters": plain_parameters(given),
+        "parameters": plain_parameters(stored_parameters),
     }
 
 
 def arrays_of(request: Request) -> dict[str, Array]:
-    """Arrays of a request, those that there are, by name; refuse large ones and mixed ones."""
+    """Return the arrays of a request by name; InputError if they are too large or mixed."""
     groups = request.feature_groups
-    given = {
+    arrays = {
         "y": request.y,
         "covariates": request.covariates,
         "rows": request.rows,
@@ -247,7 +247,7 @@ def arrays_of(request: Request) -> dict[str, Array]:
         "kept_features": request.filtered.features,
         "groups": None if groups is None else groups.names[groups.codes],
     }
-    out = {name: _storable(name, a) for name, a in given.items() if a is not None}
+    out = {name: _storable(name, a) for name, a in arrays.items() if a is not None}
     size = sum(array.nbytes for array in out.values())
     if size > MOST_BYTES:
         raise InputError(
@@ -259,7 +259,7 @@ def arrays_of(request: Request) -> dict[str, Array]:
 
 
 def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
-    """Request that `plain_request` and `arrays_of` made plain."""
+    """Rebuild a request from the data of `plain_request` and `arrays_of`."""
     groups = arrays.get("groups")
     return Request(
         selector_of(kept["method"], kept["n_features"], as_parameters(kept["parameters"])),
@@ -277,7 +277,7 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
 
 
 def _storable(name: str, values: Array) -> Array:
-    """An array that is read without unpickling: numbers, or text."""
+    """Return values as an array that needs no pickle: numbers or text."""
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array
@@ -313,14 +313,14 @@ def _plain(value: Any) -> Any:
         name = type(value).__name__
         if getattr(kernels, name, None) is not type(value):
             raise TypeError(f"{value!r} is no kernel of ours")
-        told: Any = value  # a data class, all of them
-        settings = {f.name: _plain(getattr(told, f.name)) for f in fields(told) if f.init}
+        kernel: Any = value  # every kernel is a dataclass
+        settings = {f.name: _plain(getattr(kernel, f.name)) for f in fields(kernel) if f.init}
         return {"kernel": name, "settings": settings}
     return value.name if isinstance(value, np.dtype) else value
 
 
 def as_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that `plain_parameters` made plain."""
+    """Rebuild parameters from the data of `plain_parameters`."""
     return {name: _as_given(value) for name, value in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""`Run`: a run that goes on elsewhere, as seen from here."""
+"""`Run`: handle of a run that another process executes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PROGRESS = (
 
 
 class Run:
-    """A run that outlives the process that started it; `dhsic.submit` and `attach` make it.
+    """A run that outlives the process that started it, returned by `dhsic.submit` and `attach`.
 
-    The checkpoint folder says how far the run is and how it ended; a cluster is asked only where
-    the folder leaves open whether somebody is still at work: by default the one that the run was
-    sent to.
+    Progress and final status are read from the checkpoint folder. A cluster, by default the one
+    that the run was sent to, is asked only if the folder does not show whether the run is still
+    being executed.
     """
 
     def __init__(
@@ -63,24 +63,24 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How the run is.
+        """Status of the run.
 
         ``"waiting"`` (for a worker), ``"running"``, ``"done"``, ``"failed"``, ``"cancelled"``, or
-        ``"lost"``: nobody drives it any more, and `resume` goes on from the last round.
+        ``"lost"``: no process executes it, and `resume` continues from the last round.
         """
-        said = self.folder.status
-        if said.state in ENDS:
-            return said.state
+        status = self.folder.status
+        if status.state in ENDS:
+            return status.state
         if self.folder.is_driven():
             return "running"
         if not self._is_known():
-            said = self.folder.status  # it may have ended since
-            if said.state not in ENDS:
+            status = self.folder.status  # it may have ended since
+            if status.state not in ENDS:
                 return "cancelled" if self.folder.stop_wanted else "lost"
-        return said.state
+        return status.state
 
     def progress(self) -> dict[str, Any]:
-        """How far it is.
+        """Return the progress of the run.
 
         Returns
         -------
@@ -90,8 +90,8 @@ class Run:
             ``seconds`` (since it began, without those in which nobody drove it), ``seconds_left``
             (at the pace of the last driver so far); zeros before the first round ends.
         """
-        known = self.folder.progress
-        return {name: known.get(name, 0) for name in PROGRESS}
+        record = self.folder.progress
+        return {name: record.get(name, 0) for name in PROGRESS}
 
     @property
     def history(self) -> tuple[Mapping[str, float | int | str], ...]:
@@ -110,12 +110,12 @@ class Run:
             Called with what `progress` returns whenever a round has ended.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        seen, lost_since = -1, None
+        last_round, lost_since = -1, None
         while True:
             status = self.status
             now = self.progress()
-            if callback is not None and now["round"] > seen:
-                seen = now["round"]
+            if callback is not None and now["round"] > last_round:
+                last_round = now["round"]
                 callback(now)
             lost_since = None if status != "lost" else lost_since or time.monotonic()
             is_lost = lost_since is not None and time.monotonic() - lost_since > PATIENCE
@@ -135,15 +135,14 @@ class Run:
         Returns
         -------
         xarray.Dataset
-            What `dhsic.select` would have returned.
+            The same result as that of `dhsic.select`.
 
         Raises
         ------
         DhsicError
-            What stopped the run, as it was raised there; ClusterError where it was cancelled or
-            is lost.
+            The error that ended the run; ClusterError if the run was cancelled or is lost.
         TimeoutError
-            It has not ended by then.
+            The run has not ended within `timeout`.
         """
         status = self.wait(timeout)
         if status == "done":
@@ -163,9 +162,9 @@ class Run:
         raise TimeoutError(f"The run has not ended within {timeout:g} s: it is {status}. {done}.")
 
     def cancel(self) -> None:
-        """Stop the run; the rounds that are done stay, and `resume` goes on from them.
+        """Stop the run; completed rounds are kept, and `resume` continues from them.
 
-        It stops between two results of tasks, so `status` may say ``"running"`` for a while.
+        The run stops between two results of tasks, so `status` may be ``"running"`` for a while.
         """
         if self.status in ENDS:
             return
@@ -182,20 +181,20 @@ class Run:
         security: Any = None,
         n_threads: int | None = None,
     ) -> Self:
-        """Go on with a run that is lost, cancelled or failed, to the result it would have had.
+        """Continue a run that is lost, cancelled or failed; the result is unaffected.
 
         Parameters
         ----------
         client, scheduler, security
-            Cluster to go on with, without waiting for the end, as of `attach`.
+            Cluster that continues the run in the background, see `attach`.
         n_threads : int, optional
-            Threads of this process to go on with where there is neither; all usable cores by
-            default. Returns when the run has ended.
+            Number of threads of this process if no cluster is given; by default all usable
+            cores. In this case the call returns when the run has ended.
 
         Raises
         ------
         CheckpointError
-            The run goes on already.
+            The run is already being continued.
         """
         status = self.status
         if status in ("waiting", "running"):
@@ -217,16 +216,16 @@ class Run:
         return self
 
     def listen(self, callback: Hook) -> None:
-        """Have `callback` called with every event of the run, those of the past first.
+        """Call `callback` with every event of the run, past events first.
 
         Events are mappings with ``event`` (``"running"``, ``"round"``, ``"done"``, ``"failed"``,
         ``"cancelled"``); those of rounds hold what `progress` returns and the record of the
-        round. They come from the cluster, in the thread of its client; `wait` needs none.
+        round. They come from the cluster, in the thread of its client; `wait` needs no cluster.
 
         Raises
         ------
         ClusterError
-            There is no cluster to hear from.
+            There is no cluster that sends events.
         """
         client = self._client()
         if client is None:
@@ -240,7 +239,7 @@ class Run:
             callback(event)  # it may hear one twice
 
     def close(self) -> None:
-        """Let go of the cluster; the run goes on."""
+        """Close the connection to the cluster; the run continues."""
         client, self._driver = self._client(ask=False), None
         if self._listens and client is not None:
             with suppress(ValueError, *LOST):
@@ -252,10 +251,10 @@ class Run:
         self._asked = -AGAIN
 
     def _client(self, *, ask: bool = True) -> Any:
-        """The client we have; else one of the scheduler that the run was sent to, if it answers."""
-        known = self._given or self._made
-        if known is not None and known.status != "closed":
-            return known
+        """Return our client, or a new one of the run's scheduler; None if it does not answer."""
+        client = self._given or self._made
+        if client is not None and client.status != "closed":
+            return client
         address = self._scheduler or self.folder.status.scheduler
         if not ask or address is None or time.monotonic() - self._asked < AGAIN:
             return None
@@ -264,22 +263,22 @@ class Run:
         return self._made
 
     def _is_known(self) -> bool:
-        """Whether a cluster still means to work on the run."""
+        """Whether the driver of the run is still pending on a cluster."""
         client = self._client()
         if client is None or client.status != "running":
             return False
         if self._driver is None:
-            found = published(client, self.id)
-            self._driver = None if found is None else found[1]
+            entry = published(client, self.id)
+            self._driver = None if entry is None else entry[1]
         return self._driver is not None and self._driver.status == "pending"
 
     def _failure(self) -> DhsicError:
-        said = self.folder.status
-        kind = getattr(dhsic.errors, said.kind, None)
+        status = self.folder.status
+        kind = getattr(dhsic.errors, status.kind, None)
         if isinstance(kind, type) and issubclass(kind, DhsicError):
-            return kind(said.message)
+            return kind(status.message)
         return ClusterError(
-            f"The run failed on the cluster: {said.message.rstrip('.')}. See the log of its "
+            f"The run failed on the cluster: {status.message.rstrip('.')}. See the log of its "
             f"workers; the rounds that are done stay in {self.path}."
         )
 
@@ -302,12 +301,12 @@ class Run:
         self.close()
 
     def _facts(self) -> dict[str, str]:
-        now, asked = self.progress(), self.folder.request()
+        now, request = self.progress(), self.folder.request()
         return {
             "run": self.id,
             "status": self.status,
-            "method": method_of(asked.selector)[0],
-            "data": asked.data,
+            "method": method_of(request.selector)[0],
+            "data": request.data,
             "rounds done": f"{now['round']:,}",
             "features left": f"{now['features_left']:,}" if now["round"] else "all",
             "time": f"{now['seconds']:.1f} s",
@@ -327,7 +326,7 @@ class Run:
 
 
 def reached(scheduler: str, security: Any) -> Any:
-    """Client of the scheduler at an address; None where none answers."""
+    """Return a client of the scheduler at an address; None if it does not answer."""
     from dhsic.runtime.clients import client_at
 
     try:

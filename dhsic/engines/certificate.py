@@ -1,18 +1,18 @@
-r"""How far fast gains are from the definition, and what that means for the features that leave.
+r"""Certificates: errors of fast gains, and the expected number of wrongly removed features.
 
-The gain of feature j is a sum over pairs of samples, so what an A of low rank misses of it,
-``E_j = <A - A_low, decrement_j>``, is estimated on rows i that its factor has not seen, where A is
+The gain of feature j is a sum over pairs of samples, so its error by a low-rank A, ``E_j = <A -
+A_low, decrement_j>``, can be estimated on rows i that were not used for the factor, where A is
 known exactly:
 
     ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.
 
-The error of a gain grows with the feature's mean square, so it is measured in units of that; and
-where all features have the same, an error that they share moves none of them in the order, so the
-mean over features is taken out. The rows are a sample, hence e_j has a variance
-``V_j`` that is estimated from the spread of its rows, and two estimates of the mean of ``E_j^2``
-follow: ``e_j^2 - V_j``, right whatever the error looks like but noisy where the rows are few; and
-``2 (n / m) V_j``, right where what A misses has no structure that the features share, and precise.
-The second is taken, and the first where it is larger by more than chance.
+The error of a gain grows with the feature's mean square, so it is measured in units of that. If all
+mean squares are equal, an error common to all features does not change their order, so the mean
+over features is subtracted. The rows are a sample, hence e_j has a variance ``V_j``, which is
+estimated from the variance over rows. There are two estimates of the mean of ``E_j^2``: ``e_j^2 -
+V_j``, which is always unbiased, but noisy for few rows; and ``2 (n / m) V_j``, which is precise,
+and unbiased if errors have no structure that features share. The second is used, unless the first
+is significantly larger.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dhsic.engines.question import LowRankQuestion
 from dhsic.lowrank.base import BaseRows, Landmarks
 from dhsic.namespace import slices
 
-#: Standard deviations that count as more than chance, and that no error ever comes to.
+#: Standard deviations that count as significant, and that no error ever reaches.
 CHANCE, FAR = 2.0, 9.0
-#: Mean squares that differ by less, relative to the largest, are the same.
+#: Relative difference (to the largest) up to which mean squares count as equal.
 SAME = 1e-3
-#: Features next to the threshold that its error is estimated from: this part, and at least.
+#: Features next to the threshold that estimate its error: their fraction, and minimum number.
 NEAR, FEWEST = 0.25, 64
-#: Equal parts of the features that stay, by which it is told where they stand.
+#: Number of equal bins of the surviving features, by their rank.
 BINS = 20
-#: Gains that are looked at at a time.
+#: Number of gains processed at a time.
 AT_A_TIME = 1 << 17
 
 
@@ -43,11 +43,11 @@ AT_A_TIME = 1 << 17
 class Certificate:
     """Estimated error of the gains of a round.
 
-    `relative_error` is the root mean square error of gains over their standard deviation,
-    `expected_swap_rate` the part of the features that leave which the definition would keep, by
-    expectation, and `deviation` the root mean square error of the gains next to the threshold, per
-    mean square of a feature. `wrong` (bins,) are features that leave by mistake, by where they
-    should stand among those that stay (`standing`), as parts of those that leave.
+    `relative_error` is the root mean square error of gains divided by their standard deviation.
+    `expected_swap_rate` is the expected fraction of removed features that the definition would
+    keep. `deviation` is the root mean square error of the gains next to the threshold, per mean
+    square of a feature. `wrong` (bins,) are expected numbers of wrongly removed features, as
+    fractions of those removed, by the bin among the survivors (`standing`) in which they belong.
     """
 
     relative_error: float
@@ -56,12 +56,12 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Certificate of the gains of all features, of which the n largest leave."""
+        """Certificate of the gains of all features, of which the n largest are removed."""
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
 EXACT = Certificate(0.0, 0.0, 0.0, np.zeros(BINS))
-#: Nothing can be told: some errors are no numbers.
+#: Certificate without information, if some errors are not finite.
 UNKNOWN = Certificate(float("inf"), 1.0, float("inf"), np.full(BINS, np.inf))
 
 
@@ -73,7 +73,7 @@ def certified(
     sizes: Float,
     sure: Mask | None = None,
 ) -> Certificate:
-    """Certificate of gains (c,) with such errors, of which the n largest leave.
+    """Certificate of gains (c,), of which the n largest are removed.
 
     Sizes (c,) are mean squares of the features; gains that are `sure` have no error.
     """
@@ -83,7 +83,7 @@ def certified(
 
 
 def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:
-    """``n e_j / m`` row by row, of features X (c, m) that join; the kernel is a product."""
+    """``n e_j / m`` row by row, (n, c), for joining features X (c, m); the kernel is a product."""
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
     missed = BaseRows(question.kernel, sigma, check).part(every, slice(None))
@@ -101,15 +101,15 @@ def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) ->
 def certify(
     t: Float, gains: Float, n: float, m: int, sizes: Float, rounded: float = 0.0
 ) -> Certificate:
-    """Certificate from the errors of a sample of features, of which n would leave.
+    """Certificate from the errors of sampled features, of which n would be removed.
 
-    Their errors t (r, c) are row by row, ``n e_j / m``; gains (c,) are the fast ones, sizes
-    (c,) the mean squares of the features, m is the number of samples. By rounding gains are wrong
-    by a part `rounded` of their standard deviation.
+    Errors t (r, c) are ``n e_j / m``, row by row; gains (c,) are the fast ones, sizes (c,) mean
+    squares of the features; m is the number of samples. `rounded` is the rounding error of gains,
+    relative to their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
-    spread = float(gains.std()) or 1.0
+    gain_std = float(gains.std()) or 1.0
     same = bool(np.ptp(sizes) <= SAME * sizes.max())
     everyone = np.sqrt(_mean_square(t, m, centre=same))
     t = t / sizes
@@ -117,12 +117,12 @@ def certify(
     near = np.argsort(away, kind="stable")[: max(FEWEST, int(NEAR * len(gains)))]
     deviation = float(np.sqrt(_mean_square(t[:, near], m, centre=same)))
     rounding = rounded * float((gains / sizes).std())
-    relative = float(np.hypot(everyone / spread, rounded))
+    relative = float(np.hypot(everyone / gain_std, rounded))
     return certified(relative, gains, n, float(np.hypot(deviation, rounding)), sizes)
 
 
 def _mean_square(t: Float, m: int, *, centre: bool) -> float:
-    """Mean over features of the squared error; with `centre`, what they share aside."""
+    """Mean over features of the squared error; `centre` subtracts what features share."""
     r, c = t.shape
     if centre:
         t = t - t.mean(axis=1, keepdims=True)
@@ -132,15 +132,15 @@ def _mean_square(t: Float, m: int, *, centre: bool) -> float:
     V = m * m / r * t.var(axis=0, ddof=1)
     measured = e * e - (1 - r / m) * V
     unstructured = float(V.mean())
-    mean, spread = float(measured.mean()), float(measured.std())
-    surplus = mean - CHANCE * spread / float(np.sqrt(c))
+    mean, squares_std = float(measured.mean()), float(measured.std())
+    surplus = mean - CHANCE * squares_std / float(np.sqrt(c))
     return float(max(2 * r / m * unstructured, surplus))
 
 
 def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None = None) -> float:
-    """Part of the n largest gains, (c,), that are the wrong ones, errors being normal.
+    """Expected fraction of the n largest gains, (c,), that are wrong, for normal errors.
 
-    Errors have these standard deviations, (c,); gains that are `sure` have none.
+    Errors have standard deviations `deviations`, (c,); gains that are `sure` have none.
     """
     threshold = _threshold(gains, n)
     n_leaving = int((gains >= threshold).sum())
@@ -148,15 +148,15 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
         return 0.0
     near, crossing = _crossing(gains, threshold, deviations)
     total = float((crossing if sure is None else crossing[~sure[near]]).sum())
-    # Next to gains that are sure every crossing, up or down, is one wrong feature; else they pair.
+    # Next to sure gains each crossing, up or down, is one wrong feature; otherwise they pair up.
     together = 1.0 if sure is not None and sure.any() else 0.5
     return float(together * total / n_leaving)
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
-    """Features that leave by mistake, by where they should stand, (bins,).
+    """Expected numbers of wrongly removed features, by the bin in which they belong, (bins,).
 
-    As parts of the n that leave, errors being normal with these standard deviations, (c,).
+    They are fractions of the n removed, for normal errors with these standard deviations, (c,).
     """
     threshold = _threshold(gains, n)
     stays = gains < threshold
@@ -169,26 +169,26 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains so near the threshold that an error may take them across; how likely."""
-    found = []
-    for some in slices(len(gains), AT_A_TIME):
-        away, deviation = np.abs(gains[some] - threshold), deviations[some]
+    """Positions of gains near enough to cross the threshold, and probabilities of crossing."""
+    crossings = []
+    for batch in slices(len(gains), AT_A_TIME):
+        away, deviation = np.abs(gains[batch] - threshold), deviations[batch]
         near = np.flatnonzero((away < FAR * deviation) & (deviation > 0))
-        found.append((near + some.start, ndtr(-away[near] / deviation[near])))
-    near_by, crossing = zip(*found, strict=True)
+        crossings.append((near + batch.start, ndtr(-away[near] / deviation[near])))
+    near_by, crossing = zip(*crossings, strict=True)
     return np.concatenate(near_by), np.concatenate(crossing)
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:
-    """Bins of features that stay, (c,) uint8, by their gains: 0 for the largest, which leave next.
+    """Bins of surviving features, (c,) uint8, by gain: 0 for the largest, which leave next.
 
-    Bins, `parts` of them, have as many features each, but for ties.
+    There are `parts` bins of equal size, except for ties.
     """
     return np.searchsorted(_edges(gains, parts), -gains, side="right").astype(np.uint8)
 
 
 def _edges(gains: Float, parts: int) -> Float:
-    """Where bins end, of gains the other way round, (parts - 1,); none of no gains."""
+    """Edges of bins of the negated gains, (parts - 1,); empty if there are no gains."""
     if not len(gains):
         return np.empty(0)
     places, ordered = np.arange(1, parts) * len(gains) // parts, -gains
@@ -203,7 +203,7 @@ def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """Mask of so many gains next to the threshold below the n largest."""
+    """Mask of the `number` gains nearest to the threshold below the n largest."""
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True
@@ -211,7 +211,7 @@ def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
 
 
 def _threshold(gains: Float, n: float) -> float:
-    """Half way between the n-th and the next largest gain."""
+    """Midpoint between the n-th and the next largest gain."""
     if len(gains) == 1:
         return float(gains[0])
     k = int(min(max(round(n), 1), len(gains) - 1))

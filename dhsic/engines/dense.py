@@ -1,7 +1,7 @@
-r"""The series: quadratic forms with an m x m matrix score a whole block.
+r"""Series engine: quadratic forms with an m x m matrix score a whole block.
 
-With ``A = W o base`` the gain of feature j is ``sum_terms coefficient f(x)' A f(x)``. The products
-run in the engine's dtype (float32 for speed), what is summed over samples is summed in float64.
+With ``A = W o base`` the gain of feature j is ``sum_terms coefficient f(x)' A f(x)``. Products are
+computed in the engine's dtype (float32 for speed), sums over samples in float64.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
 
-#: Rounding of an m-term product, in units of its last place times the root of this many terms:
-#: BLAS kernels sum at most so many in a row before they start a new partial sum.
+#: Rounding error of an m-term product is that of the square root of this many terms, at most: BLAS
+#: kernels start a new partial sum after this many.
 PARTIAL_SUM = 512
-#: Samples that an inner product sums in the working dtype; BLAS keeps 32 partial sums or more.
+#: Number of samples summed in the working dtype; BLAS has 32 partial sums or more.
 LONGEST_SUM = 8192
-#: Rows of a product at least, for its speed: terms of few features are stacked.
+#: Minimum number of rows per product, for speed: terms of few features are stacked.
 TOGETHER = 384
-#: Standard deviations of the accumulated rounding that the error bound covers.
+#: Standard deviations of the accumulated rounding error that the bound covers.
 DEVIATIONS = 8.0
 
 
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
-    """Gains by the kernel's expansion up to `order`, products in `dtype`."""
+    """Gains by the kernel's expansion up to `order`, with products in `dtype`."""
 
     order: int
     dtype: Any = "float32"
@@ -53,10 +53,10 @@ class Dense(AbstractEngine):
         return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
     def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
-        """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).
+        """Neglected terms (a bound) plus accumulated rounding errors (8 standard deviations).
 
-        Where A has few distinct values its own rounding is no accident but a multiple of it;
-        that part is relative to the gain.
+        If A has few distinct values, their rounding errors do not average out; that part of the
+        error is proportional to the gain.
         """
         expansion = question.kernel.expansion(self.order, question.sigma)
         norms = {term.base: question.norm(term.base) for term in expansion.terms}
@@ -68,7 +68,7 @@ class Dense(AbstractEngine):
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: Question, facts: FeatureStats) -> int:
-        """One column per feature and order; of radial kernels, whose bases differ, per form."""
+        """One column per feature and order; for radial kernels, with several bases, per form."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return len(facts.max_abs) * kernel.expansion(self.order, question.sigma).n_forms
@@ -81,19 +81,19 @@ def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> F
     c = X.shape[0]
     gains, together = zeros(c, like=X), max(1, TOGETHER // max(1, c))
     waiting: dict[int, list[tuple[float, Array]]] = {}  # by base
-    with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # outliers get an infinite error
         for term, function in zip(expansion.terms, expansion.functions(X), strict=True):
             f = cast(function, dtype)
             if term.linear:
                 gains += term.coefficient * _inner(f, cast(state.row_sums[term.base], dtype))
                 continue
-            some = waiting.setdefault(term.base, [])
-            kept = f if together == 1 else namespace_of(f).asarray(f, copy=True)
-            some.append((term.coefficient, kept))
-            if len(some) == together:
+            stack = waiting.setdefault(term.base, [])
+            values = f if together == 1 else namespace_of(f).asarray(f, copy=True)
+            stack.append((term.coefficient, values))
+            if len(stack) == together:
                 gains += _summed(state.A[term.base], waiting.pop(term.base))
-        for base, some in waiting.items():
-            gains += _summed(state.A[base], some)
+        for base, stack in waiting.items():
+            gains += _summed(state.A[base], stack)
     return host(gains * state.scale)
 
 
@@ -108,7 +108,7 @@ def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
 
 
 def rounding_of(m: int, dtype: Any) -> float:
-    """Rounding of a sum of m products, 8 standard deviations, over the product of the norms."""
+    """Rounding error of an m-term inner product (8 deviations), over the product of the norms."""
     unit = float(np.finfo(dtype).eps) / 2
     return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
 
@@ -116,7 +116,7 @@ def rounding_of(m: int, dtype: Any) -> float:
 def rounding_of_terms(
     expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: FeatureStats
 ) -> Float:
-    """Rounding that accumulates over the terms, (c,); `norms` are ``||A||_F`` of every base."""
+    """Accumulated rounding error of the terms, (c,); `norms` are ``||A||_F`` of every base."""
     error, unit = np.zeros_like(facts.max_abs), rounding_of(m, dtype)
     sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
     for term, size in zip(expansion.terms, sizes, strict=True):
@@ -134,11 +134,11 @@ def sufficient_orders(
     among: Index | None = None,
     until: Index | None = None,
 ) -> Index:
-    """Least order of the series that does for each feature, (c,); above `longest` none does.
+    """Lowest sufficient order of the series per feature, (c,); above `longest` if none is.
 
-    What is neglected, the remainder times `n_pairs`, stays below that part of the gain of a
-    feature by chance, over ``||A||_F``. Of some features, all others get no order; with `until`
-    (c,) features that have none up to there.
+    The remainder times `n_pairs` must be at most `tolerance` times the feature's typical gain by
+    chance, over ``||A||_F``. `among` restricts the search to some features; `until` (c,) limits
+    the order of each, and features without sufficient order below it count as having none.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
@@ -156,7 +156,7 @@ def sufficient_orders(
 
 
 def _inner(X: Array, vector: Array) -> Float:
-    """Inner product of every row with the vector, (c,) float64; short sums in the dtype."""
+    """Inner product of each row with the vector, (c,) float64; short sums are in the dtype."""
     xp = namespace_of(X)
     out = zeros(X.shape[0], like=X)
     for part in slices(X.shape[1], LONGEST_SUM):

@@ -1,23 +1,23 @@
-r"""Engines without an expansion: the definition, and what ridge kernels have in its place.
+r"""Engines without expansion: the definition, and exact updates for ridge kernels.
 
-The definition recomputes the kernel matrix without each feature in turn: ``m^2`` exponentials a
-feature. Always right, so it is the oracle of every other engine and the fallback where an expansion
-would be long; cheap exactly when few features are left.
+The definition recomputes the kernel matrix without each feature in turn: ``m^2`` exponentials per
+feature. It is always right, so it is the reference for all other engines, and the fallback where an
+expansion would be long. It is cheap when few features are left.
 
-The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``,
-``t = sigma (x_i - x_i')^2``. So `RadialDirect` makes the scaled distances z once a round and keeps
-them, like W, in panels of one triangle: half the pairs, in pieces that fit the cache.
+The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``, ``t = sigma (x_i
+- x_i')^2``. So `RadialDirect` computes the scaled distances z once a round and keeps them, like W,
+in panels of one triangle: half the pairs, in pieces that fit the cache.
 
 Ridge kernels are ``Kbar = I - lambda M^-1``, ``M = K + lambda I`` (JMLR 6.6). For the linear kernel
-removing x is an update of rank one, ``M - x x'``, and adding it ``M + x x'``, so by Sherman and
+removing x is a rank-one update, ``M - x x'``, and adding it ``M + x x'``, so by Sherman and
 Morrison, with ``B = M^-1 W M^-1``,
 
     ``<W, Kbar(S \ j) - Kbar(S)> = -lambda (x' B x) / (1 - x' M^-1 x)``,
     ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``:
 
-two quadratic forms a feature, exact (`Inverse`). By the definition, and for other kernels inside,
-an (m, m) system is solved for every candidate (`Solved`). Where features join lambda is that of one
-feature more than S, as sigma is of other kernels: S may be empty.
+two exact quadratic forms per feature (`Inverse`). For the definition, and for other inner kernels,
+an (m, m) system is solved for every candidate (`Solved`). For joining features lambda is that of S
+plus one feature, like sigma of other kernels, because S may be empty.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from dhsic.kernels.ridge import AbstractMatrixFunction, inverse_of
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import Movable, at_a_time, cast, host, namespace_of, slices, zeros
 
-#: Entries of a tile: the temporaries of one feature stay in the cache and off the memory promise.
+#: Entries of a tile: temporaries of one feature stay in the cache, and need no memory estimate.
 DEFINITION_ENTRIES = 1 << 18
-#: Rows of a panel at a time.
+#: Number of rows of a panel processed at a time.
 ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class DirectState(Movable):
-    """What the definition needs."""
+    """State of the definition: W, statistic and norms."""
 
     kernel: AbstractKernel
     sigma: float
-    W: Float  # (m, m), as G
+    W: Float  # (m, m), like G
     G: Float
     norms: Float
 
 
 @dataclass(frozen=True)
 class Direct(AbstractEngine):
-    """Gains by the definition, in float64, of features that leave S, or are `joining` it."""
+    """Gains by the definition, in float64, for features that leave S, or are `joining` it."""
 
     joining: bool = False
 
@@ -72,9 +72,9 @@ class Direct(AbstractEngine):
         return one_by_one(X, partial(self._gain, state))
 
     def _gain(self, state: DirectState, x: Float) -> Float:
-        """Gain of the feature x (m,), an array without axes."""
-        # The change of a pair depends on its two values of x, so rows go in tiles: the samples
-        # of a tile against all others.
+        """Gain of the feature x (m,), a 0-dimensional array."""
+        # The change of a pair depends on its two values of x, so the pairs are processed in tiles
+        # of rows: some samples against all others.
         difference = state.kernel.increment if self.joining else state.kernel.decrement
         xp = namespace_of(x)
         m = x.shape[0]
@@ -89,9 +89,9 @@ class Direct(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class RadialState(Movable):
-    """W and ``z = sigma D`` in panels, and ``sigma ||x_i||^2``, for what counts as equal.
+    """W and ``z = sigma D`` in panels; and ``sigma ||x_i||^2``, which scales rounding errors.
 
-    What stands above the diagonal of a panel of z has no weight.
+    Entries above the diagonal of a panel of z have no weight.
     """
 
     kernel: AbstractRadial
@@ -136,7 +136,7 @@ class RadialDirect(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class InverseState(Movable):
-    """``M^-1`` and ``B = M^-1 W M^-1``, float64, with lambda."""
+    """``M^-1`` and ``B = M^-1 W M^-1``, float64, and lambda."""
 
     inverse: Quadratic
     B: Quadratic
@@ -145,10 +145,10 @@ class InverseState(Movable):
 
 @dataclass(frozen=True)
 class Inverse(AbstractEngine):
-    """Gains of ridge over the linear kernel, to rounding, in float64.
+    """Gains of ridge over the linear kernel, exact to rounding, in float64.
 
-    For features that join, `joining` is the mean square of the values of one, which is what it adds
-    to the diagonal of K; None for those that leave.
+    For features that join, `joining` is the mean square of a feature's values, which it adds to the
+    diagonal of K; None for features that leave.
     """
 
     joining: float | None = None
@@ -158,7 +158,7 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: Question) -> InverseState:
-        """Invert M once: on the range of K, or where features join, everywhere."""
+        """Invert M once: on the range of K, or for joining features on the whole space."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:
@@ -183,10 +183,10 @@ class Inverse(AbstractEngine):
 
 @dataclass(frozen=True)
 class Solved(AbstractEngine):
-    r"""Gains of any ridge kernel by the definition: ``m^3`` a feature, NumPy's alone.
+    r"""Gains of any ridge kernel by the definition: ``m^3`` per feature, with NumPy only.
 
-    With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, of which nothing
-    cancels.
+    With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, without
+    cancellation.
     """
 
     def prepare(self, question: Question) -> tuple[Any, ...]:

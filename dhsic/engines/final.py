@@ -1,14 +1,14 @@
-r"""The final engine: each feature in the cheapest way that is right to the last places.
+r"""The final engine: each feature in the cheapest way that is accurate to rounding.
 
-- by the series, in float64, as far as the feature needs it (`dhsic.engines.dense`);
-- by the pairs of its levels, where it has few values (`dhsic.engines.levels`), or pair by pair of
-  samples, where a level kernel meets many;
+- by the series, in float64, to the order that the feature needs (`dhsic.engines.dense`);
+- by pairs of its levels, if it has few values (`dhsic.engines.levels`), or by pairs of samples, if
+  a level kernel has features with many values;
 - by the definition (`dhsic.engines.direct`).
 
-What a series leaves out is known from the feature alone, but for radial kernels, whose samples
-must be far from each other besides (`Remainder` says for which features they are): that is so for
-nearly all features as long as many are left. With few of them, or with samples that are nearly
-equal, the definition takes over. Ridge kernels have engines of their own (`dhsic.engines.direct`).
+The remainder of a series is bounded from the feature alone. Radial kernels also need samples that
+are far from each other (`Remainder` says for which features they are); this holds for nearly all
+features as long as many are left. With few features, or samples that are nearly equal, the
+definition takes over. Ridge kernels have their own engines (`dhsic.engines.direct`).
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ from dhsic.engines.question import FeatureStats, Question, RoundState
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.namespace import namespace_of
 
-#: Error of the series over the size of gains by chance: ``sigma ||A||_F``, for small features less.
+#: Error of the series relative to typical gains by chance, ``sigma ||A||_F`` (small features:
+#: less).
 TOLERANCE = 1e-12
-#: Longest series: beyond it the definition is cheaper, and powers lose digits.
+#: Longest series: above it the definition is cheaper, and powers lose digits.
 LONGEST_SERIES = 32
-#: Longest series of radial kernels: order p takes 2p - 1 forms and a base matrix.
+#: Longest series for radial kernels: order p takes 2p - 1 forms and a base matrix.
 LONGEST_TAYLOR = 4
-#: Largest exponent of a feature that a series may have: its exponential multiplies rounding.
+#: Largest exponent of a feature for a series, because its exponential multiplies rounding errors.
 STEEPEST = 8.0
-#: The same over levels: there it only has to stay a number, times a K that may be none.
+#: Largest exponent for sums over levels, which only must not overflow (also times a K that is 0).
 STEEPEST_LEVELS = 600.0
-#: Up to so many features the definition of a radial kernel is done before the bases are.
+#: Number of features up to which the definition of a radial kernel is faster than making bases.
 MOST_BY_DEFINITION = 64
-#: Time of the definition of a feature, in quadratic forms in float32.
+#: Time of the definition for a feature, in units of a float32 quadratic form.
 DIRECT_COST = 200.0
-#: Time of a quadratic form in float64 over one in float32.
+#: Time of a float64 quadratic form, in units of a float32 one.
 DOUBLE_COST = 2.0
 
-#: An order of the series, or another way to score; and the features that go each way.
+#: An order of the series, or another way to score; and masks of the features for each way.
 Way = int | Literal["levels", "pairs", "direct"]
 Ways = Iterator[tuple[Way, Mask]]
-#: Who tells them: a round, at home or where it is scored.
+#: Source of the information: a round's question, or its state on a worker.
 Known = Question | RoundState
 
 
 @dataclass(frozen=True)
 class Final(AbstractSplitEngine):
-    """Gains to about 1e-12 of their size by chance, in float64; `scored_by` as of the kernel."""
+    """Gains to about 1e-12 of typical gains by chance, in float64; `scored_by` is the kernel's."""
 
-    #: What records of rounds call it, by the family.
+    #: Names in the records of rounds, by family.
     NAMES: ClassVar = {"series": "converged", "taylor": "settled", "levels": "levelled"}
 
     scored_by: str
-    order: int = 0  # of the series that is prepared; 0 for none
-    with_direct: bool = True  # prepare for features that only the definition can score
+    order: int = 0  # of the prepared series; 0 for none
+    with_direct: bool = True  # whether to prepare for features that only the definition can score
 
     @staticmethod
     def for_features(question: Question, facts: FeatureStats) -> Final:
-        """Engine for these features, prepared for the definition only if one needs it."""
+        """Engine for these features, prepared for the definition only if one of them needs it."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return _shortest(question, facts)
@@ -93,7 +94,7 @@ class Final(AbstractSplitEngine):
         return level_products(facts.n_levels) if way == "levels" else 0
 
     def suffices(self, known: Known, facts: FeatureStats) -> Mask:
-        """Features for which the radial kernel's series is right, (c,)."""
+        """Mask of features for which the radial kernel's series is accurate enough, (c,)."""
         if not self.order:
             return np.zeros(len(facts.max_abs), dtype=bool)
         assert known.remainder is not None, "bounds of a series are prepared with it"
@@ -152,7 +153,7 @@ class Final(AbstractSplitEngine):
         if kernel.is_product:
             exponents = kernel.exponent(facts.max_abs, sigma)
             mild, few = exponents <= STEEPEST, exponents <= STEEPEST_LEVELS
-        # Levels take over where the series is no shorter: there its order does not matter.
+        # Levels take over if the series is no shorter; then its order does not matter.
         until = np.where(few & (facts.n_levels > 0), facts.n_levels - 2.0, LONGEST_SERIES)
         open_ = np.flatnonzero(mild & (until > 0))
         orders = sufficient_orders(
@@ -167,7 +168,7 @@ class Final(AbstractSplitEngine):
 
 
 def _shortest(question: Question, facts: FeatureStats) -> Final:
-    """Engine with the shortest series of a radial kernel that does for nine in ten."""
+    """Engine with the shortest series of a radial kernel that suffices for 90% of the features."""
     for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
         good = Final("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):
@@ -177,26 +178,26 @@ def _shortest(question: Question, facts: FeatureStats) -> Final:
 
 @dataclass(frozen=True)
 class Family:
-    """How kernels that are `scored_by` the same are scored for good, and what that takes."""
+    """Final engine, and its cost, for kernels with the same `scored_by`."""
 
-    #: Engine that settles these features, in the cheapest way there is.
+    #: Function that creates the final engine for features, in the cheapest way.
     final: Callable[[Question, FeatureStats], AbstractEngine]
-    #: The oracle, where users ask for it.
+    #: Reference engine, used if users request it.
     definition: AbstractEngine = field(default_factory=Direct)
     #: Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
     has_series: bool = False
-    #: Engine of features that join, from the mean square of the values of one; an `Increment` by
-    #: default, which does for products over features and goes by the definition for others.
+    #: Creates the engine of joining features by the mean square of a feature's values. Default: an
+    #: `Increment`, which handles products over features, and uses the definition otherwise.
     joining: Callable[[float], AbstractEngine] | None = None
-    #: (m, m) matrices that a round holds; by default as many as an exact expansion has orders.
+    #: Number of (m, m) matrices that a round holds; default: orders of the exact expansion.
     bases: int | None = None
-    #: What a task holds: tiles of features in float64, and (m, m) matrices of its own.
+    #: Memory of a task: tiles of features in float64, and (m, m) matrices of its own.
     tiles: int | None = None
     squares: int = 0
 
 
-#: By what a kernel is `scored_by`. Radial kernels keep powers; those of ridge K, its resolvent with
-#: what inverting it takes, and B.
+#: Families by `scored_by`. Radial kernels keep powers; ridge kernels K, its resolvent with the
+#: temporaries of the inversion, and B.
 FAMILIES: dict[str, Family] = {
     "definition": Family(lambda *_: Direct()),
     "matrix": Family(
@@ -215,12 +216,12 @@ FAMILIES: dict[str, Family] = {
 
 
 def final_engine(question: Question, facts: FeatureStats) -> AbstractEngine:
-    """Engine that settles these features for good."""
+    """Engine that computes final gains of these features."""
     return FAMILIES[question.kernel.scored_by].final(question, facts)
 
 
 def cost_of(engine: AbstractEngine, question: Question, facts: FeatureStats) -> float:
-    """Time that the final engine takes for these features, in quadratic forms in float32."""
+    """Time of the final engine for these features, in units of a float32 quadratic form."""
     cost = DOUBLE_COST * engine.products(question, facts)
     if isinstance(engine, Final) and engine.scored_by == "taylor":
         cost += DIRECT_COST * engine.definitions(question, facts)

@@ -1,29 +1,28 @@
-r"""Gains of features that join: line 4 of Algorithm 2, a block at a time.
+r"""Gains of joining features (line 4 of Algorithm 2), a block at a time.
 
     ``HSIC(sigma, S + j) - HSIC(sigma, S) = <W, K(S + j) - K(S)>``
 
-for every candidate j. With ``A = W o K(S)`` a kernel that is a product over features asks for
-``<A, k(x, y) - 1>``, x and y the values of the feature in two samples. With
-``h(x) = k(x, 0) - 1`` it falls into
+for every candidate j. With ``A = W o K(S)``, for a kernel that is a product over features, this is
+``<A, k(x, y) - 1>``, where x and y are the values of the feature in two samples. With
+``h(x) = k(x, 0) - 1`` it is decomposed as
 
     ``k(x, y) - 1 = h(x) + h(y) + R(x, y)``,    ``R(x, y) = k(x, y) - k(x, 0) - k(0, y) + 1``,
 
-and R is again positive definite: what k says beyond its values against 0. With few features
-selected the width is narrow and a series in ``x y`` is long. So R is expanded on the range of the
-data instead: its coefficients in products of Chebyshev polynomials are decomposed,
+and R is again positive definite. With few features selected the width is narrow and a series in ``x
+y`` is long. So R is expanded on the range of the data: its coefficients in products of Chebyshev
+polynomials are decomposed,
 
     ``R(x, y) = sum_q f_q(x) f_q(y)``,    ``f_q(x) = sqrt(mu_q) sum_n Q_nq T_n(x / range)``,
 
-the largest mu first. All terms are squares, nothing cancels, and what a sum cut short leaves out of
-``R(x, x)`` bounds what it leaves out anywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(y, y)``. So
+the largest mu first. All terms are squares, nothing cancels, and the remainder of a truncated sum
+on the diagonal bounds the remainder everywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(y, y)``. So
 
     ``<A, k(x, y) - 1> = 2 h' A 1 + sum_q f_q' A f_q``,
 
-one quadratic form a term, or the pairs of its levels where the feature has few values; the linear
-and the polynomial kernel have exact expansions. Where neither is to be had, the definition scores.
+one quadratic form per term, or the pairs of levels if the feature has few values; the linear and
+the polynomial kernel have exact expansions. In all other cases the definition is used.
 
-A score comes with a bound on its error: what the terms left out hold of R, feature by feature, and
-rounding.
+A score comes with a bound on its error: the remainder of R, feature by feature, and rounding.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
-#: Part of R that the last engine leaves out: rounding.
+#: Remainder of R in the last engine, at the level of rounding errors.
 NOTHING = 1e-14
-#: Longest sums of products; beyond them the definition is no dearer.
+#: Maximum number of terms; with more the definition is no more expensive.
 LONGEST_SUM = 128
-#: Products of a feature and a function that are in the cache together.
+#: Number of products of a feature and a function that are in the cache together.
 ROWS = 384
-#: Degrees that are tried, the least that resolves the kernel is taken.
+#: Degrees to try; the lowest one that resolves the kernel is used.
 DEGREES = (8, 12, 16, 24, 32, 48, 64, 96, 144, 216)
-#: Coefficients beyond the degree, over the largest, that count as none.
+#: Coefficients relative to the largest that count as 0, for the decision about the degree.
 RESOLVED = 1e-14
-#: Ranges come in steps of this factor, so that features share expansions.
+#: Ranges are rounded up to powers of this factor, so that features share expansions.
 STEP = 2**0.5
-#: Points at which what is left out is looked at.
+#: Number of points at which the remainder is evaluated.
 POINTS = 257
 
 
@@ -67,14 +66,14 @@ class Separable:
 
     range: float
     coefficients: Float  # (r, n), ``sqrt(mu_q) Q_nq``, the largest mu first
-    left: Float  # (r + 1,), mean of what R(x, x) lacks over the range where q terms are kept
+    left: Float  # (r + 1,), mean remainder of R(x, x) over the range, with q terms
 
     def n_terms(self, tolerance: float) -> int:
-        """Least number of terms that leaves no more than `tolerance` of R on average."""
+        """Lowest number of terms whose mean remainder of R is at most `tolerance`."""
         return int(np.argmax(self.left <= max(tolerance, float(self.left[-1]))))
 
     def functions(self, X: Array, n_terms: int) -> Array:
-        """f_1, ..., f_r at X (c, m), in its dtype: (r, c, m)."""
+        """Evaluate f_1, ..., f_r at X (c, m), in its dtype: (r, c, m)."""
         xp = namespace_of(X)
         n = self.coefficients.shape[1]
         t = X * (1.0 / self.range)
@@ -89,15 +88,15 @@ class Separable:
 
 
 def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
-    """Expansion for features of no value beyond `max_abs`; None where it would be long.
+    """Expansion for features with values up to `max_abs`; None if it would be too long.
 
-    The kernel is a product over features.
+    The kernel must be a product over features.
     """
     return _separable(kernel, float(sigma), float(STEP ** _steps(max_abs)))
 
 
 def _steps(max_abs: Any) -> Any:
-    """Steps to the range that values of these largest magnitudes are in."""
+    """Exponents of `STEP` for the ranges that contain values of these magnitudes."""
     return np.ceil(np.log(np.maximum(max_abs, 1e-300)) / np.log(STEP))
 
 
@@ -105,11 +104,11 @@ def _steps(max_abs: Any) -> Any:
 def _separable(kernel: AbstractKernel, sigma: float, wide: float) -> Separable | None:
     for n in DEGREES:
         angles = np.pi * (np.arange(n) + 0.5) / n
-        x = wide * np.cos(angles)  # Chebyshev's points
+        x = wide * np.cos(angles)  # Chebyshev points
         transform = 2.0 / n * np.cos(np.arange(n)[:, None] * angles[None, :])
         transform[0] *= 0.5
         C = transform @ beyond_zero(kernel, x[:, None], x[None, :], sigma) @ transform.T
-        C = (C + C.T) / 2  # of R in T_i(x) T_j(y)
+        C = (C + C.T) / 2  # coefficients of R in T_i(x) T_j(y)
         if np.abs(C[-2:]).max() <= RESOLVED * np.abs(C).max():
             return _decomposed(kernel, sigma, wide, C)
     return None
@@ -118,30 +117,30 @@ def _separable(kernel: AbstractKernel, sigma: float, wide: float) -> Separable |
 def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> Separable:
     mu, Q = np.linalg.eigh(C)
     order = np.argsort(-mu)
-    kept = order[mu[order] > np.finfo(float).eps * mu[order[0]]]
-    coefficients = np.sqrt(mu[kept])[:, None] * Q[:, kept].T
+    positive = order[mu[order] > np.finfo(float).eps * mu[order[0]]]
+    coefficients = np.sqrt(mu[positive])[:, None] * Q[:, positive].T
     x = np.linspace(-wide, wide, POINTS)
     polynomials = np.cos(np.arange(len(C))[:, None] * np.arccos(x / wide))
     parts = np.square(coefficients @ polynomials).mean(axis=1)  # mean of f_q^2
-    whole = float(beyond_zero(kernel, x, x, sigma).mean())
-    left = np.maximum(whole - np.concatenate([[0.0], np.cumsum(parts)]), 0.0)
-    return Separable(wide, coefficients, np.minimum.accumulate(left))
+    diagonal_mean = float(beyond_zero(kernel, x, x, sigma).mean())
+    remainders = np.maximum(diagonal_mean - np.concatenate([[0.0], np.cumsum(parts)]), 0.0)
+    return Separable(wide, coefficients, np.minimum.accumulate(remainders))
 
 
 def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
-    """R(x, y), where both are arrays that broadcast."""
+    """R(x, y), for arrays that broadcast."""
     R = _less_one(kernel, x - y, sigma) - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
     return np.asarray(R)
 
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
-    """``k - 1`` of a difference: what removing it would do, with the sign of sigma turned."""
+    """``k - 1`` of a difference: the factor of a removal, with the sign of sigma reversed."""
     return kernel.factor(difference * difference, -sigma)
 
 
 #: How a feature is scored: by exact terms, by functions of one value, or otherwise.
 Way = Expansion | Separable | Literal["levels", "direct"]
-#: Who tells that: a round, at home or where it is scored.
+#: Source of the information: a round's question, or its state on a worker.
 Known = AnyQuestion | RoundState
 
 
@@ -149,10 +148,10 @@ Known = AnyQuestion | RoundState
 class Increment(AbstractSplitEngine):
     """Gains of joining features, (c, 2): gain and a bound on its error; products in `dtype`."""
 
-    #: What may be left out of R, on average over the range of a feature, times m; 0 for rounding.
+    #: Allowed mean remainder of R over the range of a feature, times m; 0 for the rounding level.
     share: float = 0.0
     dtype: Any = "float64"
-    with_direct: bool = False  # prepare for features that only the definition can score
+    with_direct: bool = False  # whether to prepare for features that only the definition can score
 
     @property
     def name(self) -> str:
@@ -183,7 +182,7 @@ class Increment(AbstractSplitEngine):
         return np.stack([gains, self._rounding(state, way, facts)], axis=1)
 
     def error(self, question: AnyQuestion, facts: FeatureStats, gains: Float) -> Float:
-        """Bounds on what `score` will leave out and round, before it runs, (c,)."""
+        """Bounds on the truncation and rounding errors of `score`, before it runs, (c,)."""
         out = np.zeros_like(gains)
         m, tolerance = question.n_samples, self._tolerance(question.n_samples)
         for way, which in self.ways(question, facts):
@@ -210,14 +209,14 @@ class Increment(AbstractSplitEngine):
             basis = separable(kernel, known.sigma, float(STEP**number))
             n = basis.n_terms(tolerance) if basis is not None else LONGEST_SUM + 1
             few = here & (facts.n_levels > 0) & (facts.n_levels - 1.0 <= n)
-            rest = here & ~few
+            many_levels = here & ~few
             if few.any():
                 yield "levels", few
-            if rest.any():
-                yield "direct" if basis is None or n > LONGEST_SUM else basis, rest
+            if many_levels.any():
+                yield "direct" if basis is None or n > LONGEST_SUM else basis, many_levels
 
     def _tolerance(self, m: int) -> float:
-        """Part of R that may be left out, on average over the range of a feature."""
+        """Allowed mean remainder of R over the range of a feature."""
         return self.share / m if self.share else NOTHING
 
     def _definition(self, question: AnyQuestion) -> Any:
@@ -230,16 +229,16 @@ class Increment(AbstractSplitEngine):
         return Direct(joining=True).prepare(question)
 
     def _rounding(self, known: Known, way: Way, facts: FeatureStats) -> Float:
-        """Bound on what rounding does to gains, (c,)."""
+        """Bound on rounding errors of gains, (c,)."""
         if isinstance(way, Expansion):
             norms = {t.base: known.norm(t.base) for t in way.terms}
             return rounding_of_terms(way, norms, known.n_samples, self.dtype, facts)
-        # How large k - 1 is:
+        # Size of k - 1:
         size = np.minimum(4.0, 8 * known.sigma * np.sqrt(facts.fourth_moment))
         return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
-        """Gains by functions of one value, as many as the tolerance asks for."""
+        """Gains by functions of one value, as many as the tolerance requires."""
         r = way.n_terms(self._tolerance(state.n_samples))
         parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
         return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])
@@ -249,14 +248,14 @@ class Increment(AbstractSplitEngine):
         c, m = X.shape
         h = _less_one(state.kernel, cast(X, np.float64), state.sigma)  # (c, m)
         gains = 2.0 * xp.vecdot(h, state.row_sums[0])
-        whole = -2.0 * xp.sum(h, axis=1)  # sum_i R(x_i, x_i)
-        kept = zeros(c, like=X)
+        trace = -2.0 * xp.sum(h, axis=1)  # sum_i R(x_i, x_i)
+        captured = zeros(c, like=X)
         if r:
             f = xp.reshape(way.functions(cast(X, self.dtype), r), (r * c, m))
             gains = gains + xp.sum(xp.reshape(state.A[0].forms(f), (r, c)), axis=0)
             squares = cast(xp.vecdot(f, f), np.float64)
-            kept = xp.sum(xp.reshape(squares, (r, c)), axis=0)
-        left = np.maximum(host(whole - kept), 0.0)
-        rounding = host(whole) / m + 2.0 * host(xp.sqrt(xp.vecdot(h, h) / m))
-        bound = state.norm(0) * (left + rounding_of(m, self.dtype) * rounding)
+            captured = xp.sum(xp.reshape(squares, (r, c)), axis=0)
+        remainder = np.maximum(host(trace - captured), 0.0)
+        rounding = host(trace) / m + 2.0 * host(xp.sqrt(xp.vecdot(h, h) / m))
+        bound = state.norm(0) * (remainder + rounding_of(m, self.dtype) * rounding)
         return np.stack([state.scale * host(gains), bound], axis=1)

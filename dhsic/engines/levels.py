@@ -1,4 +1,4 @@
-r"""Few-valued features (genotypes, one-hot, counts): exact without a series.
+r"""Features with few values (genotypes, one-hot, counts): exact gains without a series.
 
 A feature with q levels splits the samples by indicators ``1_0, ..., 1_(q-1)`` that sum to one.
 If the kernel is a product over features, removing feature j multiplies ``K_ii'`` by
@@ -7,13 +7,13 @@ If the kernel is a product over features, removing feature j multiplies ``K_ii'`
     ``sum_kl F_kl N_kl``  with  ``N_kl = 1_k' A 1_l``  and  ``A = W o K``.
 
 Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``: q - 1 products, of one triangle,
-exact for any sigma. For steep kernels, whose K and F range over many orders, that difference is
-lost in rounding; there level 0 has a product of its own. With A of low rank sums of its directions
-over levels are all that is needed, and they are had from genotypes as they are stored.
+exact for any sigma. For steep kernels, whose K and F range over many orders of magnitude, that
+difference is lost in rounding; then level 0 gets its own product. If A is of low rank, only sums of
+its directions over levels are needed, which are computed from genotypes as stored.
 
-Kernels without a series (`dhsic.kernels.levels`) are scored so too: with ``A = W o base`` the gain
-of a feature is ``<A, F> + constant 1' A 1``. With many values F is evaluated for every pair of
-samples. Where F leaves the numbers, the definition takes over.
+Kernels without a series (`dhsic.kernels.levels`) are scored in the same way: with ``A = W o base``
+the gain of a feature is ``<A, F> + constant 1' A 1``. For many values F is evaluated for every pair
+of samples. Where F overflows, the definition takes over.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from dhsic.engines import one_by_one
 from dhsic.engines.question import RoundState
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
-#: Largest F for which differences of sums keep their digits.
+#: Largest F for which differences of sums are accurate.
 STEEP = 100.0
-#: Indicators at a time, so that many levels take no more memory than few.
+#: Number of indicators at a time, so that many levels take no more memory than few.
 INDICATORS = 768
 
 
 def level_gains(
     state: RoundState, X: Array, n_levels: Array, sigma: float, dtype: Any = "float64"
 ) -> Float:
-    """Gains of few-valued features X (c, m), (c,) float64; at minus sigma, of those that join.
+    """Gains of few-valued features X (c, m), (c,) float64; with minus sigma for joining features.
 
     `n_levels` (c,) are at least 2; products are in the dtype of ``A = W o K``.
     """
@@ -52,16 +52,16 @@ def level_gains(
 
 
 def level_products(n_levels: Array) -> int:
-    """Columns of products that features of so many levels take."""
+    """Number of columns of products for features with these numbers of levels."""
     return int((n_levels.astype(np.int64) - 1).sum())
 
 
 def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Float:
-    """Gains of features with q levels each, over the scale; NumPy's."""
+    """Gains of features with q levels each, divided by the scale; a NumPy array."""
     xp = namespace_of(X)
     levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
-    apart = xp.square(levels[:, None, :] - levels[None, :, :])
-    F = state.kernel.factor(apart, sigma)  # (q, q, c)
+    squared_distances = xp.square(levels[:, None, :] - levels[None, :, :])
+    F = state.kernel.factor(squared_distances, sigma)  # (q, q, c)
     mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
         return _by_row_sums(state, indicators, F, dtype)
@@ -73,17 +73,17 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 
 
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
-    """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
+    """``sum_kl F_kl N_kl`` by products for levels from 1 on."""
     xp = namespace_of(indicators)
-    others = indicators[1:, ...]
-    N = state.A[0].pairs(cast(others, dtype))  # (q - 1, q - 1, c)
-    N_0 = xp.vecdot(others, state.row_sums[0]) - xp.sum(N, axis=0)  # (q - 1, c)
+    upper_indicators = indicators[1:, ...]
+    N = state.A[0].pairs(cast(upper_indicators, dtype))  # (q - 1, q - 1, c)
+    N_0 = xp.vecdot(upper_indicators, state.row_sums[0]) - xp.sum(N, axis=0)  # (q - 1, c)
     gains = 2 * xp.sum(F[0, 1:, :] * N_0, axis=0) + xp.sum(F[1:, 1:, :] * N, axis=(0, 1))
     return host(gains)
 
 
 def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
-    """Levels (q, c) in the order in which they occur, and where each feature has them (q, c, m)."""
+    """Levels (q, c) in order of occurrence, and indicators of the samples with them (q, c, m)."""
     xp = namespace_of(X)
     c, m = X.shape
     levels, indicators = zeros((q, c), like=X), zeros((q, c, m), like=X)
@@ -98,13 +98,13 @@ def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
 
 
 def pair_gains(state: RoundState, X: Array) -> Float:
-    """``<A, F>`` for each row of X, every pair of samples once: A comes in panels of a triangle."""
+    """``<A, F>`` for each row of X, over all pairs of samples; A is stored in triangular panels."""
 
     def gain(x: Float) -> Float:
         xp, total = namespace_of(x), zeros((), like=x)
         for a, b, panel in state.A[0].columns():
-            apart = x[a:][:, None] - x[a:b][None, :]
-            F = state.kernel.factor(apart * apart, state.sigma)
+            differences = x[a:][:, None] - x[a:b][None, :]
+            F = state.kernel.factor(differences * differences, state.sigma)
             total += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
         return total
 
@@ -112,12 +112,12 @@ def pair_gains(state: RoundState, X: Array) -> Float:
 
 
 def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -> Float:
-    r"""Gains of features with few levels, from sums over them, (c,).
+    r"""Gains of features with few levels, from sums over the levels, (c,).
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. U
-    (q, c, R + 1) is ``1_l' Y'`` and, last, ``1_l' r``, r being what the row sums of A are known to
-    be besides those of its directions; counts and values (q, c) are those of the levels.
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U
+    (q, c, R + 1) is ``1_l' Y'`` and, last, ``1_l' r``, where r are the row sums of A minus those of
+    its directions; counts and values (q, c) are those of the levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
     gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)

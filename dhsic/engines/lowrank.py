@@ -1,14 +1,14 @@
-r"""A round in linear time: matrices of low rank score every feature, as far as it needs.
+r"""Low-rank engine: scores features in linear time, to the order that each needs.
 
-Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` is one of few
-directions too (`dhsic.linalg.symmetric`), which take quadratic forms (`dhsic.linalg.quadratic`).
-From the same A there are three ways to the gain of a feature, two of them here:
+Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` has few
+directions too (`dhsic.linalg.symmetric`), which give quadratic forms (`dhsic.linalg.quadratic`).
+From the same A there are three ways to compute the gain of a feature; the first and third are here:
 
-- the series, to the order at which what it neglects is small against the spread of the gains: one
-  product of 2 m R c flops a term for a block of c features;
-- sums over the levels of a feature, where its values are codes (`dhsic.engines.levels`), which the
-  pass takes that reads codes (`dhsic.passes.ScoreLowRank`);
-- the definition on a sample of rows, for the few features that no series is short enough for.
+- the series, to the order at which its remainder is small next to the spread of the gains: one
+  product of 2 m R c flops per term for a block of c features;
+- sums over the levels of a feature, if its values are codes (`dhsic.engines.levels`), computed by
+  the pass that reads codes (`dhsic.passes.ScoreLowRank`);
+- the definition on a sample of rows, for the few features for which no series is short enough.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dhsic.engines.question import FeatureStats, LowRankQuestion, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 
-#: Samples that are summed in the working dtype; sums over more are summed in float64.
+#: Number of samples summed in the working dtype; sums over more are in float64.
 TILE_SAMPLES = 4096
-#: Entries of a block that are scored at a time: what is derived from them stays in the cache.
+#: Number of entries scored at a time: temporaries stay in the cache.
 SCORED_ENTRIES = 1 << 17
-#: Part of the spread of gains by chance that the series may neglect.
+#: Remainder of the series relative to the spread of gains by chance.
 NEGLECTED = 0.02
 #: Longest series.
 LONGEST_LOW_RANK = 24
@@ -38,11 +38,11 @@ LONGEST_LOW_RANK = 24
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """Some rows of K and W, for the definition on them; NumPy's alone."""
+    """Some rows of K and W, for the definition on these rows; NumPy only."""
 
-    which: Index  # (n,), which samples
-    inner: Float  # (n, m), their inner products with all samples
-    W: Float  # (n, m)
+    which: Index  # (n,), sample numbers
+    inner: Float  # (n, m), inner products with all samples
+    W: Float  # (n, m), weights
     norms: Float  # (m,), squared norms of all samples
 
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
@@ -58,32 +58,32 @@ class SampledRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Sums over samples for c features: gains (c,), but for what is along directions, ``Y f``.
+    """Sums over samples for c features: linear parts of gains (c,), and projections ``Y f``.
 
-    Of each term that is (c, R).
+    `along` has the projections, (c, R), of each quadratic term.
     """
 
     gains: Float
     along: Mapping[int, Float]
 
     def plus(self, other: Part) -> Part:
-        """Sum over the samples of both."""
-        along = {t: found + other.along[t] for t, found in self.along.items()}
+        """Add the sums over other samples."""
+        along = {t: projections + other.along[t] for t, projections in self.along.items()}
         return Part(self.gains + other.gains, along)
 
     @staticmethod
     def joined(parts: Sequence[Part]) -> Part:
-        """Features of all parts, one after the other."""
+        """Concatenate the features of all parts."""
         along = {t: np.concatenate([part.along[t] for part in parts]) for t in parts[0].along}
         return Part(np.concatenate([part.gains for part in parts]), along)
 
 
 @dataclass(frozen=True)
 class LowRank(AbstractSplitEngine):
-    """Gains by the kernel's expansion in O(m R) a feature, products in `dtype`.
+    """Gains by the kernel's expansion in O(m R) per feature, with products in `dtype`.
 
-    By default its order is as high as each feature needs; those that no order will do for have the
-    definition, where the state has `SampledRows`.
+    By default each feature gets the order it needs; features for which no order suffices are scored
+    by the definition, if the state has `SampledRows`.
     """
 
     order: int | None = None
@@ -91,14 +91,14 @@ class LowRank(AbstractSplitEngine):
 
     def prepare(self, question: LowRankQuestion) -> RoundState:
         kernel = question.kernel
-        order = self.order or kernel.exact_order or 1  # whose bases all orders have
+        order = self.order or kernel.exact_order or 1  # all orders have the same bases
         bases = {term.base for term in kernel.expansion(order, question.sigma).terms}
         return RoundState.of(question, bases, self.dtype)
 
     def ways(
         self, known: LowRankQuestion | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
-        """Orders, above `LONGEST_LOW_RANK` for the definition."""
+        """Orders of the series; above `LONGEST_LOW_RANK` for the definition."""
         if self.order is None:
             orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
         else:
@@ -121,14 +121,14 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def begun(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """What some samples add to `score`: X and the state are of these; by the series alone."""
+        """Contributions to `score` of the samples of X and the state; by the series only."""
         return [
             Part.joined([part for _, part in self._parts(state, _expansion(way, state), X[which])])
             for way, which in self.ways(state, facts)
         ]
 
     def ended(self, state: RoundState, facts: FeatureStats, total: list[Part]) -> Float:
-        """Gains from the sums of what all samples add; the state may be that of a few."""
+        """Gains from the added contributions of all samples; the state may be that of a few."""
         gains = np.empty(len(facts.max_abs))
         for (way, which), part in zip(self.ways(state, facts), total, strict=True):
             gains[which] = _gains(state, _expansion(way, state), part) * state.scale
@@ -137,18 +137,18 @@ class LowRank(AbstractSplitEngine):
     def _parts(
         self, state: RoundState, expansion: Expansion, X: Array
     ) -> Iterator[tuple[slice, Part]]:
-        """Sums over samples, for as many features as the cache holds of a tile of these."""
+        """Sums over samples, for tiles of features that fit in the cache."""
         c, m = X.shape
         width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
         for tile in slices(c, width):
-            with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no rank
+            with np.errstate(over="ignore", invalid="ignore"):  # outliers become NaN, without rank
                 part = self._part(state, expansion, X[tile, :])
             yield tile, part
 
     def _part(self, state: RoundState, expansion: Expansion, X: Array) -> Part:
         """Sums over samples of all terms, for some features.
 
-        A tile is read once: all functions of it are taken, and used up, while it is there.
+        A tile is read once: all functions of it are computed while it is in the cache.
         """
         xp = namespace_of(X)
         c, m = X.shape
@@ -188,13 +188,13 @@ def _gains(state: RoundState, expansion: Expansion, part: Part) -> Float:
 def orders_for(
     kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
 ) -> Index:
-    """Order of the series for each feature, (c,); above `LONGEST_LOW_RANK` none will do.
+    """Order of the series for each feature, (c,); above `LONGEST_LOW_RANK` if none suffices.
 
-    What is neglected stays below that part of ``2 sqrt(2) sigma ||A||_F``, the standard
-    deviation of the gain of a feature that is independent of A.
+    The remainder is at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the standard deviation
+    of the gain of a feature that is independent of A.
     """
     if kernel.exact_order is not None:
         return np.full(len(facts.max_abs), kernel.exact_order)
-    # Neglected parts of pairs add up with random signs: the root of their number.
+    # Remainders of pairs add up with random signs, like the root of their number.
     chance = neglected * 2 * np.sqrt(2)
     return sufficient_orders(kernel, sigma, facts, np.sqrt(m), chance, LONGEST_LOW_RANK)

@@ -1,25 +1,25 @@
-r"""The question of a round, and what is prepared of it.
+r"""The scoring problem of a round, and the matrices prepared for it.
 
 It is line 4 of Algorithm 1: for every surviving feature j
 
-    ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``,
+    ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``.
 
-the difference, never the value: the values agree to 1/|S| and would drown it in rounding. It is
-called the *gain* of removing j; the features with the largest gain leave. Algorithm 2 asks the
-same of features that join. A round is asked from all samples (`Question`) or in linear time
-(`LowRankQuestion`), where W and K are of low rank; either way what engines need is ``A = W o base``
-for base matrices of the kernel.
+Only the difference is computed: the values agree to 1/|S|, so their difference would be lost in
+rounding. It is called the *gain* of removing j; the features with the largest gain leave. Algorithm
+2 computes the gain of features that join. The scoring problem of a round uses all pairs of samples
+(`Question`), or linear time (`LowRankQuestion`), where W and K are of low rank. In both cases
+engines need ``A = W o base`` for base matrices of the kernel.
 
-What the series of a radial kernel leaves out is bounded by how samples are spread (`Remainder`).
+The remainder of the series of a radial kernel is bounded by the distances of samples (`Remainder`).
 The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely monotone profile is
-a power series in t from ``t^(P+1)`` on with positive coefficients that fall with z. Here
+a power series in t, from ``t^(P+1)`` on, with positive coefficients that decrease in z. Here
 ``t = sigma (x_i - x_i')^2`` is at most ``tau = min(c, z)``, ``c = 4 sigma max_abs^2``, so
-``R_P(z, t) <= t R_P(z, tau) / tau``, and by Cauchy and Schwarz what the gain of a feature lacks is
+``R_P(z, t) <= t R_P(z, tau) / tau``, and by Cauchy and Schwarz the remainder of a gain is
 
     ``sum |W| R_P <= ||W o R_P(z, tau) / tau||_F (sum t^2)^(1/2)``,
 
-where ``sum t^2 <= 8 sigma^2 m^2 mean(x^4)`` for centred features. The norm is taken from the sums
-of ``W_ij^2`` over narrow ranges of z, for any c; it takes one pass over the pairs of samples.
+where ``sum t^2 <= 8 sigma^2 m^2 mean(x^4)`` for centred features. The norm is computed from the
+sums of ``W_ij^2`` over narrow ranges of z, for any c; it takes one pass over the pairs of samples.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Quadratic, Ro
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, slices
 
-#: Ranges of z in a factor of two, and how many of them there are below and above 1.
+#: Number of ranges of z per factor of two, and number of ranges below and above 1.
 PER_OCTAVE, REACH = 16, 200 * 16
-#: Values of c in a factor of two: features share bounds.
+#: Number of values of c per factor of two, so that features share bounds.
 STEPS = 4
-#: Rounding of a difference of profiles, which are 1 at 0.
+#: Rounding error of a difference of profiles, which are 1 at 0.
 ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are left out, they lack nothing."""
+    """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are omitted, with remainder 0."""
 
     kernel: AbstractRadial
     sigma: float
     n_samples: int
-    low: Float  # (n,), ends of the ranges that pairs lie in
+    low: Float  # (n,), lower ends of the non-empty ranges
     high: Float
     squares: Float  # (n,)
 
@@ -72,29 +72,29 @@ class Remainder:
             rows, columns, inner = place
             z = kernel.scaled(inner, norms[rows], norms[columns], sigma).ravel()
             squares = np.square(W[rows, columns]).ravel() * (1 if rows == columns else 2)
-            apart = z > 0
-            at = np.floor(PER_OCTAVE * np.log2(z[apart])).clip(-REACH, REACH) + REACH
-            counted = np.bincount(at.astype(np.int64), squares[apart], 2 * REACH + 1)
+            differ = z > 0
+            at = np.floor(PER_OCTAVE * np.log2(z[differ])).clip(-REACH, REACH) + REACH
+            counted = np.bincount(at.astype(np.int64), squares[differ], 2 * REACH + 1)
             return np.asarray(counted, dtype=np.float64)
 
         total = np.zeros(2 * REACH + 1)
         for part in each(count, statistic.tiles()):
             total += part
-        kept = np.flatnonzero(total)
-        # A little apart for rounding; the outermost ranges are open:
-        low = 2.0 ** ((kept - REACH) / PER_OCTAVE) * (1 - 1e-12)
-        high = 2.0 ** ((kept - REACH + 1) / PER_OCTAVE) * (1 + 1e-12)
-        low[kept == 0], high[kept == 2 * REACH] = 0.0, np.inf
-        return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[kept])
+        non_empty = np.flatnonzero(total)
+        # The factors allow for rounding; the outermost ranges are unbounded:
+        low = 2.0 ** ((non_empty - REACH) / PER_OCTAVE) * (1 - 1e-12)
+        high = 2.0 ** ((non_empty - REACH + 1) / PER_OCTAVE) * (1 + 1e-12)
+        low[non_empty == 0], high[non_empty == 2 * REACH] = 0.0, np.inf
+        return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[non_empty])
 
     def norm(self, order: int) -> float:
-        """Upper bound on ``||W o c_p||_F``, close."""
+        """Upper bound on ``||W o c_p||_F``, close to it."""
         with np.errstate(all="ignore"):
             c = self.kernel.coefficient(order, self.low)
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
     def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
-        """Bound on what order P leaves out of gains, (c,), of features of these sizes."""
+        """Bound on the remainder of order P of gains, (c,), from these statistics of features."""
         with np.errstate(all="ignore"):
             steps = np.ceil(STEPS * np.log2(4 * self.sigma * max_abs**2))
             values, place = np.unique(steps, return_inverse=True)
@@ -103,18 +103,18 @@ class Remainder:
             return np.nan_to_num(norms[place] * size, nan=np.inf, posinf=np.inf)
 
     def _left(self, order: int, c: float) -> float:
-        """``||W o R_P(z, tau) / tau||_F``, at the worst of every range.
+        """``||W o R_P(z, tau) / tau||_F``, with the largest terms of each range of z.
 
-        Terms fall with z, so where c is below a range its lower end is the worst; where tau is z
-        itself, terms are least at the upper end.
+        Terms decrease in z, so if c is below a range, the largest is at its lower end. Where tau is
+        z itself, the subtracted terms are smallest at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
         tau, at = np.minimum(c, low), np.where(below, low, high)
         largest = kernel.profile(np.zeros_like(high)) - np.nan_to_num(kernel.profile(high))
-        whole = np.where(below, kernel.change(low, tau), largest)
+        total = np.where(below, kernel.change(low, tau), largest)
         terms = [np.nan_to_num(kernel.coefficient(p, at)) * tau**p for p in range(1, order + 1)]
-        R = whole - np.sum(terms, axis=0) + ROUNDING
+        R = total - np.sum(terms, axis=0) + ROUNDING
         after = kernel.coefficient(order + 1, low - tau) * tau ** (order + 1)  # Lagrange's form
         R = np.maximum(np.where(below, np.fmin(R, after), R), 0.0)
         return float(np.sqrt(self.squares @ (R / tau) ** 2))
@@ -122,24 +122,24 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """What is known of c features besides their values, each (c,)."""
+    """Statistics of c features that engines need besides their values, each (c,)."""
 
     max_abs: Float  # max_i |x_i| of the standardised feature
     fourth_moment: Float  # mean_i x_i^4
-    n_levels: Array  # uint8, number of distinct values, 0 where there are many
+    n_levels: Array  # uint8, number of distinct values; 0 for many
 
     def take(self, which: Index | Array) -> FeatureStats:
-        """What is known of some of the features."""
+        """Select some of the features."""
         return FeatureStats(self.max_abs[which], self.fourth_moment[which], self.n_levels[which])
 
 
 @dataclass(frozen=True)
 class Question:
-    """Everything a round fixes: kernel, sigma, W (m, m) and the statistic.
+    """Scoring problem of a round: kernel, sigma, W (m, m) and the statistic.
 
-    `each` maps a function over tiles, in order; several at a time where it can. Matrices are put
-    into `rooms`, those of a base into its own, which the next round may fill anew. Where W is in
-    float32, so is what is made of it.
+    `each` maps a function over tiles, in order, possibly in parallel. Matrices are stored in
+    `rooms`, one buffer per base, which the next round reuses. Matrices computed from a float32 W
+    are float32.
     """
 
     kernel: AbstractKernel
@@ -168,22 +168,22 @@ class Question:
         if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
         if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":
-            return float(self.weighted(0).row_sums.sum())  # their only base is K itself
+            return float(self.weighted(0).row_sums.sum())  # the only base of these kernels is K
         return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
 
     @cached_property
     def remainder(self) -> Remainder:
-        """How samples are spread, which bounds what the series of a radial kernel leaves out."""
+        """Distances of samples, which bound the remainder of the series of a radial kernel."""
         kernel = AbstractRadial.of(self.kernel)
         return Remainder.of(kernel, self.sigma, self.W, self.statistic, self.each)
 
     @cached_property
     def resolvent(self) -> Resolvent:
-        """``(K + lambda I)^-1`` of a kernel of the whole matrix."""
+        """``(K + lambda I)^-1`` for a function of the kernel matrix."""
         return AbstractMatrixFunction.of(self.kernel).resolvent(self.statistic.whole(), self.sigma)
 
     def neglected(self, order: int, facts: FeatureStats) -> Float:
-        """Bound on what the expansion up to `order` leaves out of the gains, (c,)."""
+        """Bound on the remainder of the expansion up to `order`, for each gain, (c,)."""
         if self.kernel.scored_by == "taylor":
             return self.remainder.neglected(order, facts.max_abs, facts.fourth_moment)
         expansion = self.kernel.expansion(order, self.sigma)
@@ -193,7 +193,7 @@ class Question:
         return self.n_samples * self.norm(expansion.terms[0].base) * remainder
 
     def norm(self, base: int) -> float:
-        """``||W o base||_F``, or a close upper bound where that spares the product."""
+        """``||W o base||_F``, or a close upper bound if that avoids computing the product."""
         taylor = self.kernel.scored_by == "taylor"
         return self.remainder.norm(base) if taylor else self.weighted(base).norm
 
@@ -204,7 +204,7 @@ class Question:
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> Quadratic:
-        """``W o base / scale`` for quadratic forms; what the last engine had is at hand."""
+        """``W o base / scale`` for quadratic forms; that of the last engine is cached."""
         key = base, np.dtype(dtype).name
         if key not in self._forms or self._forms[key][0] != scale:
             form = self.weighted(base).form(scale, dtype, self.each, self.rooms[base])
@@ -217,7 +217,7 @@ class Question:
         norms, ones = self.statistic.diagonal.astype(dtype), np.ones(m, dtype)
         once = np.tri(min(STRIP, m), dtype=dtype) - np.eye(min(STRIP, m), dtype=dtype) / 2
         above = once == 0
-        # Long ones first, the last columns of which are of a square on the diagonal:
+        # Longest strips first; the last columns of a strip are a square on the diagonal:
         strips = [
             (rows, part) for rows in slices(m, STRIP)[::-1] for part in slices(rows.stop, WIDTH)
         ]
@@ -225,7 +225,7 @@ class Question:
         def weigh(place: tuple[slice, slice]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns = place
             inner, n = self.statistic.upper.T[rows, columns], rows.stop - rows.start
-            if is_last := rows.stop == columns.stop:  # where nothing above has had a meaning
+            if is_last := rows.stop == columns.stop:  # entries above the diagonal are undefined
                 np.copyto(inner[:, -n:], 0.0, where=above[:n, :n])
             inner = inner.astype(dtype, copy=False)
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
@@ -240,17 +240,17 @@ class Question:
             row_sums[rows] += across
             row_sums[columns] += down
             squares += square
-        squares += float(np.vdot(d := np.diagonal(T), d))  # where half is a quarter of its square
+        squares += float(np.vdot(d := np.diagonal(T), d))  # a half has 1/4 of the square
         return Triangle(T, row_sums, float(np.sqrt(2.0 * squares)))
 
 
 @dataclass(frozen=True)
 class LowRankQuestion:
-    """Everything a round fixes where W and K are of low rank: ``A = W o base`` is too.
+    """Scoring problem of a round where W and K, hence ``A = W o base``, are of low rank.
 
-    `factor` gives the base matrix of a number, of low rank and with its true diagonal. A has at
-    most `rank` directions, and its compression may lose a part `tolerance` of it: by default what
-    float32 rounds away.
+    `factor` returns the low-rank base matrix of a given number, with its exact diagonal. A has at
+    most `rank` directions, and its compression may lose a fraction `tolerance` of it (default: the
+    rounding error of float32).
     """
 
     kernel: AbstractKernel
@@ -284,11 +284,11 @@ class LowRankQuestion:
         return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
-        """Take A for ``W o base``."""
+        """Use A as ``W o base``."""
         self._weighted[base] = A
 
 
-#: A round as engines are asked of it.
+#: Scoring problem of a round, for engines.
 AnyQuestion = Question | LowRankQuestion
 
 
@@ -296,16 +296,16 @@ AnyQuestion = Question | LowRankQuestion
 class RoundState(Movable):
     """State of a round: ``A / scale`` for the bases that an engine needs, ``A = W o base``.
 
-    Mappings are by base. The scale keeps float32 far from its smallest numbers. Where some feature
-    needs the definition, `definition` is its state; where features are told apart by what the
-    series of a radial kernel leaves out, `remainder` is that.
+    Mappings are by base. The scale keeps float32 values far from underflow. If some features need
+    the definition, `definition` is its state. `remainder` decides which features the series of a
+    radial kernel suffices for, if that is needed.
     """
 
     kernel: AbstractKernel
     sigma: float
     n_samples: int
     A: Mapping[int, Any]  # Quadratic or LowRankQuadratic, in the working dtype
-    row_sums: Mapping[int, Array]  # (m,) float64, of A / scale
+    row_sums: Mapping[int, Array]  # (m,) float64, row sums of A / scale
     norms: Mapping[int, float]  # ||A||_F, or close upper bounds
     scale: float
     definition: Any = None
@@ -324,14 +324,14 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """State of these bases, cast to the working dtype; `scaled` by the size of the largest."""
+        """State for these bases, in the working dtype; `scaled` by the size of the largest base."""
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0
         if scaled and weighted and not question.is_single:
             scale = max(A.norm for A in weighted.values()) / question.n_samples or 1.0
         return RoundState(
             question.kernel,
-            float(question.sigma),  # numbers of NumPy would make float64 of arrays in float32
+            float(question.sigma),  # a NumPy number would convert float32 arrays to float64
             question.n_samples,
             {base: question.form(base, scale, dtype) for base in weighted},
             {base: A.row_sums / scale for base, A in weighted.items()},

@@ -1,14 +1,15 @@
-"""Which engine scores next: the one that settles the places for the least work.
+"""Choice of engines: the next engine is the one that decides all ranks with the least work.
 
-A round scores all features with a cheap engine and then only those whose place is still open
-with dearer ones, the last of which converges. How far the expansion goes follows from error
-bounds: given (a guess of) the gains, the number of places that an engine would leave open can be
-counted before it runs. The guess is the gains so far; for the first pass of a round, the gains of
-the round before it, whose `EngineChoice` it is; the history of rounds has that in words.
+A round scores all features with a cheap engine, and then those with undecided rank with more
+expensive engines; the last one converges. Error bounds determine the order of expansions: given
+gains, or estimates of them, the number of ranks that an engine would leave undecided is counted
+before it runs. The estimates are the gains so far, or in the first pass of a round those of the
+previous round, which made the `EngineChoice`; the history records its name.
 
-From gains with error bounds follow the features that leave, and in which order. Exact ties are
-real: duplicated columns, flipped alleles. Gains within `TIE` of the largest magnitude of the round
-count as equal and go by feature index, so the order does not hang on the last bit of a sum.
+The removed features, and their order, follow from gains with error bounds. Exact ties do occur:
+duplicated columns, flipped alleles. Gains within `TIE` of each other, relative to the largest
+magnitude of the round, count as equal and are ordered by feature index, so the order does not
+depend on the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def tie_width(gains: Float) -> float:
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
-    """Features whose place among the n largest is open within the error bounds, (d,)."""
+    """Features with undecided rank among the n largest, given the error bounds, (d,)."""
     low, high = gains - errors, gains + errors
     out = np.zeros(len(gains), dtype=bool)
     n = min(n, len(gains))
@@ -56,7 +57,7 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 
 def largest(gains: Float, n: int, tie: float) -> Index:
-    """Positions of the n largest gains, the largest first; ties by position."""
+    """Positions of the n largest gains, in descending order; ties by position."""
     among = _contenders(gains, n, tie)
     by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
@@ -66,7 +67,7 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 def _contenders(gains: Float, n: int, tie: float) -> Index:
-    """Positions, ascending, of the n largest gains and of whatever ties with the least of them."""
+    """Positions, ascending, of the n largest gains and of ties with the smallest of them."""
     if n >= gains.size:
         return np.arange(gains.size)
     least = np.partition(gains, gains.size - n)[gains.size - n]
@@ -75,25 +76,25 @@ def _contenders(gains: Float, n: int, tie: float) -> Index:
     return np.flatnonzero(gains >= least)
 
 
-#: Up to so many features left a round is a matter of milliseconds: converge at once.
+#: Number of features up to which a round takes milliseconds, and converges at once.
 MOST_AT_ONCE = 8
-#: Neglected part that the first engine of a run may have, over the spread of gains by chance: at a
-#: tenth two of five features are scored again, by one order more, and that is the cheaper way.
+#: Remainder of the first engine of a run relative to the spread of gains by chance. With this value
+#: two of five features are scored again, with the next order, which is the cheaper way.
 FIRST_NEGLECTED = 0.1
-#: Highest orders worth a pass of their own, by precision.
+#: Highest orders that are worth a separate pass, by precision.
 HIGHEST_ORDER = {"float32": 4, "float64": 6}
-#: What a pass costs besides its forms, in forms.
+#: Cost of a pass besides its forms, in units of forms.
 PASS_COST = 400.0
-#: What a first pass in float32 may leave out of R where features join (see `Increment`); and that
-#: of a run, when nothing is known of the gains.
+#: Remainders of R that a first float32 pass may leave for joining features (see `Increment`); and
+#: the one for the first round of a run, when no gains are known.
 SHARES, FIRST_SHARE = (1.0, 0.1, 0.01), 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Engine that scores all features of a round first: None for a final one.
+    """Engine that scores all features of a round first; None for a final engine.
 
-    `name` says it in words, for the history of rounds.
+    `name` is recorded in the history of rounds.
     """
 
     name: str = field(default="", compare=False)
@@ -101,17 +102,17 @@ class EngineChoice:
 
     @staticmethod
     def of(engine: AbstractEngine) -> EngineChoice:
-        """Choice of an engine that was made for these features, or others like them."""
+        """Choice of an engine that was created for these features, or for similar ones."""
         if isinstance(engine, Dense | Increment) and not engine.is_final:
             return EngineChoice(engine.name, engine)
         return EngineChoice(engine.name)
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> EngineChoice:
-        """Choice of a round for the next one: the one reader of the words that checkpoints keep.
+        """Choice of a round for the next one, parsed from the record in a checkpoint.
 
-        They are "order 2 float32" for a series, "float32, leaving 0.1" for a share that is left
-        out, and else the name of a final engine ("converged", "exact"), "low rank", or empty.
+        It is "order 2 float32" for a series, "float32, leaving 0.1" for a series with that
+        remainder, else the name of a final engine ("converged", "exact"), "low rank", or empty.
         """
         words = str(record.get("advice", ""))
         if words.startswith("order "):
@@ -122,32 +123,32 @@ class EngineChoice:
         return EngineChoice(words)
 
 
-#: Records of rounds, the first one first.
+#: Records of rounds, in order.
 History = Sequence[Mapping[str, Any]]
 
 
 def in_low_rank(record: Mapping[str, Any]) -> bool:
-    """Whether a round was scored in low rank, as its record has it."""
+    """Whether a round was scored in low rank, according to its record."""
     return str(record.get("engine", "")).startswith("low rank")
 
 
-#: What the engine of a lazy round is called.
+#: Engine name of a lazy round.
 LAZY = "kept"
 
 
 def is_lazy(record: Mapping[str, Any]) -> bool:
-    """Whether most gains of a round are those of an earlier one, as its record has it."""
+    """Whether most gains of a round come from an earlier round, according to its record."""
     return str(record.get("engine", "")).startswith(LAZY)
 
 
 @dataclass(frozen=True)
 class AbstractEngines(ABC):
-    """Engines of a round, as its refinement asks for them."""
+    """Engines of a round for progressive refinement."""
 
-    joining: ClassVar[bool] = False  # whether features join, or leave
+    joining: ClassVar[bool] = False  # whether features join instead of leave
     question: Any
     dtype: Any  # working precision
-    by_definition: bool = False  # score by the definition alone
+    by_definition: bool = False  # whether to score by the definition only
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
@@ -157,10 +158,10 @@ class AbstractEngines(ABC):
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine that should score the open features.
+        """Engine that should score the undecided features.
 
-        Gains and errors (d,) are what is known or guessed of all features, of which the n largest
-        matter, in order; `caution` is a factor on error bounds, once one was found too small.
+        Gains and errors (d,) are known or estimated for all features, of which the n largest must
+        be ranked. `caution` multiplies error bounds, once one turned out too small.
         """
         if self.joining:
             return self._final(facts.take(open_))
@@ -168,9 +169,9 @@ class AbstractEngines(ABC):
 
     @final
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        """Features to be scored again, unless they are settled, (d,).
+        """Features to be scored again unless their gains are final, (d,).
 
-        Of those that join, the ones that are taken too: their scores are kept.
+        Includes the n best joining features, whose exact scores are recorded.
         """
         out = undecided(gains, errors, n)
         if self.joining:
@@ -179,39 +180,39 @@ class AbstractEngines(ABC):
 
     @final
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        """Choice for a round over features whose gains will be much like these."""
+        """Choice for a round over features whose gains will be similar to these."""
         if not gains.size:
             return EngineChoice()
-        if gains.size <= MOST_AT_ONCE:  # a final one, whose name is the same for any features
+        if gains.size <= MOST_AT_ONCE:  # a final engine, whose name does not depend on features
             return EngineChoice.of(self._final(facts.take(np.arange(0))))
         everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
         return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Engine that settles gains."""
+        """Engine whose gains are final."""
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:
-        """Engines that may go before that one, the `last`, and what a feature costs with them."""
+        """Engines that may precede `last`, the final one, and their costs per feature."""
 
     @final
     def _cheapest(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """The last engine, or one that makes for less work before it."""
-        some = facts.take(open_)
-        best = last = self._final(some)
+        """The final engine, or one that reduces the total work if it runs first."""
+        open_facts = facts.take(open_)
+        best = last = self._final(open_facts)
         if open_.size <= MOST_AT_ONCE:
             return last
-        last_cost = cost_of(last, self.question, some) / open_.size
+        last_cost = cost_of(last, self.question, open_facts) / open_.size
         least = last_cost * open_.size + PASS_COST
-        for engine, cost in self._rough(last, some):
+        for engine, cost in self._rough(last, open_facts):
             work = cost * open_.size + PASS_COST
             if work >= least:
                 continue
             tried = errors.copy()
-            tried[open_] = caution * engine.error(self.question, some, gains[open_])
+            tried[open_] = caution * engine.error(self.question, open_facts, gains[open_])
             n_left = int(undecided(gains, tried, n)[open_].sum())
             work += last_cost * n_left + (PASS_COST if n_left else 0.0)
             if work < least:
@@ -225,7 +226,7 @@ class AbstractEngines(ABC):
 
 @dataclass(frozen=True)
 class RemovalEngines(AbstractEngines):
-    """Engines of features that leave: series of growing order, then the one that converges."""
+    """Engines for features that leave: series of increasing order, then the converged one."""
 
     question: Question
 
@@ -234,7 +235,7 @@ class RemovalEngines(AbstractEngines):
         return rough or self._final(facts)
 
     def _guess(self, facts: FeatureStats) -> Dense | None:
-        """Series, where one is worth it, when nothing is known of the gains."""
+        """Series for the first round, when no gains are known; None if no series is worthwhile."""
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
         radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
         worth = self._has_rough and (self._is_single or radial)
@@ -242,7 +243,7 @@ class RemovalEngines(AbstractEngines):
             return None
         if kernel.exact_order is not None:
             return Dense(kernel.exact_order, dtype)
-        first_base = 1 if radial else 0  # which sets the size of gains; of those by chance:
+        first_base = 1 if radial else 0  # determines the size of gains; spread of gains by chance:
         spread = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
         for order in self._orders(dtype.name):
             neglected = question.neglected(order, facts)
@@ -261,10 +262,10 @@ class RemovalEngines(AbstractEngines):
         return final_engine(self.question, facts)
 
     def _orders(self, precision: str) -> range:
-        """Orders worth a pass of their own; radial kernels hold a matrix for each."""
+        """Orders worth a separate pass; radial kernels store a matrix for each."""
         highest = HIGHEST_ORDER[precision]
-        held = FAMILIES[self.question.kernel.scored_by].bases or highest
-        return range(1, min(highest, held) + 1)
+        n_bases = FAMILIES[self.question.kernel.scored_by].bases or highest
+        return range(1, min(highest, n_bases) + 1)
 
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Dense, float]]:
         kernel, sigma = self.question.kernel, self.question.sigma
@@ -277,11 +278,11 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Engines of features that join: a series cut short in float32, then all of it in float64."""
+    """Engines for features that join: a truncated series in float32, then all of it in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion
-    mean_square: float = 1.0  # of the values of a feature, on average over features
+    mean_square: float = 1.0  # mean square of a feature's values, averaged over features
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         last = self._final(facts)
@@ -289,7 +290,7 @@ class AdditionEngines(AbstractEngines):
         all_join = n == len(facts.max_abs)
         if all_join or not (self._is_single and isinstance(last, Increment)):
             return last
-        # Where some features have no such engine, none have:
+        # If some features cannot use such an engine, none do:
         able = isinstance(rough, Increment) and not rough.definitions(self.question, facts)
         return rough if rough is not None and able else last
 

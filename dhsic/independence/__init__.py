@@ -1,4 +1,4 @@
-r"""Tests of independence: what HSIC would be if X and Y had nothing to do with each other.
+r"""Tests of independence: the distribution of HSIC if X and Y are independent.
 
 For labels that sum to zero HSIC is a plain inner product: with ``C = R L R``, R the projection
 onto the complement of ``[1, covariates]``, and ``Kt`` = K without its diagonal,
@@ -7,21 +7,21 @@ onto the complement of ``[1, covariates]``, and ``Kt`` = K without its diagonal,
     unbiased (JMLR eq. 5): ``A = (Kt + Diag(g)) / (m (m-3))``,
     ``g = 2 Kt 1 / (m-2) - 1' Kt 1 / ((m-1)(m-2))``.
 
-An estimator is a diagonal, then, and to permute the samples of the labels is to permute rows and
-columns of C. Three distributions say how large ``<C, A>`` is:
+So estimators differ in the diagonal of A, and permuting the samples of the labels permutes rows and
+columns of C. The null distribution of ``<C, A>`` comes from one of three methods:
 
 - `permutation`: ``<P C P', R A R>``; with covariates the residuals of the labels are permuted and
   projected again (Freedman and Lane, 1983);
 - `gamma`: a gamma distribution with the first three moments of all m! permutations;
 - `normal`: the distribution of HSIC_1 under *dependence* (JMLR Theorem 5).
 
-Labels and data of few features have kernel matrices of a few tens of directions; others are dense
-(`dhsic.linalg.symmetric`). Where both are of low rank, a permutation costs O(m r g) and no (m, m)
+Labels, and data of few features, have kernel matrices of rank 20 to 40 or so; others are dense
+(`dhsic.linalg.symmetric`). If both are of low rank, a permutation costs O(m r g) and no (m, m)
 matrix is made; hundreds of permutations are one product.
 
-`test_features` tests features of a source one by one. All of them are one pass of the criterion
-`dhsic.criteria.independence`, of any width; those asked for by name or position are held in memory,
-standardised, and tested as one set besides.
+`test_features` tests features of a source one by one. All of them take one pass of the criterion
+`dhsic.criteria.independence`, with any width. Features requested by name or position are held in
+memory, standardised, and also tested as one set.
 """
 
 # ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
@@ -72,7 +72,7 @@ from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.sources.views import AbstractView, SubsetSource
 from dhsic.validation import SCALING, as_array
 
-#: Features that are printed, those of the smallest p-values.
+#: Number of features that are printed, those with the smallest p-values.
 SHOWN = 20
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]
@@ -80,31 +80,31 @@ __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FeatureTests:
-    """What tests of single features, and of all of them together, found.
+    """Results of the tests of single features, and of all of them together.
 
     Attributes
     ----------
     features : (n,) int64
-        Which, by their position in X.
+        Positions of the features in X.
     names : (n,) array of str or None
-        Their names, where X has any.
+        Names of the features, if X has names.
     statistics, p_values : (n,) float64
-        HSIC of every feature alone, and its p-value.
+        HSIC of every single feature, and its p-value.
     sigmas : (n,) float64
-        Sigma of the kernel on it; NaN where several widths were tried.
+        Sigma of the kernel on the feature; NaN if several widths were used.
     adjusted : (n,) float64
-        p-values after Benjamini and Hochberg: features at or below 0.05 hold at most about 5%
-        that do not depend on Y.
+        p-values adjusted by Benjamini and Hochberg: of the features at or below 0.05, about 5% at
+        most do not depend on Y.
     together : TestResult or None
-        The test of those asked for as one set; None where all features were tested in one pass.
+        Test of the requested features as one set; None if all features were tested in one pass.
     widths, shapes : (n,) array or None
-        Width of the kernel on ranks at which the dependence is strongest, as a part of their range
-        (1: a straight line), and its shape: ``"linear"``, ``"monotone"`` or ``"turning"``. None
-        where one width was tried.
+        Width of the kernel on ranks at which the dependence is strongest, as a fraction of their
+        range (1: a straight line), and its shape: ``"linear"``, ``"monotone"`` or ``"turning"``.
+        None if one width was used.
     result_ : xarray.Dataset or None
-        Of all features in one pass, as of a selection whose selected features are those of an
-        adjusted p-value of at most 0.05: `dhsic.save`, `dhsic.report` and `dhsic.plot.genome` take
-        the tests for it. None of some features.
+        The tests of all features as a selection result, in which features with an adjusted p-value
+        of at most 0.05 are selected. `dhsic.save`, `dhsic.report` and `dhsic.plot.genome` accept
+        it. None if only some features were tested.
     """
 
     features: Index
@@ -141,22 +141,22 @@ class FeatureTests:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The features of the smallest p first."""
+        """HTML table of the features with the smallest p-values."""
         best = self.to_dataframe().sort_values("p_values", kind="stable").head(SHOWN).reset_index()
         columns = {"statistics": "HSIC", "p_values": "p", "adjusted": "p adjusted"}
         columns |= {} if self.shapes is None else {"shape": "shape"}
-        named = best.rename(columns=columns)
-        shown = {name: named[name].tolist() for name in ("feature", "name", *columns.values())
-                 if name in named}  # fmt: skip
+        renamed = best.rename(columns=columns)
+        shown = {name: renamed[name].tolist() for name in ("feature", "name", *columns.values())
+                 if name in renamed}  # fmt: skip
         n = int((self.adjusted <= LEVEL).sum())
-        told = (
+        title = (
             f"{len(self.features):,} features tested, {n:,} with an adjusted p of {LEVEL} or less"
         )
         together = "" if self.together is None else str(self.together)
-        return notebook.page(notebook.table(shown, told), notebook.facts({"together": together}))
+        return notebook.page(notebook.table(shown, title), notebook.facts({"together": together}))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """A row for each feature, by its position in X."""
+        """Return a table with one row per feature, indexed by its position in X."""
         columns = {} if self.names is None else {"name": self.names}
         values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
         index = pd.Index(self.features, name="feature")
@@ -195,69 +195,71 @@ def test_features(
 ) -> FeatureTests:
     """Test features one by one for independence of Y: all of them in one pass, or some together.
 
-    p-values of features that were selected on the same samples are too small; select on some
-    samples and test on the others, which `rows` names.
+    p-values of features that were selected on the same samples are too small. Select features on
+    some samples and test them on the others, given by `rows`.
 
     Parameters
     ----------
     X : (m, d) array or store
-        Whatever `dhsic.open_source` reads; of a store the features asked for alone are read.
+        Any input of `dhsic.open_source`; from a store only the requested features are read.
     Y : (m,) or (m, t) array, or str
-        Labels of all samples, or the name of the variable of X that holds them: of AnnData a
+        Labels of all samples, or the name of the variable of X that holds them: for AnnData a
         column of obs, or coordinates such as "obsm/spatial".
     features : (n,) array, optional
-        Positions or names of features, or a mask (d,) such as ``model.support_``, which are held
-        in memory, (m, n) float64, and tested as one set too. By default all, in one pass that
-        holds a few numbers of each.
+        Positions or names of features, or a mask (d,) such as ``model.support_``. They are held in
+        memory, (m, n) float64, and also tested as one set. By default all features are tested, in
+        one pass that holds a few numbers per feature.
     rows : (m',) array, optional
         Positions of the samples to test on, or a mask (m,); all by default.
     standardize : "auto" or bool
-        Scale features over the samples tested on, as of `BAHSIC`; they are centred in any case.
+        Scale features over the tested samples, see `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
-        ``"mean"``: samples whose value is missing are left out of the test of that feature; in the
-        set of features asked for they have the mean of the feature. ``"error"``: they are refused.
+        ``"mean"``: samples with a missing value are left out of the test of that feature; in the
+        set of requested features they get the mean of the feature. ``"error"``: missing values
+        raise an error.
     kernel, label_kernel, estimator, covariates, n_permutations, random_state
-        As of `hsic_test`; covariates are those of all samples. Every feature meets the same
+        See `hsic_test`; covariates are those of all samples. All features are tested with the same
         permutations.
     bandwidth : "multiscale", "median", "dimension", float or sequence of floats
         ``"multiscale"``: ranks of the feature at six widths, from a straight line to a ripple,
-        combined into one p-value (`dhsic.criteria.multiscale`): some 50 microseconds for a feature
-        of 1,000 samples. Else one
-        kernel on the values, as of `hsic_test`: milliseconds for a feature of many values. The set
-        of features asked for is tested with the median width where this says ``"multiscale"``.
+        combined into one p-value (`dhsic.criteria.multiscale`); about 50 microseconds per feature
+        with 1,000 samples. Other values use one kernel on the values, see `hsic_test`; this takes
+        milliseconds for a feature with many values. With ``"multiscale"`` the set of requested
+        features is tested with the median width.
     method : {"auto", "permutation", "gamma", "normal"}
-        As of `hsic_test`; ``"auto"`` is ``"gamma"``, moments of all permutations in closed form,
-        at several widths and for all features with the Gaussian kernel, and ``"permutation"`` for
-        others, a second for a feature. Others than ``"auto"`` and ``"gamma"`` take the median width
-        where several are asked for.
+        See `hsic_test`. ``"auto"`` is ``"gamma"`` (moments of all permutations in closed form) for
+        several widths and for all features with the Gaussian kernel, and ``"permutation"`` for
+        other tests, which takes a second per feature. ``"permutation"`` and ``"normal"`` use the
+        median width in place of several widths.
     checkpoint, memory, runtime
-        As of `BAHSIC`, of a pass over all features.
+        See `BAHSIC`; they apply to a pass over all features.
     sample_dim, variable, missing_code
-        As of `dhsic.open_source`.
+        See `dhsic.open_source`.
     filters : Filters, optional
-        Which samples and features of X take part, by name, place, frequency and so on, as of
-        `dhsic.select`. Of `rows`, those are tested on that filters leave; what filters count, they
-        count in all samples that they leave.
+        Filters for samples and features of X, by name, position, frequency and so on, see
+        `dhsic.select`. Of the samples in `rows` those that pass the filters are tested; frequencies
+        are counted in all samples that pass.
     by_position : bool
-        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+        Match rows of `Y` and `covariates` to rows of X by position instead of by name.
     **opening
-        Other options of `dhsic.open_source`, as of `dhsic.select`.
+        Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
-        Of all features: each chromosome is tested against what ridge regression on all others
-        leaves of the labels, so that relatedness and populations are taken out.
+        For tests of all features: test each chromosome against the residuals of the labels after
+        ridge regression on all other chromosomes, which removes effects of relatedness and
+        population structure.
 
     Returns
     -------
     FeatureTests
-        Arrays along `features`, and the test of the set where some were asked for. A feature that
-        does not vary has p-value 1 and no width (NaN).
+        Arrays along `features`, and the test of the set if features were requested. A constant
+        feature has p-value 1 and no width (NaN).
 
     Raises
     ------
     InputError
-        As of `hsic_test`; features or rows that X does not have, or that filters leave out.
+        Like `hsic_test`; or if X does not have the features or rows, or filters exclude them.
     DataError
-        A chunk of a store is missing or damaged.
+        If a chunk of a store is missing or damaged.
 
     Examples
     --------
@@ -276,7 +278,7 @@ def test_features(
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
     how["counting"] = counting_on(partial(running, runtime))
     given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
-    source, C, taken = given.source, given.covariates, given.rows
+    source, C, sample_rows = given.source, given.covariates, given.rows
     labels = as_array(given.y, "y")
     check_coded(X, Y=labels, covariates=C)
     is_multiscale = isinstance(bandwidth, str) and bandwidth == MULTISCALE
@@ -285,7 +287,7 @@ def test_features(
         bandwidth = "median"
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
     which, called = _features_left(features, given)
-    asked = OnePass(
+    selector = OnePass(
         None,
         criterion="hsic",
         bandwidth=MULTISCALE if is_multiscale else "median",
@@ -299,12 +301,12 @@ def test_features(
         runtime=runtime,
         progress=False,
     )
-    told = given_as(X, Y, covariates)
+    input_names = given_as(X, Y, covariates)
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
     if features is None and is_streamed and method in ("auto", "gamma"):
-        asked = asked if is_multiscale else asked.set_params(bandwidth=bandwidth)
-        found = result_of(Request.labelled(asked, X, given, attributes=told, **where))
-        return _of_all(found, called)
+        selector = selector if is_multiscale else selector.set_params(bandwidth=bandwidth)
+        dataset = result_of(Request.labelled(selector, X, given, attributes=input_names, **where))
+        return _of_all(dataset, called)
     if loco:
         raise InputError(
             "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "
@@ -312,7 +314,9 @@ def test_features(
         )
     method = "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
-    Z, constant, absent = standardised(source, which, taken, missing, standardize, spec.kernel)
+    Z, constant, absent = standardised(
+        source, which, sample_rows, missing, standardize, spec.kernel
+    )
     together = test.of(Z)
     names = source.feature_names()
     names = None if names is None else np.asarray(names)[which]
@@ -338,55 +342,55 @@ def test_features(
 
 
 def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
-    """Data with labels and covariates of those of the samples `rows` that filters leave."""
-    left, labels, C = given.rows, as_array(given.y, "y"), given.covariates
-    m = given.source.n_samples if left is None else left.size
+    """Restrict data to the samples of `rows` that pass the filters; with labels and covariates."""
+    passing, labels, C = given.rows, as_array(given.y, "y"), given.covariates
+    m = given.source.n_samples if passing is None else passing.size
     if C is not None and len(C) != m:
         raise InputError(
             f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
         )
     is_matrix = label_kernel == "precomputed" and labels.ndim > 1
-    if is_matrix and left is not None:
-        labels = labels[:, left]
+    if is_matrix and passing is not None:
+        labels = labels[:, passing]
     if rows is None:
         return replace(given, y=labels)
-    taken = _positions(as_array(rows, "rows"), given.source.n_samples, "rows", "samples")
-    at = taken
-    if left is not None:
-        taken = taken[np.isin(taken, left)]
-        at = np.searchsorted(left, taken)
-    if not taken.size:
+    selected = _positions(as_array(rows, "rows"), given.source.n_samples, "rows", "samples")
+    at = selected
+    if passing is not None:
+        selected = selected[np.isin(selected, passing)]
+        at = np.searchsorted(passing, selected)
+    if not selected.size:
         raise InputError(
             "filters= leaves none of the samples of rows=; pass other rows, or leave one of the "
             "two out."
         )
     labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
-    return replace(given, y=labels, covariates=None if C is None else C[at], rows=taken)
+    return replace(given, y=labels, covariates=None if C is None else C[at], rows=selected)
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
-    """Positions of features among those that filters leave, and in X; all that are left of None."""
-    left = given.filtered.features
-    if left is None:
+    """Positions of features among those that pass the filters, and in X; None: all that pass."""
+    passing = given.filtered.features
+    if passing is None:
         which = features_at(features, given.source)
         return which, which
     if features is None:
-        return np.arange(left.size), left
+        return np.arange(passing.size), passing
     assert isinstance(given.source, AbstractView), "filters left some features"
     called = features_at(features, given.source.base)
-    if n_lacking := int((~np.isin(called, left)).sum()):
+    if n_lacking := int((~np.isin(called, passing)).sum()):
         raise InputError(
             f"filters= leaves out {n_lacking:,} of the {called.size:,} features of features=; pass "
             "features that it leaves, or other filters."
         )
-    return np.searchsorted(left, called), called
+    return np.searchsorted(passing, called), called
 
 
 def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
-    """Test of a feature X (m, 1) on the samples that are not absent (m,).
+    """Test a feature X (m, 1) on the samples that are not `absent` (m,).
 
-    `labels` are those of all samples and their kernel, as users pass them. Where these are too few,
-    or all of one label, nothing is tested: the p-value is 1.
+    `labels` are those of all samples, and the name of their kernel. If too few samples are present,
+    or all have the same label, there is no test: the p-value is 1.
     """
     if not absent.any():
         return test.of(X)
@@ -405,29 +409,29 @@ def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, st
 def _at_several_widths(
     criterion: Independence, Z: Float, absent: Array, constant: Array, y: Array, C: Array | None
 ) -> dict[str, Any]:
-    """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` are missing values."""
+    """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` masks missing values."""
     state = criterion.prepare(criterion.read(y, C), C)
     directions = Directions.of([criterion.directions(state)])
     alive = np.flatnonzero(~constant)
     X = np.ascontiguousarray(Z.T[alive])
     none = np.zeros(alive.size, dtype=np.uint8)
     features = Features(X, none, directions, missing=absent.T[alive] if absent.any() else None)
-    found = criterion.columns(state, features, directions.places[0])
+    columns = criterion.columns(state, features, directions.places[0])
     score, hsic, width = np.zeros((3, constant.size))
     width[:] = np.nan
-    score[alive], hsic[alive], width[alive] = found[:3]
+    score[alive], hsic[alive], width[alive] = columns[:3]
     p = 10.0**-score
     q = np.asarray(false_discovery_control(p))
     tests = {"statistics": hsic, "p_values": p, "adjusted": q}
     if not isinstance(state, Multiscale):
         return {**tests, "sigmas": width}
     shape = np.full(constant.size, "", dtype=object)
-    shape[alive] = SHAPES[found[3].astype(np.int64)]
+    shape[alive] = SHAPES[columns[3].astype(np.int64)]
     return {**tests, "sigmas": np.full(constant.size, np.nan), "widths": width, "shapes": shape}
 
 
 def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
-    """Tests of all features, at these positions of X, by a pass of the criterion."""
+    """Convert the result of a pass of the criterion over all features, at these positions of X."""
     still = found["constant"].to_numpy()
 
     def of(name: str, otherwise: float) -> Float:
@@ -446,19 +450,19 @@ test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it 
 
 @dataclass(frozen=True, slots=True)
 class Standardise(AbstractPass):
-    """Scaling of the features, their standardised values (c, m), and which are missing, (c, m)."""
+    """Scaling of the features, their standardised values (c, m), and mask of missing ones."""
 
     standardize: Scale
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float, Array]:
-        known, values, masks = [], [], []
+        scalings, values, masks = [], [], []
         for block in blocks:
             scaling, Z = block.measured(standardize=self.standardize)
             mask = missing_mask(block.raw, block.missing_code)
-            known.append(scaling)
+            scalings.append(scaling)
             values.append(Z)
             masks.append(np.zeros(Z.shape, dtype=bool) if mask is None else mask)
-        return Scaling.join(known), np.concatenate(values), np.concatenate(masks)
+        return Scaling.join(scalings), np.concatenate(values), np.concatenate(masks)
 
 
 def standardised(
@@ -469,9 +473,9 @@ def standardised(
     standardize: Standardize,
     kernel: AbstractKernel,
 ) -> tuple[Float, Array, Array]:
-    """Features `which`, (m, n), scaled over the samples, which do not vary, and missing values.
+    """Features (m, n), scaled over the samples; masks of constant features, and missing values.
 
-    These are (n,) and (m, n), both True and False.
+    The masks are (n,) and (m, n).
     """
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
@@ -481,35 +485,35 @@ def standardised(
     with Threads() as runtime:
         reader, values = looked_at(source, runtime, rows, features, stacklevel=3)
         scaled = scales(standardize, values)
-        Z, at, known = np.empty((reader.n_samples, len(which)), order="F"), 0, []
+        Z, at, scalings = np.empty((reader.n_samples, len(which)), order="F"), 0, []
         absent = np.zeros(Z.shape, dtype=bool)
         for scaling, block, mask in reader.joined(Standardise(scaled), reader.jobs(features)):
             Z[:, order[at : at + len(block)]] = block.T
             absent[:, order[at : at + len(block)]] = mask.T
-            known.append(scaling)
+            scalings.append(scaling)
             at += len(block)
-    whole = Scaling.join(known)
-    some = SubsetSource(source, features)
-    whole.check(missing, some, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    scaling_all = Scaling.join(scalings)
+    subset = SubsetSource(source, features)
+    scaling_all.check(missing, subset, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
-    constant[order] = whole.constant
+    constant[order] = scaling_all.constant
     return Z, constant, absent
 
 
 def features_at(given: Any, source: AbstractSource) -> Index:
-    """Positions of the features asked for, in the order asked for; of all by default."""
+    """Positions of the requested features, in order; all features by default."""
     if given is None:
         return np.arange(source.n_features)
-    asked = as_array(given, "features")
-    if asked.dtype.kind not in "OSUT":
-        return _positions(asked, source.n_features, "features", "features")
+    ids = as_array(given, "features")
+    if ids.dtype.kind not in "OSUT":
+        return _positions(ids, source.n_features, "features", "features")
     names = source.feature_names()
     if names is None:
         raise InputError(
-            f"features are names ({str(asked.flat[0])!r}, ...), and X names none; pass positions."
+            f"features are names ({str(ids.flat[0])!r}, ...), and X names none; pass positions."
         )
     place = {str(name): j for j, name in enumerate(names)}
-    unknown = [str(name) for name in asked.ravel() if str(name) not in place]
+    unknown = [str(name) for name in ids.ravel() if str(name) not in place]
     if unknown:
         raise InputError(
             f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
@@ -517,18 +521,18 @@ def features_at(given: Any, source: AbstractSource) -> Index:
         )
     if len(place) < len(names):
         texts, counts = np.unique(names.astype(str), return_counts=True)
-        twice = sorted({str(name) for name in asked.ravel()}.intersection(texts[counts > 1]))
+        twice = sorted({str(name) for name in ids.ravel()}.intersection(texts[counts > 1]))
         if twice:
             raise InputError(
                 f"{len(twice)} of the features are there more than once in X ({some(twice, 3)}); "
                 "pass positions, which say which."
             )
-    found = np.array([place[str(name)] for name in asked.ravel()])
-    return _positions(found, len(names), "features", "features")
+    positions = np.array([place[str(name)] for name in ids.ravel()])
+    return _positions(positions, len(names), "features", "features")
 
 
 def _positions(asked: Array, n: int, what: str, things: str) -> Index:
-    """Positions from positions or a mask; each once."""
+    """Convert positions or a mask to positions; raises an error for duplicates."""
     if asked.dtype.kind == "b" and asked.shape == (n,):
         asked = np.flatnonzero(asked)
     if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":

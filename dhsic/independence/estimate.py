@@ -1,4 +1,4 @@
-"""HSIC and its variance as functions of data and labels: the front door to the estimators."""
+"""HSIC and its variance as functions of data and labels: the main interface of estimators."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dhsic.lowrank import FACTORIZERS, resolve_factorizer
 from dhsic.lowrank.base import CHUNK, Landmarks, landmark_statistic, random_directions, uniform_rows
 from dhsic.validation import as_numbers, is_count
 
-#: Features whose random directions are in memory together.
+#: Number of features whose random directions are in memory together.
 WIDTH = 16 * CHUNK
-#: Samples, or random directions, that K is factored from where none are asked for.
+#: Default number of samples, or random directions, from which K is factored.
 LANDMARKS = 500
-#: Part of a label matrix that its factor may leave out.
+#: Fraction of a label matrix that its factor may omit.
 LABEL_ERROR = 1e-3
-#: Part of the square of the largest entry below which HSIC with itself is rounding.
+#: HSIC with itself below this multiple of the largest squared entry is rounding error.
 CONSTANT = 1e-14
 
 
@@ -72,29 +72,30 @@ def hsic(
     label_kernel : str
         Kernel on the labels, see `dhsic.kernels.labels.label_matrix`.
     bandwidth : "median", "dimension", float or sequence of floats
-        Width of the data kernel; see `dhsic.kernels.bandwidth`. The median distance is that of
-        all pairs up to 4,096 samples, and above of every so-many-th sample, at most 4,096 of
-        them: the same samples by every method.
+        Width of the data kernel; see `dhsic.kernels.bandwidth`. The median distance is taken over
+        all pairs of up to 4,096 samples; with more samples, over at most 4,096 equally spaced ones,
+        the same for every method.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
-        Linear effects to project out.
+        Covariates whose linear effects are projected out.
     method : {"exact", "blockwise", "nystrom", "cholesky", "spectral", "random_features"}
-        ``"exact"`` holds K and L, (m, m), in memory. ``"blockwise"`` is as exact and never holds
-        them: X may be anything that is sliced, such as a dask or zarr array. The others replace
-        K by a factor of rank r and L by one of its own (JMLR Lemma 6 and 7): O(m r^2) time and,
-        besides X, O(m r) memory.
+        ``"exact"`` holds K and L, (m, m), in memory. ``"blockwise"`` is equally exact and never
+        holds them: X may be any array that can be sliced, such as a dask or zarr array. The others
+        replace K by a factor of rank r and L by a factor too (JMLR Lemma 6 and 7): O(m r^2) time
+        and, besides X, O(m r) memory.
     rank, tolerance, n_landmarks : optional
-        Of the factor of K: its largest rank, where its factorizer stops (see `dhsic.lowrank`),
-        and how many samples, or random directions, it is found from: 500 where none are given.
+        Parameters of the factor of K: its maximum rank, the error at which its factorizer stops
+        (see `dhsic.lowrank`), and the number of samples, or random directions, from which it is
+        computed (default: 500).
     random_state : int
-        Seed of the methods that draw.
+        Seed of the random methods.
     normalize : bool
-        Divide by ``sqrt(HSIC(X, X) HSIC(Y, Y))``, by the same estimator, kernels and covariates:
-        the cosine of the centred kernel matrices, 1 where they say the same; 0, with a warning,
-        where X does not vary. ``method="blockwise"`` has no such number.
+        Divide by ``sqrt(HSIC(X, X) HSIC(Y, Y))``, with the same estimator, kernels and covariates:
+        the cosine of the centred kernel matrices, 1 if they are proportional; 0, with a warning, if
+        X does not vary. Not available for ``method="blockwise"``.
     by_position : bool
-        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+        Match rows of `Y` and `covariates` to rows of X by position instead of by name.
 
     Returns
     -------
@@ -104,7 +105,7 @@ def hsic(
     Raises
     ------
     InputError
-        Labels, data or parameters that do not fit, or that do not fit each other.
+        If labels, data or parameters are invalid, or do not match each other.
 
     Examples
     --------
@@ -146,27 +147,27 @@ def hsic_variance(
 ) -> float:
     """Estimated variance of the unbiased estimator HSIC_1 (JMLR Theorem 5, eq. 15).
 
-    It is that of the normal distribution which HSIC_1 approaches where X and Y depend on each
-    other; where they do not, HSIC_1 varies by less, O(1 / m^2), and is not normal: use a test of
-    independence there. Bandwidth and covariates count as given.
+    It is the variance of the normal distribution that HSIC_1 approaches if X and Y depend on each
+    other. If they do not, HSIC_1 varies less, O(1 / m^2), and is not normal; use a test of
+    independence then. Bandwidth and covariates are treated as fixed.
 
     Parameters
     ----------
     X, Y, kernel, label_kernel, bandwidth, covariates, by_position
-        As of `hsic`.
+        See `hsic`.
     method, rank, tolerance, n_landmarks, random_state
-        As of `hsic`: O(m^2) time for ``"exact"`` and ``"blockwise"``, O(m r^2) for the others
+        See `hsic`: O(m^2) time for ``"exact"`` and ``"blockwise"``, O(m r^2) for the others
         (JMLR 2.6.3).
 
     Returns
     -------
     float
-        Not below 0; its square root is the standard error of `hsic`.
+        The variance, at least 0; its square root is the standard error of `hsic`.
 
     Raises
     ------
     InputError
-        As of `hsic`.
+        Like `hsic`.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def hsic_variance(
 
 @dataclass(frozen=True, eq=False)
 class HsicSpec:
-    """What is asked of data: labels, and how they are compared; known before any X is read."""
+    """Specification of an estimate: labels, kernel, bandwidth and estimator, without data."""
 
     labels: LabelMatrix
     covariates: Array | None
@@ -203,7 +204,7 @@ class HsicSpec:
         bandwidth: object,
         estimator: str,
     ) -> HsicSpec:
-        """Spec from what users write; labels and covariates in the order of the samples."""
+        """Create a specification from user parameters; labels are in the order of the samples."""
         chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
         L = label_matrix(labels, label_kernel, covariates).centred
         return HsicSpec(L, covariates, chosen, policy, estimator)
@@ -213,14 +214,14 @@ class HsicSpec:
         return TiledWeights.of(self.labels, self.estimator, self.covariates)
 
     def matrix_of(self, X: Any) -> Float:
-        """X as numbers, (m, d); refused where it has not one row for each of the labels."""
+        """Convert X to numbers, (m, d); raises an error unless it has one row per label."""
         values = as_numbers(X, "X")
         values = values[:, None] if values.ndim == 1 else values
         self.check_shape(values.shape)
         return values
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse data of another shape than (m, d)."""
+        """Raise an error for data whose shape is not (m, d)."""
         m = self.labels.n_samples
         if len(shape) != 2 or shape[0] != m or shape[1] == 0:
             raise InputError(
@@ -229,16 +230,16 @@ class HsicSpec:
             )
 
     def centred(self, X: Float) -> Float:
-        """X less its means, where the kernel is one of distances, which keep their digits."""
+        """Subtract the means of X if the kernel uses distances, for their precision."""
         return X - X.mean(axis=0) if self.kernel.has_bandwidth else X
 
     def check_overflow(self, norms: Float) -> None:
-        """Refuse samples of such squared norms that the kernel overflows."""
+        """Raise an error if the kernel overflows for samples with these squared norms."""
         check_overflow(self.kernel, float(norms.max()))
 
 
 def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:
-    """Labels and covariates in the order of X; refused where samples are others than in X."""
+    """Labels and covariates in the order of X; raises an error if samples differ."""
     labels = in_order(X, Y, "Y", by_position=by_position)
     if covariates is None:
         return labels, None
@@ -255,14 +256,14 @@ def _form(
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """W and K by the method; of the factor of K what `hsic` was asked for."""
+    """Create W and K for a method, with the factor parameters of `hsic`."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    asked = {"rank": rank, "tolerance": tolerance, "n_landmarks": n_landmarks}
-    given = [name for name, value in asked.items() if value is not None]
-    if given and method in EXACT:
+    factor_options = {"rank": rank, "tolerance": tolerance, "n_landmarks": n_landmarks}
+    options = [name for name, value in factor_options.items() if value is not None]
+    if options and method in EXACT:
         raise InputError(
-            f"method={method!r} is exact and takes no {' and no '.join(given)}; leave it out, "
+            f"method={method!r} is exact and takes no {' and no '.join(options)}; leave it out, "
             "or pass method='nystrom'."
         )
     if n_landmarks is not None and not is_count(n_landmarks):
@@ -272,7 +273,7 @@ def _form(
         return EXACT[method](spec, X)
     values, W = spec.matrix_of(X), _factored(spec)
     if spec.kernel.has_bandwidth:
-        values -= values.mean(axis=0)  # in place: X may be all that there is room for
+        values -= values.mean(axis=0)  # in place, because X may fill the memory
     landmarks = _landmarks(method, values, n_landmarks, seed)
     spec.check_overflow(landmarks.norms)
     factorizer = resolve_factorizer(method, rank=rank, tolerance=tolerance)
@@ -281,23 +282,23 @@ def _form(
 
 
 def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
-    """HSIC of X with itself and of Y with itself; 0 where that is rounding."""
-    estimator, C, found = spec.estimator, spec.covariates, []
+    """HSIC of X with itself and of Y with itself; 0 at the level of rounding errors."""
+    estimator, C, own_values = spec.estimator, spec.covariates, []
     if isinstance(form, LowRankHsic):
         for A in (form.factor(sigma), spec.labels.factor()):
             own = float(factored_weights(A, estimator, C).hadamard_sums(A).sum())
-            found.append(own if own > CONSTANT * float(np.abs(A.diagonal).max()) ** 2 else 0.0)
-        return found
+            own_values.append(own if own > CONSTANT * float(np.abs(A.diagonal).max()) ** 2 else 0.0)
+        return own_values
     norms = form.sample().diagonal  # of all samples: the form is dense
     K = spec.kernel.gram(form.sample().whole(), norms, norms, sigma)
     for matrix in (K, spec.labels.L):
         own = float(np.vdot(weights(matrix, estimator, C), matrix))
-        found.append(own if own > CONSTANT * float(np.abs(matrix).max()) ** 2 else 0.0)
-    return found
+        own_values.append(own if own > CONSTANT * float(np.abs(matrix).max()) ** 2 else 0.0)
+    return own_values
 
 
 def _normalized(value: float, x: float, y: float) -> float:
-    """``value / sqrt(x y)``; 0 where X does not vary, or varies in no way that samples tell."""
+    """``value / sqrt(x y)``; 0, with a warning, if x or y is 0."""
     if x > 0 and y > 0:
         return value / float(np.sqrt(x) * np.sqrt(y))
     warnings.warn(
@@ -317,7 +318,7 @@ def _dense(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def tiled(spec: HsicSpec, X: Any) -> HsicForm:
-    """Tiles that are never all there; X is whatever can be sliced."""
+    """Exact HSIC in tiles, without (m, m) matrices; X is any array that can be sliced."""
     data = SlicedData(X, centred=spec.kernel.has_bandwidth)
     spec.check_shape((data.n_samples, data.n_features))
     spec.check_overflow(data.diagonal)
@@ -325,7 +326,7 @@ def tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """W of low rank."""
+    """Low-rank W from the factor of the labels."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
@@ -337,7 +338,7 @@ def _factored(spec: HsicSpec) -> LowRankSymmetric:
 
 
 def _landmarks(method: str, X: Float, n_landmarks: int | None, seed: int) -> Landmarks:
-    """What K of the samples X (m, d) is factored from."""
+    """Landmarks from which K of the samples X (m, d) is factored."""
     m, d = X.shape
     n = LANDMARKS if n_landmarks is None else n_landmarks
     if method != "random_features":
@@ -351,7 +352,7 @@ def _landmarks(method: str, X: Float, n_landmarks: int | None, seed: int) -> Lan
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a random state that is no whole number from 0."""
+    """Raise an error unless the random state is a whole number from 0."""
     if not is_count(seed, 0):
         raise InputError(f"random_state={seed!r}; pass a whole number >= 0.")
 

@@ -1,18 +1,17 @@
-r"""W and K of one estimate, in a form that answers ``<W, K>`` for a width of the data kernel.
+r"""W and K of one estimate, in forms that compute ``<W, K>`` for any width of the data kernel.
 
-Two forms: tiles, which are all in memory or never all there, and matrices of low rank. An estimate
-asks a form, and does not see which.
+There are two forms with the same interface: tiles, all in memory or one strip at a time, and
+matrices of low rank.
 
-For more samples than an (m, m) matrix has room for, the upper triangle is walked through in strips,
-exact all the same: some rows, (n, m - a) from row a on, with n chosen so that a strip takes 64 MiB;
-its tiles are the part on the diagonal and the part beside it. The data are read once a strip, as
-many features at a time as fill a strip too; W is written from the labels where it is needed, from
-one pass over L beforehand:
+If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips, with
+exact results: n rows, (n, m - a) from row a on, where a strip takes 64 MiB; its tiles are the
+square on the diagonal and the part beside it. Each strip reads the data once, in groups of features
+that fill a strip too. W is computed from the labels for each tile, after one pass over L:
 
     ``R L R = L - Q P' - P Q' + Q N Q'``,  ``P = L Q``,  ``N = Q' P``,
 
-Q an orthonormal basis of ``[1, covariates]``. Its diagonal is all that the unbiased estimator
-needs besides (`dhsic.hsic` says why).
+Q an orthonormal basis of ``[1, covariates]``. The unbiased estimator additionally needs only its
+diagonal (see `dhsic.hsic`).
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.namespace import slices
 from dhsic.validation import as_array, as_numbers
 
-#: Size of a strip of float64; five of them are in memory at most.
+#: Size of a float64 strip; at most five of them are in memory.
 STRIP_BYTES = 64 * 2**20
-#: Rows of a strip, at least and at most.
+#: Minimum and maximum number of rows of a strip.
 FEWEST, MOST = 16, 2048
 
 
 @dataclass(frozen=True, eq=False)
 class HsicForm(ABC):
-    """Weights W (m, m) and a data kernel whose width is still open."""
+    """Weights W (m, m) and a data kernel of any width."""
 
     kernel: AbstractKernel
     n_features: int
@@ -59,26 +58,26 @@ class HsicForm(ABC):
 
     @abstractmethod
     def sample(self) -> Statistic:
-        """Statistic of all samples, or of so many as a median distance takes."""
+        """Statistic of all samples, or of as many as the median distance uses."""
 
     def pair_distances(self) -> Float:
         """Squared distances of the pairs of `sample`, (n,)."""
         return DistanceStats(self.kernel, None, self.sample()).pair_distances()
 
     def sigma(self, policy: AbstractBandwidth) -> float:
-        """Width by the policy; 1 for kernels that have none."""
+        """Choose the width by the policy; 1 for kernels without a width."""
         return policy(self, self.n_features) if self.kernel.has_bandwidth else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class TiledHsic(HsicForm):
-    """W and the inner products of the data tile by tile, exact."""
+    """Exact form: W and the inner products of the data, tile by tile."""
 
     W: DenseSymmetric | TiledWeights
     data: Statistic | SlicedData
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """All of them in one pass over the data."""
+        """``<W, K>`` for every sigma, in one pass over the data."""
         totals, norms = [0.0] * len(sigmas), self.data.diagonal
         for rows, columns, inner in self.data.tiles():
             W = self.W.tile(rows, columns)
@@ -105,11 +104,11 @@ class TiledHsic(HsicForm):
 
 @dataclass(frozen=True, eq=False)
 class LowRankHsic(HsicForm):
-    """W and K of low rank."""
+    """Low-rank form of W and K."""
 
     W: LowRankSymmetric
     factor: Callable[[float], LowRankSymmetric]  # K for a sigma
-    few: Float  # (n, d), the samples that a median distance takes
+    few: Float  # (n, d), samples for the median distance
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         """JMLR Lemma 6 and 7, with the true diagonal of K."""
@@ -155,18 +154,18 @@ def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Fl
 
 @dataclass(frozen=True, eq=False)
 class TiledWeights:
-    """W of labels (JMLR eq. 4 and 5), written out where it is asked for."""
+    """W of labels (JMLR eq. 4 and 5), computed tile by tile."""
 
     labels: LabelMatrix
     Q: Float  # (m, q), a basis of ``[1, covariates]``
     P: Float  # (m, q), ``L Q``
     N: Float  # (q, q), ``Q' L Q``
-    diagonal: Float  # (m,), of ``R L R``
+    diagonal: Float  # (m,), diagonal of ``R L R``
     estimator: str
 
     @staticmethod
     def of(labels: LabelMatrix, estimator: str, covariates: Array | None) -> TiledWeights:
-        """One pass over L; errors as of `dhsic.hsic.weights`."""
+        """Make one pass over L; raises the errors of `dhsic.hsic.weights`."""
         m = labels.n_samples
         check_estimator(estimator, m)
         Q = covariate_basis(covariates, m)
@@ -181,7 +180,7 @@ class TiledWeights:
         return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, estimator)
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Part of W, a new array; `rows` and `columns` as of `tiles`."""
+        """Compute a tile of W, a new array; `rows` and `columns` are those of `tiles`."""
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
         m = self.labels.n_samples
@@ -207,8 +206,8 @@ class TiledWeights:
 class SlicedData:
     """Data (m, d) that are read as ``X[rows, features]`` and never all at once.
 
-    X is a NumPy array, memory map, dask array, zarr or HDF5 array, xarray DataArray, samples first.
-    Where `centred` features lose their means, for distances to keep their digits.
+    X is a NumPy array, memory map, dask array, zarr or HDF5 array, or xarray DataArray, samples
+    first. If `centred`, the means of features are subtracted, for the precision of distances.
     """
 
     def __init__(self, X: Any, *, centred: bool) -> None:
@@ -242,12 +241,12 @@ class SlicedData:
                 yield rows, slice(rows.stop, columns.stop), G[:, n:]
 
     def sample(self, most: int) -> Statistic:
-        """Statistic of every so-many-th sample, at most so many."""
-        some = slice(0, self.n_samples, -(-self.n_samples // most))
-        n = len(range(*some.indices(self.n_samples)))
+        """Statistic of at most `most` equally spaced samples."""
+        sampled_rows = slice(0, self.n_samples, -(-self.n_samples // most))
+        n = len(range(*sampled_rows.indices(self.n_samples)))
         G = np.zeros((n, n))
         for features in self._slices():
-            x = self._read(some, features) - self.means[features]
+            x = self._read(sampled_rows, features) - self.means[features]
             G += x @ x.T
         return Statistic.of(G)
 
@@ -255,7 +254,7 @@ class SlicedData:
         return as_numbers(self._X[rows, features], "X")
 
     def _slices(self) -> list[slice]:
-        """Features that are read together: whole chunks where there are any."""
+        """Groups of features that are read together: whole chunks if X is chunked."""
         chunks = getattr(self._X, "chunks", None)
         chunk = 1 if chunks is None else int(np.max(chunks[1]))
         most = int(np.clip(STRIP_BYTES // (8 * self.n_samples), FEWEST, MOST))

@@ -1,4 +1,4 @@
-"""Tests of independence of two sets of columns: what they find, and where p-values come from."""
+"""Tests of independence of two sets of columns: their results, and methods for p-values."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ from dhsic.memory import available_bytes, human
 from dhsic.validation import is_count
 
 METHODS = ("permutation", "gamma", "normal")
-#: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.
+#: Number of (m, m) float64 matrices at the peak of a dense test, besides one per width.
 SQUARES = 6
-#: Part of the labels that is nothing.
+#: Fraction of the labels below which nothing is left after covariates.
 NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """What a test of independence found.
+    """Result of a test of independence.
 
     Attributes
     ----------
     statistic : float
         HSIC.
     p_value : float
-        Probability of a statistic as large if X and Y were independent.
+        Probability of a statistic at least as large if X and Y were independent.
     method : str
-        Where that comes from: "permutation", "gamma" or "normal".
+        Method of the p-value: "permutation", "gamma" or "normal".
     n_samples : int
-        m.
+        Number of samples m.
     n_permutations : int
-        Permutations drawn, 0 by the other methods.
+        Number of random permutations; 0 for the other methods.
     null_mean, null_variance : float
-        Of the statistic under independence: of the permutations drawn, or in closed form of all
-        of them (``"gamma"``). For ``"normal"`` 0 and the variance of JMLR Theorem 5, which is
-        that of HSIC_1 under dependence.
+        Mean and variance of the statistic under independence: over the random permutations, or in
+        closed form over all of them (``"gamma"``). For ``"normal"`` 0 and the variance of JMLR
+        Theorem 5, which is that of HSIC_1 under dependence.
     sigma : float
-        Width of the data kernel; 1 for a kernel that has none.
+        Width of the data kernel; 1 for a kernel without a width.
     """
 
-    __test__: ClassVar[bool] = False  # pytest takes classes of this name for tests
+    __test__: ClassVar[bool] = False  # pytest would collect it by its name
 
     statistic: float
     p_value: float
@@ -74,17 +74,17 @@ class TestResult:
     sigma: float
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of HSIC (JMLR Theorem 5); for X and Y that depend on each other.
+        """Confidence interval of HSIC (JMLR Theorem 5), for X and Y that depend on each other.
 
         Parameters
         ----------
         level : float
-            Probability that it holds HSIC, in (0, 1).
+            Probability that the interval contains HSIC, in (0, 1).
 
         Raises
         ------
         InputError
-            A test by another method, or a level outside (0, 1).
+            If the test used another method, or the level is outside (0, 1).
         """
         if self.method != "normal":
             raise InputError(
@@ -97,16 +97,16 @@ class TestResult:
         return self.statistic - reach, self.statistic + reach
 
     def __str__(self) -> str:
-        drawn = f" of {self.n_permutations:,}" if self.n_permutations else ""
+        of_permutations = f" of {self.n_permutations:,}" if self.n_permutations else ""
         return (
-            f"HSIC = {self.statistic:.4g}, p = {self.p_value:.3g} ({self.method}{drawn}; "
+            f"HSIC = {self.statistic:.4g}, p = {self.p_value:.3g} ({self.method}{of_permutations}; "
             f"{self.n_samples:,} samples, sigma = {self.sigma:.3g})"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """A test of any data against the same labels, which are worked on once."""
+    """A test of any data against the same labels, which are processed once."""
 
     spec: HsicSpec
     method: str
@@ -144,7 +144,7 @@ class HsicTest:
         return self._normal(X, *sigmas) if self.method == "normal" else self._permuted(X, sigmas)
 
     def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """Result by the largest HSIC of all widths, against permutations or their moments."""
+        """Test by the largest HSIC over all widths, against permutations or their moments."""
         C, rounding, forms = self.C, 0.0, []
         for sigma in sigmas:
             A = estimated(self._K(X, sigma), self.spec.estimator)
@@ -160,14 +160,14 @@ class HsicTest:
             mean, variance = null.mean, null.variance
         else:
             n = self.n_permutations
-            drawn = times * values_permuted(C, forms, n, self.seed).max(axis=0)
-            p_value = p_of_permutations(observed[best], drawn, rounding)
-            mean, variance = float(drawn.mean()), float(drawn.var())
-        found = observed[best], p_value, self.method, len(X), n, mean, variance
-        return TestResult(*found, sigmas[best])
+            permuted = times * values_permuted(C, forms, n, self.seed).max(axis=0)
+            p_value = p_of_permutations(observed[best], permuted, rounding)
+            mean, variance = float(permuted.mean()), float(permuted.var())
+        results = observed[best], p_value, self.method, len(X), n, mean, variance
+        return TestResult(*results, sigmas[best])
 
     def _normal(self, X: Float, sigma: float) -> TestResult:
-        """Result by the standard error of HSIC_1 (JMLR Theorem 5)."""
+        """Test by the standard error of HSIC_1 (JMLR Theorem 5)."""
         row_sums, smoothed = tiled(self.spec, X).influence(sigma)
         observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
         p_value = p_of_normal(observed, variance)
@@ -175,7 +175,7 @@ class HsicTest:
 
     @cached_property
     def Q(self) -> Float:
-        """Basis of what is taken out of the labels."""
+        """Basis of the effects that are removed from the labels."""
         return covariate_basis(self.spec.covariates, self.spec.labels.n_samples)
 
     @cached_property
@@ -191,7 +191,7 @@ class HsicTest:
         return C
 
     def _K(self, X: Float, sigma: float) -> Symmetric:
-        """Kernel of X (m, d); where C is dense one of low rank would not help."""
+        """Kernel matrix of X (m, d), of low rank if possible and C is too."""
         kernel = self.spec.kernel
         K = None if isinstance(self.C, DenseSymmetric) else low_rank_kernel(kernel, X, sigma)
         if K is not None:
@@ -201,27 +201,27 @@ class HsicTest:
 
     @property
     def _grid(self) -> tuple[float, ...]:
-        """Widths that are to be tried, where the one with the largest HSIC is taken."""
+        """Candidate widths, of which the one with the largest HSIC is used."""
         policy = self.spec.policy
         return policy.sigmas if isinstance(policy, Grid) else ()
 
     def _sigmas(self, X: Float) -> tuple[float, ...]:
-        """Widths of the kernel of X (m, d), one or those that are to be tried."""
+        """Widths of the kernel on X (m, d): one, or all candidates."""
         if not self.spec.kernel.has_bandwidth:
             return (1.0,)
         if self._grid:
             return self._grid
         few = few_samples(X)
-        known = DistanceStats(self.spec.kernel, None, Statistic.of(few @ few.T))
-        return (self.spec.policy(known, X.shape[1]),)
+        stats = DistanceStats(self.spec.kernel, None, Statistic.of(few @ few.T))
+        return (self.spec.policy(stats, X.shape[1]),)
 
     def _check_room(self) -> None:
         m = self.spec.labels.n_samples
-        needed, left = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
-        if needed > left:
+        needed, free = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
+        if needed > free:
             raise MemoryBudgetError(
                 f"Kernel matrices of {m:,} x {m:,} samples take {human(needed)}, and there are "
-                f"{human(left)}. Test on fewer samples, or on fewer features at a time (one needs "
+                f"{human(free)}. Test on fewer samples, or on fewer features at a time (one needs "
                 "no such matrix), or pass method='normal'."
             )
 
@@ -242,8 +242,8 @@ def hsic_test(
 ) -> TestResult:
     """Test whether X and Y are independent, by their HSIC.
 
-    A small p-value says that they are not; which dependence is seen is a matter of the kernels,
-    and the Gaussian sees every kind (JMLR 2.3). Take ``"permutation"`` unless it is too slow.
+    A small p-value means that they are not. The kernels determine which dependence is detected; the
+    Gaussian kernel detects every kind (JMLR 2.3). Use ``"permutation"`` unless it is too slow.
 
     Parameters
     ----------
@@ -252,43 +252,44 @@ def hsic_test(
     Y : (m,) or (m, t) array
         Labels; (m, m) for ``label_kernel="precomputed"``.
     kernel, label_kernel, bandwidth, estimator, covariates
-        As of `dhsic.hsic`. Of a list of bandwidths that with the largest HSIC is taken, anew in
-        every permutation, so that the choice costs no validity; ``method="permutation"`` only.
+        See `dhsic.hsic`. For a list of bandwidths the one with the largest HSIC is used, chosen
+        again in every permutation, so the test stays valid; ``method="permutation"`` only.
     method : {"permutation", "gamma", "normal"}
-        ``"permutation"``: the part of random permutations of the labels in which HSIC is as
-        large. Right for every number of samples; the p-value is at least
-        ``1 / (1 + n_permutations)``. With covariates it is the residuals of the labels that are
-        permuted, and projected again (Freedman and Lane, 1983), which is about right from a few
-        tens of samples on. What covariates explain linearly is taken out of real labels, and of the
-        features of all others; what they explain nonlinearly counts as dependence.
-        ``"gamma"``: a gamma distribution with mean, variance and skewness of all permutations
-        (Gretton et al., 2008; Kazi-Aoual et al., 1995), in closed form: no permutation is drawn,
-        and a p-value may be as small as it is. From 50 samples on p-values are about right down to
-        0.001, and within a factor of two at 0.0001; of classes of genotypes, whose HSIC takes few
-        values, within a factor of two throughout.
-        ``"normal"``: HSIC_1 over its standard error (JMLR Theorem 5, eq. 15), which is normal
-        where X and Y *depend* on each other. Where they do not, HSIC_1 varies by less, O(1/m)
-        against O(1/sqrt(m)): the test is conservative, and mostly weaker. It is for the size of
-        a dependence, ``result.interval()``, rather than for its existence.
+        ``"permutation"``: the fraction of random permutations of the labels with an HSIC at least
+        as large. Valid for any number of samples; the p-value is at least
+        ``1 / (1 + n_permutations)``. With covariates the residuals of the labels are permuted and
+        projected again (Freedman and Lane, 1983), which is approximately valid from a few tens of
+        samples on. Linear effects of covariates are removed from real labels, and from the kernel
+        features of other labels; their nonlinear effects count as dependence.
+        ``"gamma"``: a gamma distribution with the mean, variance and skewness of all permutations
+        (Gretton et al., 2008; Kazi-Aoual et al., 1995), in closed form: no permutations are drawn,
+        and p-values have no lower limit. From 50 samples on p-values are approximately right down
+        to 0.001, and within a factor of two at 0.0001; for classes and genotypes, whose HSIC takes
+        few values, they are within a factor of two throughout.
+        ``"normal"``: HSIC_1 over its standard error (JMLR Theorem 5, eq. 15), which is normal if X
+        and Y *depend* on each other. If they do not, HSIC_1 varies less, O(1/m) instead of
+        O(1/sqrt(m)): the test is conservative, and mostly less powerful. Use it for the size of a
+        dependence, ``result.interval()``, rather than for its existence.
     n_permutations : int
-        How many are drawn.
+        Number of random permutations.
     random_state : int
         Seed of the permutations.
     by_position : bool
-        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+        Match rows of `Y` and `covariates` to rows of X by position instead of by name.
 
     Returns
     -------
     TestResult
-        Statistic, p-value and what they come from.
+        Statistic, p-value, and the parameters of the test.
 
     Raises
     ------
     InputError
-        As of `dhsic.hsic`; data that do not vary, an unknown method, no permutations.
+        Like `dhsic.hsic`; or if the data do not vary, or the method or number of permutations is
+        invalid.
     MemoryBudgetError
-        Matrices of all pairs of samples are needed and do not fit. Labels and data of few features
-        need none.
+        If matrices of all pairs of samples are needed and do not fit. Data of few features
+        do not need them.
 
     Examples
     --------

@@ -1,13 +1,12 @@
-r"""Pairs of features that tell of the labels together what neither tells alone.
+r"""Interactions: pairs of features whose joint effect on the labels neither has alone.
 
-A selection judges features by all others at once, and a pair among thousands is lost in that: the
-polynomial kernel of degree 2, for instance, is a sum over all pairs. `find_pairs` looks at each
-pair by itself: whether the product of two features tells anything of the labels once the mean,
-covariates, main effects of features already known and *both main effects of the pair* are out
-(`dhsic.pairs.share`). It goes through all pairs of d features, d (d - 1) / 2 of them, in
-tiles (`dhsic.pairs.tiles`) on threads or a Dask cluster, from whatever source; and says by
-permutations what the largest share would be if there was nothing (`dhsic.pairs.scan`). The best
-pairs are judged once more, given the squares of their features (`dhsic.pairs.judge`).
+A selection judges features jointly, and one pair among thousands is lost: the polynomial kernel of
+degree 2, for instance, is a sum over all pairs. `find_pairs` tests each pair: whether the product
+of two features explains the labels after the mean, covariates, main effects of known features and
+*both main effects of the pair* are regressed out (`dhsic.pairs.share`). It tests all d (d - 1) / 2
+pairs of d features in tiles (`dhsic.pairs.tiles`), on threads or a Dask cluster, from any source;
+permutations give the null distribution of the largest share (`dhsic.pairs.scan`). The best pairs
+are tested again, given the squares of their features (`dhsic.pairs.judge`).
 """
 
 from __future__ import annotations
@@ -54,82 +53,82 @@ def find_pairs(
     by_position: bool = False,
     **opening: Any,
 ) -> xr.Dataset:
-    """Find the pairs of features whose product tells most of the labels.
+    """Find the pairs of features whose product explains most of the labels.
 
     Parameters
     ----------
     data : path, URL, array, frame, xarray or source
-        Samples x features, as of `dhsic.select`.
+        Samples x features, as in `dhsic.select`.
     target : array, frame or str
-        Labels, (m,) or (m, t): classes or real values, as of `dhsic.select`; or the variable of
-        `data` that holds them.
+        Labels, (m,) or (m, t): classes or real values, as in `dhsic.select`; or the name of the
+        variable of `data` that holds them.
     n_pairs : int
-        How many pairs to return, at most.
+        Number of pairs to return, at most.
     selection : Dataset, selector or sequence, optional
-        Features whose main effects are taken out of the labels before: what `dhsic.select` returns,
-        a selector after fit, or positions or names of features. Pairs of them are looked at too.
-        Main effects of features that `filters` leave out are taken out all the same, of which a
-        warning tells.
+        Features whose main effects are regressed out of the labels first: a result of
+        `dhsic.select`, a fitted selector, or positions or names of features. Pairs of these
+        features are tested too. Main effects of features that `filters` leave out are regressed out
+        as well, with a warning.
     covariates : (m, q) array or frame, optional
-        Taken out of labels and features, linearly.
+        Covariates that are regressed out of labels and features, linearly.
     label_kernel : str
-        A kernel on classes (``"multiclass"``) tests against an indicator of each class,
-        ``"linear"`` and ``"gaussian"`` against the numbers. ``"auto"``: classes where labels are
-        text, of two values, or 3 to 5 numbers counted from 0 or 1; other numbers as they are.
+        Class kernels (``"multiclass"``) test against one indicator per class, ``"linear"`` and
+        ``"gaussian"`` against the numbers. ``"auto"`` treats labels as classes if they are text,
+        have two values, or are 3 to 5 whole numbers counted from 0 or 1; other labels are numbers.
     alpha : float
         Family-wise level of the threshold in the attributes of the result.
     n_permutations : int
         Permutations of the labels for the family-wise and false-discovery rates; 0 for none.
     functions : {1, 2, 4}
-        Functions of each feature that are multiplied. 1: the feature itself. 2: the normal score of
-        its ranks, and a parabola of them; 4: two more that turn more often. With several, both
-        features' main effects of all these shapes are taken out, and pairs are found that act like
-        a ring, see `dhsic.pairs.products`. It takes 4 or 16 times as long.
+        Functions of each feature that are multiplied. 1: the feature itself. 2: the normal scores
+        of its ranks, and a parabola of them. 4: two more functions with more turning points. With 2
+        or 4, both features' main effects by these functions are regressed out, and ring-shaped
+        interactions are found, see `dhsic.pairs.products`; the scan takes 4 or 16 times as long.
     least : float
-        Pairs are tested whose product keeps at least this part of the variance that it has where
-        features are independent, once both main effects are out: where two rare variants never
-        meet there is nothing to test.
+        Smallest share of its variance that the product of a tested pair keeps after both main
+        effects are regressed out, relative to independent features. Pairs of rare variants without
+        common carriers have nothing to test.
     linked : float
-        Pairs are tested whose squared correlation, of the features as they are, is at most this.
+        Largest squared correlation of the features of a tested pair.
     missing : {"mean", "error"}
-        Missing values are the mean of their feature, or refused.
+        Replace missing values by the mean of their feature, or raise an error.
     random_state : int
         Seed of the permutations.
     checkpoint : path or URL, optional
-        Folder, or place in an object store, where what was found so far is kept: the same call
-        goes on from there, to the same result bit for bit.
+        Folder, or URL in an object store, where partial results are saved: the same call continues
+        from there, to the same result bit for bit.
     memory : int, optional
-        Bytes that this process may take; by default what the machine has. What needs more is
-        refused before the scan begins.
+        Memory limit of this process in bytes; by default the memory of the machine. A scan that
+        needs more is rejected before it begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
-        As of `dhsic.select`.
+        As in `dhsic.select`.
     sample_dim, variable, missing_code, pass_only, filters, by_position, **opening
-        As of `dhsic.select`; `opening` are other options of `dhsic.open_source`.
+        As in `dhsic.select`; `opening` are other options of `dhsic.open_source`.
 
     Returns
     -------
     xarray.Dataset
         A row for each pair, the best first: ``first``, ``second`` (positions), names, chromosomes
         and positions of variants, ``share``, ``p_value``, ``family_wise``, ``false_discovery``,
-        ``linkage``. ``share`` is what the product tells, given the squares of both features too if
-        that is less (``share_before`` is without them). ``beta`` and ``se`` are the coefficient of
-        the product, and its standard error, in a regression with covariates and both main effects
-        (`dhsic.pairs.effects`): of one real target, or of two classes, for which ``beta`` is the
-        logarithm of an odds ratio; with ``functions=1``. Attributes say how many pairs there are,
-        down to which p-value all of them were looked for (``reach``), how many of the first are
-        the best for certain (``n_certain``), the share that is significant at `alpha` family-wise
-        (``threshold``), and how much larger all shares are than those of permuted labels
-        (``inflation``), by which p-values are corrected (``corrected_by``) if chance does not give
-        that.
+        ``linkage``. ``share`` is the share of the labels that the product explains, with the
+        squares of both features regressed out if that makes it smaller (``share_before`` is without
+        squares). ``beta`` and ``se`` are the coefficient of the product and its standard error in a
+        regression with covariates and both main effects (`dhsic.pairs.effects`), for one real
+        target or two classes (then ``beta`` is a log odds ratio) and ``functions=1``. Attributes
+        give the number of pairs, the p-value down to which all of them were searched (``reach``),
+        how many of the first pairs are certainly the best (``n_certain``), the share that is
+        significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
+        relative to permuted labels (``inflation``), by which p-values are corrected
+        (``corrected_by``) if it is significant.
 
     Raises
     ------
     InputError
-        Labels or parameters that do not fit, or too few samples.
+        Labels or parameters are invalid, or there are too few samples.
     MemoryBudgetError
-        The scan does not fit.
+        The scan does not fit in memory.
     CheckpointError
-        What is kept is of another scan, or has a writer.
+        The checkpoint belongs to another scan, or has a writer.
 
     Examples
     --------
@@ -160,7 +159,7 @@ def find_pairs(
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
     check_opening("find_pairs", opening)
-    given = opened(data, target, covariates, runtime, **where, **opening)
+    labelled = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:
-        chosen = ChosenFeatures.of(selection, given.source)
-        return test.of(given, there, chosen.here, elsewhere=chosen.elsewhere)
+        chosen = ChosenFeatures.of(selection, labelled.source)
+        return test.of(labelled, there, chosen.here, elsewhere=chosen.elsewhere)

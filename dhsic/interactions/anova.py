@@ -1,15 +1,15 @@
-r"""Which of a few features act alone and which together: shares of HSIC by terms of the kernel.
+r"""Functional ANOVA of HSIC: shares of main effects and of pairs of a few features.
 
-HSIC is linear in the kernel, so a kernel that is a sum over sets u of features shares it out,
+HSIC is linear in the kernel, so a kernel that is a sum over sets u of features decomposes it,
 
     ``K = sum_u K_u``,  ``HSIC = sum_u <W, K_u>``,
 
-exactly, whatever the data (Kuo et al., 2010, have such sums for functions; Durrande et al., 2013,
-for kernels; da Veiga, arXiv:2101.05487, for HSIC). What a set of one feature gets is its main
-effect, what a set of two gets the pair's, and all larger sets are told as one number. Which sum:
+exactly, for any data (Kuo et al., 2010, have such sums for functions; Durrande et al., 2013, for
+kernels; da Veiga, arXiv:2101.05487, for HSIC). The term of a set of one feature is its main effect,
+that of two features the pair's effect; all larger sets are one number. The sums are:
 
-- a kernel that is a product over features, the Gaussian: that of the kernels of one feature,
-  centred over the samples,
+- for a kernel that is a product over features, such as the Gaussian, the product of single-feature
+  kernels centred over the samples,
 
       ``K = prod_j (1 + k0_j)``,  ``K_u = prod_(j in u) k0_j``,
       ``k0(x, x') = k(x, x') - E k(x, .) - E k(., x') + E E k``.
@@ -19,13 +19,13 @@ effect, what a set of two gets the pair's, and all larger sets are told as one n
   take ``k - E k(x, .) E k(., x') / E E k`` for k0, in which a main effect lacks one direction.)
   The Gaussian kernel itself is ``prod_j k_j``, and mixes the orders: each k_j is ``1 + k0_j`` but
   for functions of one of the two samples, which is what centring takes away;
-- the polynomial kernel ``(<x, x'> + a)^b``: its own terms, each of the features that it holds. Of
-  degree 2, ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``: the kernel as it is;
-- kernels that are sums over features (linear, delta): main effects alone.
+- for the polynomial kernel ``(<x, x'> + a)^b``, its own terms, each assigned to the features in it.
+  For degree 2 these are ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``;
+- for kernels that are sums over features (linear, delta), main effects alone.
 
-Of features that say the same each has a share, and their pair too: shares are of the kernel's
-terms, not of causes. With the unbiased estimator a term in which there is nothing has a share about
-0, to both sides; the biased one is never below 0, and of many small terms too large.
+Redundant features each have a share, and so has their pair: shares are those of kernel terms, not
+of causes. With the unbiased estimator, a null term has a share near 0 of either sign; with the
+biased one, shares are never negative, and the sum of many small terms is too large.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ from dhsic.sources.ids import some
 from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES
 
-#: Entries of the kernels of all features that are at hand at a time.
+#: Entries of the kernels of all features in memory at a time.
 AT_ONCE = 1 << 22
-#: Part of HSIC that is none.
+#: Share of HSIC below which it counts as 0.
 ROUNDING = 1e-12
-#: What the columns of shares are.
+#: Descriptions of the columns.
 DESCRIPTIONS = {
     "first": "position in the data of the feature, or the first one of the pair",
     "second": "position of the second feature, -1 for a main effect",
@@ -83,9 +83,9 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class KernelTerms:
-    """Main effects and pairs as sums of powers of kernels of one feature, Z_j.
+    """Main effects and pairs of a kernel, as sums of powers of single-feature kernels Z_j.
 
-    `main` are pairs (coefficient, power), `pairs` (coefficient, power of one, power of the other).
+    `main` are pairs (coefficient, power), `pairs` triples (coefficient, power of j, power of k).
     """
 
     main: tuple[tuple[float, int], ...]
@@ -93,7 +93,7 @@ class KernelTerms:
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> KernelTerms:
-        """Terms of a kernel; refused where it is neither a product, a power nor a sum."""
+        """Terms of a kernel; InputError if it is neither a product, a power nor a sum."""
         if kernel.is_product:
             return cls(((1.0, 1),), ((1.0, 1, 1),))
         if kernel.is_additive:
@@ -135,42 +135,42 @@ def shares(
     filters: Filters | None = None,
     by_position: bool = False,
 ) -> xr.Dataset:
-    """Share out HSIC of selected features over their main effects and pairs.
+    """Decompose HSIC of selected features into main effects and pairs.
 
-    What is shared out, and by which sum, the head of `dhsic.interactions.anova` says. It takes the
-    kernel matrices of all samples: ``p^2 m^2`` products for p features of m samples.
+    The head of `dhsic.interactions.anova` defines the decomposition. It computes kernel matrices of
+    all samples: ``p^2 m^2`` products for p features of m samples.
 
     Parameters
     ----------
     data, target
-        As of `find_pairs`.
+        As in `find_pairs`.
     selection : Dataset, selector or sequence
-        What `dhsic.select` returns, a selector after fit, or positions or names of features.
+        A result of `dhsic.select`, a fitted selector, or positions or names of features.
     kernel : "auto", str or kernel object
         A product over features (``"gaussian"``, ``"laplace-l1"``), ``"polynomial"``, or a sum
-        (``"linear"``, ``"delta"``); ``"auto"`` is that of the selection, if it is one of these,
-        else the Gaussian.
+        (``"linear"``, ``"delta"``); ``"auto"`` is the kernel of the selection if it is one of
+        these, otherwise the Gaussian.
     bandwidth, label_kernel, estimator, standardize, missing
-        As of `BAHSIC`, for the selected features alone; a grid of widths is refused.
+        As in `BAHSIC`, for the selected features alone; grids of widths are rejected.
     covariates, sample_dim, variable, missing_code, pass_only, filters, by_position
-        As of `dhsic.select`.
+        As in `dhsic.select`.
     memory : int, optional
-        Bytes that this process may take; by default what the machine has.
+        Memory limit of this process in bytes; by default the memory of the machine.
 
     Returns
     -------
     xarray.Dataset
-        A row for each main effect and pair, the largest share first: ``first``, ``second`` (-1
-        for a main effect), names, ``hsic``, ``share``. Attributes: ``hsic`` of all, the parts of it
-        that are ``main_effects``, ``pairs`` and of ``higher_order``, which add up to 1; ``kernel``,
-        ``sigma`` and ``estimator``.
+        A row for each main effect and pair, the largest share first: ``first``, ``second`` (-1 for
+        a main effect), names, ``hsic``, ``share``. Attributes: total ``hsic``, its shares
+        ``main_effects``, ``pairs`` and ``higher_order``, which add up to 1; ``kernel``, ``sigma``
+        and ``estimator``.
 
     Raises
     ------
     InputError
-        Labels, features or parameters that do not fit; no dependence to share out.
+        Labels, features or parameters are invalid, or there is no dependence to decompose.
     MemoryBudgetError
-        Kernel matrices of so many samples do not fit.
+        The kernel matrices do not fit in memory.
 
     Examples
     --------
@@ -186,17 +186,17 @@ def shares(
     BYTES("memory", memory)
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
-    given = opened(data, target, covariates, "threads", **where)
-    asked = kernel, bandwidth, label_kernel, estimator, standardize
-    return shares_of(given, selection, *asked, missing=missing, memory=memory)
+    labelled = opened(data, target, covariates, "threads", **where)
+    choices = kernel, bandwidth, label_kernel, estimator, standardize
+    return shares_of(labelled, selection, *choices, missing=missing, memory=memory)
 
 
 def opened(data: Any, target: Any, covariates: Any, runtime: Any, **options: Any) -> Labelled:
-    """Data and labels, open; options as of `dhsic.select`."""
+    """Open data with their labels; options are those of `dhsic.select`."""
     counting = counting_on(partial(running, runtime))
-    given = Labelled.of(data, target, covariates, counting=counting, **options)
-    check_coded(data, y=given.y, covariates=given.covariates)
-    return given
+    labelled = Labelled.of(data, target, covariates, counting=counting, **options)
+    check_coded(data, y=labelled.y, covariates=labelled.covariates)
+    return labelled
 
 
 def shares_of(
@@ -211,9 +211,9 @@ def shares_of(
     missing: str = "mean",
     memory: int | None = None,
 ) -> xr.Dataset:
-    """Share out HSIC as of `shares`, of data that are open."""
-    asked = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
-    terms = KernelTerms.of(asked)
+    """Decompose HSIC of open data, see `shares`."""
+    resolved = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
+    terms = KernelTerms.of(resolved)
     chosen = ChosenFeatures.of(selection, given.source)
     if chosen.elsewhere.size:
         raise InputError(
@@ -221,47 +221,53 @@ def shares_of(
             "HSIC is shared out over all of them; pass the filters that it was made with, or fewer."
         )
     which = chosen.here
-    check_bandwidth(asked, bandwidth)
+    check_bandwidth(resolved, bandwidth)
     if given.y is None or not which.size:
         raise InputError("Nothing is to be shared out: pass a target, and features in selection=.")
-    spec = HsicSpec.of(given.y, given.covariates, asked, label_kernel, bandwidth, estimator)
+    spec = HsicSpec.of(given.y, given.covariates, resolved, label_kernel, bandwidth, estimator)
     m = spec.labels.n_samples
     MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory)
-    X, *_ = standardised(given.source, which, given.rows, missing, standardize, asked)
+    X, *_ = standardised(given.source, which, given.rows, missing, standardize, resolved)
     spec.check_shape(X.shape)
-    if asked.of_inner_products:
+    if resolved.of_inner_products:
         spec.check_overflow(np.einsum("ij,ij->i", X, X))
     W = checked_weights(spec.labels.L, estimator, given.covariates)
     sigma = _width(spec, X, W)
-    hsic, main, pairs = shared_out(X, W, asked, terms, sigma)
+    hsic, main, pairs = shared_out(X, W, resolved, terms, sigma)
     if hsic <= 0:
         raise InputError(
             f"HSIC of the {len(which)} features and the labels is {hsic:.3g} by the {estimator} "
             "estimate: there is nothing to share out. Pass features that the labels depend on."
         )
-    about = {"kernel": asked.name, "sigma": sigma, "estimator": estimator, "n_samples": m}
+    about = {"kernel": resolved.name, "sigma": sigma, "estimator": estimator, "n_samples": m}
     return _table(given.source, which, hsic, main, pairs).assign_attrs(about)
 
 
 def kernel_of(selection: Any) -> AbstractKernel:
-    """Kernel that a selection was made by, if its terms are known; else the Gaussian."""
+    """Kernel of a selection, if its terms are known; otherwise the Gaussian."""
     attributes = getattr(getattr(selection, "result_", selection), "attrs", {})
-    said = json.loads(attributes.get("parameters", "{}"))
-    name = said.get("kernel")
+    parameters = json.loads(attributes.get("parameters", "{}"))
+    name = parameters.get("kernel")
     if name not in KERNELS:
         return Gaussian()
-    fields = {k.removeprefix("kernel_"): v for k, v in said.items() if k.startswith("kernel_")}
-    found = KERNELS[name](**fields)
-    is_known = found.is_product or found.is_additive or found.power is not None
-    return found if is_known else Gaussian()
+    fields = {
+        k.removeprefix("kernel_"): v for k, v in parameters.items() if k.startswith("kernel_")
+    }
+    selected_kernel = KERNELS[name](**fields)
+    is_known = (
+        selected_kernel.is_product
+        or selected_kernel.is_additive
+        or selected_kernel.power is not None
+    )
+    return selected_kernel if is_known else Gaussian()
 
 
 def shared_out(
     X: Float, W: Float, kernel: AbstractKernel, terms: KernelTerms, sigma: float
 ) -> tuple[float, Float, Float]:
-    """HSIC of X (m, p), what main effects (p,) and pairs (p, p) have of it; 0 below the diagonal.
+    """HSIC of X (m, p), and the parts of main effects (p,) and pairs (p, p), upper triangle.
 
-    Samples a strip at a time: with Z_j the kernels of single features there, a row each, pairs are
+    Computed in strips of samples: with Z_j the kernels of single features, one per row, pairs are
     ``(Z^r o w) (Z^s)'``.
     """
     p = X.shape[1]
@@ -277,7 +283,7 @@ def shared_out(
 
 
 def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
-    """What is taken from the kernels of single features, (p, m): half of what centres them."""
+    """Means to subtract from single-feature kernels, (p, m), once per row and once per column."""
     nothing = np.zeros(X.T.shape)
     if not kernel.is_product:
         return nothing
@@ -289,7 +295,7 @@ def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
 def _strips(
     X: Float, kernel: AbstractKernel, sigma: float, means: Float
 ) -> Iterator[tuple[slice, Float]]:
-    """Rows, and the kernels of single features there, (p, r, m): of products less 1, and means."""
+    """Yield rows, and single-feature kernels (p, r, m); centred, and less 1, for products."""
     m, p = X.shape
     for rows in slices(m, max(1, AT_ONCE // (p * m))):
         Z = np.empty((p, rows.stop - rows.start, m))
@@ -300,8 +306,8 @@ def _strips(
 
 
 def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Float:
-    """Rows of the kernel of one feature (m,), less 1 where kernels are multiplied."""
-    if kernel.is_product:  # at minus sigma
+    """Rows of the kernel of one feature (m,), less 1 for product kernels."""
+    if kernel.is_product:  # with minus sigma
         return kernel.factor((x[rows, None] - x) ** 2, -sigma)
     if kernel.is_additive:
         nothing = np.empty((0, 0))
@@ -310,7 +316,7 @@ def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Floa
 
 
 def _whole(Z: Float, kernel: AbstractKernel) -> Float:
-    """The kernel of all features, from those of single ones (p, n)."""
+    """Kernel of all features from single-feature kernels (p, n)."""
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
     total: Float = Z.sum(axis=0)
@@ -329,7 +335,7 @@ def _width(spec: HsicSpec, X: Float, W: Float) -> float:
 def _table(
     source: AbstractSource, which: Index, hsic: float, main: Float, pairs: Float
 ) -> xr.Dataset:
-    """Main effects and pairs as a table, the largest first, and what all of them come to."""
+    """Table of main effects and pairs, the largest first, with their sums."""
     j, k = np.triu_indices(len(which), 1)
     values = np.concatenate([main, pairs[j, k]])
     order = np.argsort(-values, kind="stable")
@@ -337,8 +343,8 @@ def _table(
     second = np.concatenate([np.full(len(which), -1), which[k]])[order]
     columns: dict[str, Array] = {"hsic": values[order], "share": values[order] / hsic}
     parts = {"main_effects": main.sum() / hsic, "pairs": pairs.sum() / hsic}
-    rest = 1 - parts["main_effects"] - parts["pairs"]
-    parts["higher_order"] = rest if abs(rest) > ROUNDING else 0.0
+    remainder = 1 - parts["main_effects"] - parts["pairs"]
+    parts["higher_order"] = remainder if abs(remainder) > ROUNDING else 0.0
     attributes = {"hsic": hsic, **{name: float(part) for name, part in parts.items()}}
     table = pair_table(source, "effects", first, second, columns, DESCRIPTIONS)
     return table.assign_attrs(attributes)
@@ -346,14 +352,14 @@ def _table(
 
 @dataclass(frozen=True)
 class ChosenFeatures:
-    """Features of a selection, ascending: those of a source, and those that filters leave out.
+    """Features of a selection, ascending: those in a source, and those that filters leave out.
 
     Attributes
     ----------
     here : (k,)
         Positions in the source.
     elsewhere : (n,)
-        Positions, in the data as they are stored, of those that are not in the source.
+        Positions in the stored data of features that are not in the source.
     """
 
     here: Index
@@ -361,7 +367,7 @@ class ChosenFeatures:
 
     @classmethod
     def of(cls, selection: Any, source: AbstractSource) -> ChosenFeatures:
-        """Features of a selection, as of `find_pairs`; none without one."""
+        """Features of a selection, see `find_pairs`; empty without one."""
         if selection is None:
             return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         result, stored = getattr(selection, "result_", selection), stored_positions(source)
@@ -373,7 +379,7 @@ class ChosenFeatures:
 
 
 def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
-    """Positions in the data of the features that a result selects; by name where both have some."""
+    """Positions in the data of the features that a result selects; by name if both have names."""
     if "selected" not in result:
         raise InputError(
             "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
@@ -402,16 +408,16 @@ def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
 
 
 def _called(wanted: Array, names: Array) -> Index:
-    """Positions of the features that are called as those wanted, each of them once."""
+    """Positions of features by name; InputError for missing or repeated names."""
     each = pd.Index(wanted).unique()
     place = each.get_indexer(pd.Index(names))
     times = np.bincount(place[place >= 0], minlength=each.size)
     repeated = (times > 1) | each.isin(wanted[pd.Index(wanted).duplicated()])
     faults = {"not there": each[times == 0], "there more than once": each[repeated]}
-    told = [f"{of.size:,} {what} ({some(of)})" for what, of in faults.items() if of.size]
-    if told:
+    bad = [f"{of.size:,} {what} ({some(of)})" for what, of in faults.items() if of.size]
+    if bad:
         raise InputError(
             f"selection= has {wanted.size:,} features, which are looked for in the data by name: "
-            f"{'; '.join(told)}. Pass a selection from data that call their features so, each once."
+            f"{'; '.join(bad)}. Pass a selection from data that call their features so, each once."
         )
     return np.flatnonzero(place >= 0)

@@ -1,7 +1,7 @@
 """A condition on variables, as users write it: ``18 <= age < 65 and sample_sex == 1``.
 
-Python's own grammar reads it, and of that comparisons of variables with numbers and text are taken,
-`in` lists of these, `and`, `or` and `not`; nothing is ever run as code.
+It is parsed with Python's grammar and may hold comparisons of variables with numbers and text,
+`in` lists of these, `and`, `or` and `not`; it is never executed as code.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-#: A variable whose name is no word of Python, in the quotes that pandas has for it, and its place.
+#: Variable in backticks, as in pandas, whose name is no identifier; prefix of its substitute.
 QUOTED, MARK = re.compile(r"`([^`]+)`"), "quoted_name_"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition; `what` is the parameter that says it, for sentences.
+    """A condition; `what` is the name of the parameter that holds it, for messages.
 
-    What lacks a value of one of the variables (`names`) does not meet it, whatever it says.
+    Items with a missing value in one of the variables (`names`) never meet the condition.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Condition:
 
     @classmethod
     def of(cls, said: Any, what: str) -> Condition:
-        """Read a condition; InputError where it is none."""
+        """Parse a condition; InputError if it is invalid."""
         try:
             quoted, number = QUOTED.findall(said), count()
             marked = QUOTED.sub(lambda _: f"{MARK}{next(number)}", said.strip())
@@ -80,7 +80,7 @@ class Condition:
         return cls(what, said, tree, tuple(dict.fromkeys(node.id for node in variables)))
 
     def holds(self, values: Mapping[str, Array]) -> Mask:
-        """Where it holds, (n,), of values of its variables, (n,) each."""
+        """Return the mask (n,) of items that meet the condition; `values` are (n,) per variable."""
         missing = (is_missing(_typed(values[name])) for name in self.names)
         return self._met(self.tree, values) & ~reduce(operator.or_, missing)
 
@@ -102,17 +102,17 @@ class Condition:
         if isinstance(op, ast.In | ast.NotIn):
             assert isinstance(right, ast.List | ast.Tuple), "it was checked"
             each = [self._compared(left, one, ast.Eq(), values) for one in right.elts]
-            met = reduce(operator.or_, each)
-            return ~met if isinstance(op, ast.NotIn) else met
+            mask = reduce(operator.or_, each)
+            return ~mask if isinstance(op, ast.NotIn) else mask
         sides = [
             values[side.id] if isinstance(side, ast.Name) else ast.literal_eval(side)
             for side in (left, right)
         ]
         if all(map(_is_number, sides)):
-            met = COMPARED[type(op)](*map(_typed, sides))
+            mask = COMPARED[type(op)](*map(_typed, sides))
         elif all(map(_is_text, sides)) and isinstance(op, ast.Eq | ast.NotEq):
             texts = (as_text([s])[0] if isinstance(s, str) else as_text(s) for s in sides)
-            met = COMPARED[type(op)](*texts)
+            mask = COMPARED[type(op)](*texts)
         else:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
             held = "; ".join(f"{n} holds {some(_first(values[n]))}" for n in names)
@@ -120,11 +120,11 @@ class Condition:
                 f"{self.what}={self.said!r} compares what cannot be compared: {held}. Numbers are "
                 "compared with numbers, text in quotes by == and !=."
             )
-        return np.asarray(met, dtype=bool)
+        return np.asarray(mask, dtype=bool)
 
 
 def _is_condition(node: ast.expr) -> bool:
-    """Whether it is made of comparisons of variables alone."""
+    """Whether a syntax tree holds nothing but comparisons of variables."""
     if isinstance(node, ast.BoolOp):
         return all(map(_is_condition, node.values))
     if isinstance(node, ast.UnaryOp):
@@ -139,7 +139,7 @@ def _is_condition(node: ast.expr) -> bool:
 
 
 def _fits(op: ast.cmpop, right: ast.expr) -> bool:
-    """Whether what is to the right of a comparison is what it takes."""
+    """Whether the right side is valid for a comparison operator."""
     if not isinstance(op, ast.In | ast.NotIn):
         return type(op) in COMPARED and _is_value(right)
     listed = right.elts if isinstance(right, ast.List | ast.Tuple) else []
@@ -147,7 +147,7 @@ def _fits(op: ast.cmpop, right: ast.expr) -> bool:
 
 
 def _is_value(node: ast.expr) -> bool:
-    """Whether it is a variable, a number or text."""
+    """Whether a node is a variable, a number or text."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
         return isinstance(node, ast.Constant) and type(node.value) in (int, float)
@@ -156,7 +156,7 @@ def _is_value(node: ast.expr) -> bool:
 
 
 def _typed(values: Any) -> Any:
-    """Numbers where all values are, else text; a number as it is."""
+    """Convert text to numbers if all values are numeric; other input is unchanged."""
     is_written = isinstance(values, np.ndarray) and values.dtype.kind in "OSUT"
     return typed(text(values)) if is_written else values
 
@@ -170,5 +170,5 @@ def _is_text(side: Any) -> bool:
 
 
 def _first(values: Array) -> list[str]:
-    """Different values, the first ones, for people."""
+    """Return the distinct values among the first 1,000, as texts for messages."""
     return [repr(value) for value in dict.fromkeys(values[:1000].tolist())]

@@ -43,7 +43,7 @@ def _column(column: pd.Series) -> Array:
 
 
 def design_of(name: str, values: Array) -> Array:
-    """As of `design`, of a column (or coordinates) as given; one that lacks values is refused."""
+    """Return `design` of a raw column or coordinates; InputError if values are missing."""
     column = typed(values)
     missing = is_missing(column)
     n = int((missing if missing.ndim == 1 else missing.any(axis=1)).sum())

@@ -1,4 +1,4 @@
-"""What filters left of data, as positions: whoever goes on needs neither names nor files."""
+"""Result of filters: positions of the remaining samples and features."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Filtered:
     """Positions of the samples and features that filters left, None for all of them."""
 
     samples: Index | None = None  # (m',), ascending
-    features: Index | None = None  # (d',), ascending, of the source as it was opened
-    #: How many samples and features each filter left out of those before, by its name.
+    features: Index | None = None  # (d',), ascending, in the source as opened
+    #: Number of samples or features that each filter removed, by the name of the filter.
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: AbstractSource) -> Filtered:
-        """All of a source, which was opened without features that do not pass."""
+        """All samples and features of a source, which may have been opened with `pass_only`."""
         n = source.n_features_filtered
         return cls(left_out={"pass_only": n} if n else {})
 
     def features_of(self, source: AbstractSource) -> AbstractSource:
-        """The source with the features that are left."""
+        """Return the source restricted to the remaining features."""
         return source if self.features is None else SubsetSource(source, self.features)
 
     def samples_of(self, values: Array) -> Array:
-        """Of values of all samples, those of the samples that are left."""
+        """Select the remaining samples from `values`, one row per sample."""
         return values if self.samples is None else values[self.samples]
 
     def attributes(self) -> dict[str, Any]:
-        """What a result says of it: samples left out, and in JSON what each filter left out."""
+        """Attributes of a result: number of samples removed, and JSON of removals per filter."""
         n = sum(n for name, n in self.left_out.items() if name in OF_SAMPLES)
         return {"n_samples_filtered": n, "left_out": json.dumps(dict(self.left_out))}

@@ -1,7 +1,7 @@
 """Filters: which samples and features of the data take part, by name, place or condition.
 
-As in PLINK 2, those of samples come before those of features. Nothing is copied: what comes out are
-positions in the data (`Filtered`), so that whoever goes on needs neither names nor files.
+As in PLINK 2, filters of samples run before those of features. Data are not copied: the result is
+a set of positions in the data (`Filtered`), so later steps need neither names nor files.
 """
 
 from __future__ import annotations
@@ -32,70 +32,71 @@ from dhsic.sources.values import Alleles
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
 
-#: Chromosomes of which samples have one copy, or none, and those of which the sexes differ in it.
+#: Chromosomes with at most one copy, and chromosomes whose copy number depends on the sex.
 ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
-#: Chromosome that females lack.
+#: Chromosome that only males have.
 OF_MALES = "Y"
-#: Features of a block of haploid calls that are counted.
+#: Number of features per block when haploid calls are counted.
 BLOCK_FEATURES = 1024
-#: Filters that leave out what they name.
+#: Filters that remove the samples or features they name.
 LEAVING_OUT = ("remove", "exclude", "exclude_regions")
-#: Parts of missing values from which a user of vcftools may mean the part that is there.
+#: A max_missing above this may be meant as in vcftools, where it is the call rate.
 MOSTLY = 0.5
 
 
 class AbstractCounting(ABC):
-    """Counts what filters ask of values, over the samples `rows` (None: all) of a source."""
+    """Computes the counts that filters need, over the samples `rows` (None: all) of a source."""
 
     @abstractmethod
     def alleles(
         self, source: AbstractSource, rows: Index | None, *, genotypes: bool = False
     ) -> Alleles:
-        """Alleles of all features, and with `genotypes` how many calls are 0, 1 and 2."""
+        """Count the alleles of all features; with `genotypes` also the calls 0, 1 and 2."""
 
     @abstractmethod
     def missing_calls(self, source: AbstractSource, rows: Index | None) -> Index:
-        """Values that each of the samples lacks, (m,)."""
+        """Count the missing values of each sample, (m,)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filters:
-    """Which samples and features take part in a run; others are left out, and counted.
+    """Filters of samples and features. Removed samples and features are counted.
 
     Parameters
     ----------
     keep, remove : path, sequence of str or (m,) bool array, optional
-        Samples that alone take part, and samples that do not: ids, or a file of them with FID and
-        IID, or one id, in each line, with a header or without.
+        Keep only these samples, or remove these samples: ids, or a file with FID and IID or one
+        id per line, with or without a header.
     mind : float, optional
-        Largest part of the values of a sample that may be missing, such as 0.1: of the features
-        that filters by name, place and condition leave, but those on Y.
+        Maximum missing rate per sample (plink's --mind), such as 0.1. It is computed over the
+        features that pass the filters by name, place and condition, without those on Y.
     keep_if : str, optional
-        Condition on variables of the data along the samples: ``"age >= 18 and sex == 1"``. Samples
-        without a value of one of them do not meet it.
+        Keep samples that meet a condition on variables of the data: ``"age >= 18 and sex == 1"``.
+        Samples with a missing value in one of these variables are removed.
     chromosomes : str or sequence of str, optional
-        Where features lie that take part: ``"1-5,X"``, or places such as ``"6:25000000-34000000"``,
-        of which both ends belong to it. "chr6" and "6" are the same.
+        Keep only features on these chromosomes, ``"1-5,X"``, or in these intervals, such as
+        ``"6:25000000-34000000"``, which include both ends. "chr6" and "6" are the same.
     extract, exclude : path, sequence of str or (d,) bool array, optional
-        Features that alone take part, and features that do not: ids or names, or a file of them
-        between blanks.
+        Keep only these features, or remove these features: ids or names, or a file of them
+        separated by whitespace.
     extract_regions, exclude_regions : path or sequence of (str, int, int), optional
-        Regions whose features alone take part, and regions whose features do not: chromosome,
-        start and end in each line, as PLINK's ranges.
+        Keep only the features in these regions, or remove those in these regions: chromosome,
+        start and end on each line, like PLINK's range files.
     regions_start : {0, 1}, optional
-        The number of the first base of a chromosome in these. By default 0 in files ``.bed`` and
-        ``.bed.gz``, whose ends do not belong to a region, and 1 in all others, whose ends do.
+        Number of the first base of a chromosome in region files. By default 0 for ``.bed`` and
+        ``.bed.gz``, where regions exclude their end, and 1 for other files, where they include it.
     extract_if : str, optional
-        Condition on what the data say of their features: ``"variant_quality >= 30"``.
+        Keep features that meet a condition on their annotations: ``"variant_quality >= 30"``.
     maf : float, optional
-        Least frequency of the rarer allele, such as 0.01, in the samples that take part. Values are
-        copies of an allele.
+        Minimum minor allele frequency, such as 0.01, in the remaining samples. The values must be
+        allele counts.
     max_missing : float, optional
-        Largest part of the values of a feature that may be missing among these samples: 0.1 leaves
-        out what lacks more than a tenth.
+        Maximum missing rate per feature (plink's --geno) in the remaining samples: 0.1 removes
+        features with more than 10% missing values.
     hwe : float, optional
-        Least p-value of the exact test of Hardy-Weinberg equilibrium, such as 1e-6, in these
-        samples: of females alone on X, where the sexes are known. Values are genotypes.
+        Minimum p-value of the exact test of Hardy-Weinberg equilibrium, such as 1e-6, in the
+        remaining samples; on X only females are tested, if sexes are known. The values must be
+        genotypes.
 
     Examples
     --------
@@ -129,21 +130,21 @@ class Filters:
         counting: AbstractCounting,
         missing_chunks: MissingChunks = "error",
     ) -> Filtered:
-        """What takes part of `data`, which are open as `source`; `counting` counts their values.
+        """Apply all filters to `data`, opened as `source`; `counting` computes allele counts.
 
         Raises
         ------
         InputError
-            Filters that mean nothing, or that leave nothing.
+            A filter is invalid, or removes everything.
         """
-        found = self.by_name(data, source, missing_chunks)
-        found = self.by_samples(found, source, counting)
-        return self.by_values(found, source, found.samples, counting)
+        filtered = self.by_name(data, source, missing_chunks)
+        filtered = self.by_samples(filtered, source, counting)
+        return self.by_values(filtered, source, filtered.samples, counting)
 
     def by_name(
         self, data: Any, source: AbstractSource, missing_chunks: MissingChunks = "error"
     ) -> Filtered:
-        """What takes part, but for filters by the values of features."""
+        """Apply the filters by name, place and condition, which do not read feature values."""
         self._check()
         keep_if, extract_if = (
             None if said is None else Condition.of(said, name)
@@ -185,7 +186,7 @@ class Filters:
         return Filtered(samples.positions, features.positions, left_out)
 
     def _in_regions(self, source: AbstractSource) -> Iterator[tuple[str, Mask]]:
-        """Features that meet the filters by regions, by the name of the filter."""
+        """Yield for each region filter its name and the mask of features that pass it."""
         first = None if self.regions_start is None else int(self.regions_start)
         for name in ("extract_regions", "exclude_regions"):
             given = getattr(self, name)
@@ -194,7 +195,7 @@ class Filters:
                 yield name, ~there if name in LEAVING_OUT else there
 
     def _check(self) -> None:
-        """Refuse thresholds that are none."""
+        """Raise InputError for thresholds outside their range."""
         limits = {"maf": 0.5, "max_missing": 1, "mind": 1, "hwe": 1}
         for name, most in limits.items():
             value = getattr(self, name)
@@ -219,9 +220,9 @@ class Filters:
     def by_samples(
         self, before: Filtered, source: AbstractSource, counting: AbstractCounting
     ) -> Filtered:
-        """What `before` left, less samples by how many of their values are missing.
+        """Apply the filter by missing rate per sample (`mind`) to the result `before`.
 
-        `source` has all features. Those on Y do not count, which females lack.
+        `source` has all features. Features on Y are not counted, because females lack Y.
         """
         if self.mind is None:
             return before
@@ -233,12 +234,14 @@ class Filters:
         at = np.arange(source.n_samples) if before.samples is None else before.samples
         mask = np.zeros(source.n_samples, dtype=bool)
         mask[at] = True
-        left = _Left("samples", source.n_samples, mask)
-        left.out |= {k: n for k, n in before.left_out.items() if k in OF_SAMPLES}
-        met = np.zeros(source.n_samples, dtype=bool)
-        met[at] = n_missing / here.n_features <= self.mind
-        left.filter("mind", met)
-        return replace(before, samples=left.positions, left_out={**left.out, **before.left_out})
+        remaining = _Left("samples", source.n_samples, mask)
+        remaining.out |= {k: n for k, n in before.left_out.items() if k in OF_SAMPLES}
+        passes = np.zeros(source.n_samples, dtype=bool)
+        passes[at] = n_missing / here.n_features <= self.mind
+        remaining.filter("mind", passes)
+        return replace(
+            before, samples=remaining.positions, left_out={**remaining.out, **before.left_out}
+        )
 
     def by_values(
         self,
@@ -247,9 +250,9 @@ class Filters:
         rows: Index | None,
         counting: AbstractCounting,
     ) -> Filtered:
-        """What `before` left, less features by their values in the samples at `rows` (None: all).
+        """Apply the filters by feature values in samples `rows` (None: all) to `before`.
 
-        `source` has all features. One reading of the data counts for all of these filters.
+        `source` has all features. One pass over the data serves all of these filters.
         """
         if self.maf is None and self.max_missing is None and self.hwe is None:
             return before
@@ -257,40 +260,44 @@ class Filters:
         at = np.arange(source.n_features) if at is None else at
         mask = np.zeros(source.n_features, dtype=bool)
         mask[at] = True
-        left = _Left("features", source.n_features, mask)
-        left.out |= {k: n for k, n in before.left_out.items() if k not in OF_SAMPLES}
+        remaining = _Left("features", source.n_features, mask)
+        remaining.out |= {k: n for k, n in before.left_out.items() if k not in OF_SAMPLES}
         m = source.n_samples if rows is None else rows.size
-        found = counting.alleles(here, rows, genotypes=self.hwe is not None)
-        kept = dict[str, Mask]()
+        alleles = counting.alleles(here, rows, genotypes=self.hwe is not None)
+        masks = dict[str, Mask]()
         if self.maf is not None:
-            said = f"maf={self.maf:g}"
-            frequency = with_haploid(found.minor_frequency(here, m, said), here, rows)
-            kept["maf"] = np.minimum(frequency, 1 - frequency) >= self.maf
+            sentence = f"maf={self.maf:g}"
+            frequency = with_haploid(alleles.minor_frequency(here, m, sentence), here, rows)
+            masks["maf"] = np.minimum(frequency, 1 - frequency) >= self.maf
         if self.max_missing is not None:
-            kept["max_missing"] = found.n_missing / m <= self.max_missing
+            masks["max_missing"] = alleles.n_missing / m <= self.max_missing
         if self.hwe is not None:
-            counts = of_diploids(found.genotype_counts(here, m, f"hwe={self.hwe:g}"), here, rows)
-            kept["hwe"] = is_in_equilibrium(counts, self.hwe)
-        for name, met in kept.items():
-            of_all = np.zeros(left.n, dtype=bool)
-            of_all[at] = met
-            left.filter(name, of_all)
-        return replace(before, features=left.positions, left_out={**before.left_out, **left.out})
+            counts = of_diploids(alleles.genotype_counts(here, m, f"hwe={self.hwe:g}"), here, rows)
+            masks["hwe"] = is_in_equilibrium(counts, self.hwe)
+        for name, passes in masks.items():
+            of_all = np.zeros(remaining.n, dtype=bool)
+            of_all[at] = passes
+            remaining.filter(name, of_all)
+        return replace(
+            before, features=remaining.positions, left_out={**before.left_out, **remaining.out}
+        )
 
 
 def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> Index:
-    """Counts of genotypes (d, 3) without haploid calls; none of features that are not tested.
+    """Return genotype counts (d, 3) without haploid calls, 0 for features that are not tested.
 
-    Features on X where the sexes are known are read again, for females alone. Those on Y and MT are
-    not tested, nor those on X where the sexes are not known, of which a warning tells.
+    Features on X are read again for females only, if sexes are known; otherwise they are not
+    tested, with a warning. Features on Y and MT are never tested.
     """
     placed = chromosome_codes(source)
     if placed is None:
         return counts
     codes, names = placed
-    counts, whole, on_x = counts.copy(), whole_of(source), np.isin(names, BY_SEX)[codes]
+    counts, base_source, on_x = counts.copy(), whole_of(source), np.isin(names, BY_SEX)[codes]
     is_mixed = np.isin(np.arange(source.n_features), source.haploid_features())
-    if isinstance(whole, AbstractPlinkSource) and (whole.males.any() or whole.females.any()):
+    if isinstance(base_source, AbstractPlinkSource) and (
+        base_source.males.any() or base_source.females.any()
+    ):
         is_mixed = on_x
     counts[np.isin(names, ONE_COPY)[codes]] = 0
     of_unknown = on_x & ~is_mixed
@@ -302,55 +309,55 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
             "haploid calls of VCF Zarr; chromosomes= leaves X out.",
             stacklevel=2,
         )
-    some = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
-    if some.size:
-        here = SubsetSource(source, some)
+    diploid = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
+    if diploid.size:
+        here = SubsetSource(source, diploid)
         for block in here.blocks(BLOCK_FEATURES):
             columns = np.arange(block.width)
-            counts[some[block.start : block.stop]] = here.diploid_genotypes(block, columns, rows)
+            counts[diploid[block.start : block.stop]] = here.diploid_genotypes(block, columns, rows)
     return counts
 
 
 def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
-    """Allele frequencies (d,) in which a haploid call, as of males on X, is one allele.
+    """Return allele frequencies (d,) that count a haploid call, as of males on X, as one allele.
 
-    Features with haploid and diploid calls are read again for that, those of one chromosome.
+    Features with both haploid and diploid calls are read again for this.
     """
     features = source.haploid_features() if source.ploidy is not None else np.arange(0)
     if not features.size:
         return frequency
-    here, found = SubsetSource(source, features), frequency.copy()
+    here, frequencies = SubsetSource(source, features), frequency.copy()
     for block in here.blocks(BLOCK_FEATURES):
         counts = here.allele_counts(block, np.arange(block.width), rows)
         nothing = np.full(block.width, np.nan)
-        found[features[block.start : block.stop]] = np.divide(
+        frequencies[features[block.start : block.stop]] = np.divide(
             *counts, out=nothing, where=counts[1] > 0
         )
-    return found
+    return frequencies
 
 
 class _Left:
-    """What is left of `n` samples or features, and how many each filter left out (`out`)."""
+    """Mask of the remaining ones of `n` samples or features; `out` counts removals by filter."""
 
     def __init__(self, noun: str, n: int, mask: Mask | None = None) -> None:
         self.noun, self.n, self.out = noun, n, dict[str, int]()
         self._mask = np.ones(n, dtype=bool) if mask is None else mask
 
     def filter(self, name: str, met: Mask) -> None:
-        """Leave out what does not meet a filter; refused where nothing is left."""
+        """Apply the mask of a filter; InputError if nothing remains."""
         before = int(self._mask.sum())
         self._mask &= met
         self.out[name] = before - int(self._mask.sum())
         if self.out[name] == before:
-            others = [f"{other}=" for other in self.out if other != name]
-            beside = f" that {', '.join(others)} left" if others else ""
+            other_filters = [f"{other}=" for other in self.out if other != name]
+            beside = f" that {', '.join(other_filters)} left" if other_filters else ""
             raise InputError(
                 f"{name}= leaves none of the {before:,} {self.noun}{beside}. Check what it says "
                 "against the data (dhsic inspect), or leave it out."
             )
 
     def keep(self, name: str, given: Any, called: Callable[[Any, str], Mask]) -> None:
-        """Filter by a mask, or by names, of which those are that are `called` so."""
+        """Apply a filter given as a mask or as names; `called` turns names into a mask."""
         if given is None:
             return
         if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
@@ -379,5 +386,5 @@ class _Left:
 
     @property
     def positions(self) -> Index | None:
-        """Where they are; None for all."""
+        """Positions of the remaining ones, ascending; None for all."""
         return None if self._mask.all() else np.flatnonzero(self._mask)

@@ -1,4 +1,4 @@
-"""Lists of ids that filters name: which samples and features of the data they are."""
+"""Lists of ids in filters, and their match to samples and features of the data."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import some
 from dhsic.sources.variants import IDS
 
-#: Names that are compared for a likeness, of the list and of the data.
+#: Maximum number of names of the list, and of the data, that are compared for similarity.
 MOST_ALIKE = 1 << 20
 
 
 class IdList:
-    """Ids that a filter gives, and how often the data have each."""
+    """Ids of a filter, and the number of times each occurs in the data."""
 
     def __init__(self, given: Iterable[str]) -> None:
         self.names = pd.Index(pd.unique(as_text(given)), dtype=object)
         self.counts = np.zeros(self.names.size, dtype=np.int64)
 
     def among(self, *names: Array) -> Mask:
-        """Which of things with these names, of each the first that is known, are given."""
+        """Return the mask of items in the list; `names` are alternative name arrays, best first."""
         at = np.full(len(names[0]), -1)
-        for known in names[::-1]:
-            found = self.names.get_indexer(pd.Index(known, dtype=object))
-            at = np.where(found >= 0, found, at)
+        for item_names in names[::-1]:
+            positions = self.names.get_indexer(pd.Index(item_names, dtype=object))
+            at = np.where(positions >= 0, positions, at)
         np.add.at(self.counts, at[at >= 0], 1)
         return at >= 0
 
     def tell(self, name: str, noun: str, ours: Iterable[str]) -> None:
-        """Warn of ids that the data lack, or have more than once; refuse when they lack all.
+        """Warn of ids that the data lack, or have more than once; InputError if they lack all.
 
-        `ours` are the names of the data, of which a refusal says which look alike.
+        `ours` are the names of the data, which the error compares with the ids.
         """
         lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
         if lacking.size == self.names.size:
-            told = difference(self.names[:MOST_ALIKE], islice(ours, MOST_ALIKE))[0]
-            told += " " * bool(told)
+            hint = difference(self.names[:MOST_ALIKE], islice(ours, MOST_ALIKE))[0]
+            hint += " " * bool(hint)
             raise InputError(
                 f"{name}= names {self.names.size:,} {noun} and none of the data "
-                f"({some(self.names) or 'it is empty'}). {told}Check how they are called (dhsic "
+                f"({some(self.names) or 'it is empty'}). {hint}Check how they are called (dhsic "
                 "inspect), or leave it out."
             )
         if lacking.size:
@@ -71,7 +71,7 @@ class IdList:
 
 
 def _listed(given: Any, name: str) -> Array:
-    """Ids of a sequence."""
+    """Return the ids of a sequence as text."""
     values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
     if values.ndim != 1 or np.ndim(given) == 0:
         raise InputError(f"{name}={given!r}; pass the path of a file, or a list of ids.")
@@ -81,7 +81,7 @@ def _listed(given: Any, name: str) -> Array:
 def samples_listed(
     given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
 ) -> Mask:
-    """Which samples are given by their ids, or a file of these; `families` are FID and IID."""
+    """Return the mask of samples in a list or file of ids; `families` are FID and IID."""
     if known is None:
         raise InputError(
             f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
@@ -92,32 +92,32 @@ def samples_listed(
     of_each = [names] if once is None else [names, once]
     listed = SampleList.read(fspath(given)) if isinstance(given, str | PathLike) else None
     keys = iter([_listed(given, name)]) if listed is None else listed.keys()
-    found = [(key := IdList(ids), key.among(*of_each)) for ids in keys]
-    ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
+    matches = [(key := IdList(ids), key.among(*of_each)) for ids in keys]
+    ids, mask = max(matches, key=lambda one: int((one[0].counts > 0).sum()))
     ids.tell(name, "samples", names)
     if listed is None or listed.families is None or families is None:
         return mask
     pairs = pd.MultiIndex.from_arrays([listed.families, listed.own])
     is_pair = pd.MultiIndex.from_arrays([*map(as_text, families)]).isin(pairs)
     is_own = np.isin(as_text(families[1]), listed.own)
-    others = np.flatnonzero(mask & is_own & ~is_pair)
-    if others.size:
-        own = families[1][others[0]]
+    wrong = np.flatnonzero(mask & is_own & ~is_pair)
+    if wrong.size:
+        own = families[1][wrong[0]]
         theirs = listed.families[listed.own.index(own)]
-        told = (
-            f"{name}= names {others.size:,} samples by an IID of the data and another FID (first: "
-            f"FID {theirs} of {own}, which is {families[0][others[0]]} in the data)"
+        sentence = (
+            f"{name}= names {wrong.size:,} samples by an IID of the data and another FID (first: "
+            f"FID {theirs} of {own}, which is {families[0][wrong[0]]} in the data)"
         )
         remedy = "Correct the FIDs, or list IIDs alone, one in each line."
-        if others.size == mask.sum():
-            raise InputError(f"{told}, and no others. {remedy}")
-        warnings.warn(f"{told}; as in PLINK they are not meant. {remedy}", stacklevel=2)
-        mask[others] = False
+        if wrong.size == mask.sum():
+            raise InputError(f"{sentence}, and no others. {remedy}")
+        warnings.warn(f"{sentence}; as in PLINK they are not meant. {remedy}", stacklevel=2)
+        mask[wrong] = False
     return mask
 
 
 def features_listed(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
-    """Which features are given by their ids, or a file of these; ids come before other names."""
+    """Return the mask of features in a list or file; ids take precedence over other names."""
     columns = [known[of] for of in (IDS, NAME) if of in known]
     if not columns:
         raise InputError(
@@ -139,5 +139,5 @@ def features_listed(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
 
 
 def _names_in(columns: list[Column]) -> Iterator[str]:
-    """All names that columns have for the features."""
+    """Yield all feature names of the columns."""
     return (name for column in columns for part in column.parts() for name in as_text(part))

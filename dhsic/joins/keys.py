@@ -1,7 +1,6 @@
-"""What names samples: ids as they are written, and the columns of a table that hold them.
+"""Keys of a table: columns of ids, or combinations of them, that identify its rows as samples.
 
-A key is a way to name the rows of a table: a column, or FID and IID together. Which of them is
-used, `dhsic.joins.table` says.
+A key is a column, or FID and IID together. `dhsic.joins.table` decides which key is used.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from dhsic._typing import Array, Index
 from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
-#: Columns of PLINK's files that say who a sample is.
+#: Columns of PLINK's files that identify a sample.
 FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
 
 
 def as_text(values: Any) -> Array:
-    """Ids as text without blanks around it; of several levels joined by "_", whole numbers as such.
+    """Return ids as stripped text; tuples are joined by "_", integral floats become integers.
 
-    Letters with accents are composed (NFC), for programs write them in one way or the other.
+    Accented letters are composed (NFC), because programs differ in their Unicode form.
 
     >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(["a ", "b"]).tolist()
     (['1', '2'], ['a', 'b'])
@@ -47,23 +46,23 @@ def _written(value: Any) -> str:
 
 
 def names_rows(values: Array) -> bool:
-    """Whether a column of text holds a name of its own in every row: words, not all numbers."""
+    """Whether a text column has a unique non-numeric value in every row."""
     return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_numeral, values))
 
 
 def is_count(names: Any) -> bool:
-    """Whether names are whole numbers 0, 1, 2, ..., as pandas gives where nobody named anything."""
+    """Whether names are 0, 1, 2, ..., like the default index of pandas."""
     return is_whole(names) and bool((np.asarray(names) == np.arange(len(names))).all())
 
 
 def is_whole(names: Any) -> bool:
-    """Whether names are whole numbers, and no text of them."""
+    """Whether names are of an integer type, not text."""
     index = pd.Index(np.asarray(names), tupleize_cols=False)
     return bool(pd.api.types.is_integer_dtype(index.infer_objects()))
 
 
 def written_once(values: Array) -> Array | None:
-    """Ids that stand there as ``id_id``; None where one does not."""
+    """Return the ids if all values have the form ``id_id``; else None."""
     halves = [value[: len(value) // 2] for value in values]
     if all(value == f"{half}_{half}" for value, half in zip(values, halves, strict=True)):
         return np.array(halves, dtype=object)
@@ -71,7 +70,7 @@ def written_once(values: Array) -> Array | None:
 
 
 def quoted(name: str) -> str:
-    """A column for sentences; the first one may have no name."""
+    """Format a column name for messages; the first column may have no name."""
     return repr(name) if name else "without a name"
 
 
@@ -79,74 +78,74 @@ def quoted(name: str) -> str:
 class Key:
     """A way to name the rows of a table."""
 
-    columns: tuple[str, ...]  # whose values, joined, are the names
-    told: str  # the same, for people
+    columns: tuple[str, ...]  # columns whose joined values are the names
+    told: str  # the columns, as text for messages
     values: Array  # (rows,), the names
-    at: Index  # (rows,), the sample that a row names, -1 for none
+    at: Index  # (rows,), position of the named sample, -1 for none
     m: int  # samples
-    is_id: bool = True  # it is called like ids
-    is_luck: bool = False  # it may fit by luck
-    is_family: bool = False  # it names families: a FID that repeats, beside an IID
+    is_id: bool = True  # the column name is typical of ids
+    is_luck: bool = False  # it may match by chance
+    is_family: bool = False  # it holds families: a repeated FID, beside an IID
 
     @cached_property
     def rows(self) -> Index:
-        """First row of every sample, -1 for none."""
+        """First row of every sample, (m,), -1 for none."""
         rows = np.full(self.m, -1, dtype=np.int64)
-        found = np.flatnonzero(self.at >= 0)[::-1]
-        rows[self.at[found]] = found
+        named_rows = np.flatnonzero(self.at >= 0)[::-1]
+        rows[self.at[named_rows]] = named_rows
         return rows
 
     @cached_property
     def n_named(self) -> int:
-        """Number of samples that it names."""
+        """Number of samples that the key names."""
         return int((self.rows >= 0).sum())
 
     @cached_property
     def repeated(self) -> Array:
-        """Names of samples that several rows have."""
-        named = self.values[self.at >= 0]
-        return np.unique(named[pd.Index(named).duplicated()].astype(str))
+        """Names of samples that occur in several rows."""
+        names = self.values[self.at >= 0]
+        return np.unique(names[pd.Index(names).duplicated()].astype(str))
 
     @property
     def is_whole(self) -> bool:
-        """Whether it names all samples."""
+        """Whether the key names all samples."""
         return self.n_named == self.m
 
     @property
     def is_large(self) -> bool:
-        """Whether it names half of the samples, or half of the rows name some."""
+        """Whether the key names at least half of the samples, or of the rows."""
         return 2 * self.n_named >= min(self.m, len(self.at))
 
     @property
     def counts(self) -> bool:
-        """Whether it is to be reckoned with: no number that is a name here and there."""
+        """Whether the key is plausible, rather than numbers that match a few names by chance."""
         sure = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
         return sure and self.n_named > 0 and not self.is_family
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Order of keys: ids, families after others; all samples named, each once, by no luck."""
+        """Sort key: prefer id columns to families, complete unique matches, and none by chance."""
         called = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
         by_name = self.is_id and called not in {FAMILY, *NAMELESS}, self.is_id
         sure = self.is_whole and not self.repeated.size
         return *by_name, sure, not self.is_luck, self.is_whole, self.n_named, called == SAMPLE
 
     def differs(self, other: Key) -> Index:
-        """Samples that `other` names by other rows, or by more."""
-        named = np.flatnonzero(other.at >= 0)
-        return np.unique(other.at[named[self.rows[other.at[named]] != named]])
+        """Return the samples for which `other` names a different or an additional row."""
+        named_rows = np.flatnonzero(other.at >= 0)
+        return np.unique(other.at[named_rows[self.rows[other.at[named_rows]] != named_rows]])
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What may name the rows of a table."""
+    """All possible keys of a table."""
 
-    columns: Mapping[str, Array]  # of text, (rows,) each
-    wanted: tuple[str, ...]  # those that hold labels or covariates, so no names
+    columns: Mapping[str, Array]  # text columns, (rows,) each
+    wanted: tuple[str, ...]  # columns of labels or covariates, which are no keys
     ours: Array  # (m,), names of the samples
 
     def all(self, said: str | None = None) -> list[Key]:
-        """All keys, or those of the column that somebody said; ids written twice come last."""
+        """Return all keys, or those of the column `said`; keys of doubled ids come last."""
         direct = list(self._direct(said))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
@@ -155,9 +154,9 @@ class Keys:
             yield self._of((said,), quoted(said), self.columns[said])
             return
         names = free(self.columns, self.wanted) if said is None else []
-        others = any(is_id(name) and plain(name) not in NAMELESS for name in names)
+        has_ids = any(is_id(name) and plain(name) not in NAMELESS for name in names)
         for name in names:
-            if not (others and is_index(name, self.columns[name])):
+            if not (has_ids and is_index(name, self.columns[name])):
                 yield self._judged(self._of((name,), quoted(name), self.columns[name]))
         yield from self._joined()
 
@@ -169,12 +168,12 @@ class Keys:
             yield self._of((fid, iid), f"{fid!r} and {iid!r} as {fid}_{iid}", values)
 
     def _twice(self, keys: list[Key]) -> Iterator[Key]:
-        """Ids as one side has them that writes them twice, for want of families."""
+        """Yield keys for doubled ids (``id_id``), as written by tools that lack families."""
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
         if fid is not None and iid is not None:
             families = self.columns[fid]
             if not ((families == "0") | (families == self.columns[iid])).all():
-                return  # who is of a family is not who has its name
+                return  # a family name is not a sample name
             keys = [key for key in keys if key.columns == (iid,)]
         are_twice = written_once(self.ours) is not None
         for key in keys:
@@ -190,7 +189,7 @@ class Keys:
         return Key(columns, told, values, at.astype(np.int64), len(self.ours))
 
     def _judged(self, key: Key) -> Key:
-        """A column, and what its name says of it."""
+        """Classify a key by the name and the values of its column."""
         name = key.columns[0]
         if is_index(name, key.values):
             moves = not key.is_whole or bool((key.rows != np.arange(key.m)).any())
@@ -209,7 +208,7 @@ class Keys:
 
     @cached_property
     def _is_dense(self) -> bool:
-        """Whether samples are whole numbers of a range hardly larger than they are many."""
+        """Whether sample names are integers that nearly fill their range."""
         if not all(name.isdecimal() for name in self.ours):
             return False
         numbers = [int(name) for name in self.ours]
@@ -217,5 +216,5 @@ class Keys:
 
 
 def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
-    """Columns that may name samples."""
+    """Return the columns that may name samples."""
     return [name for name in columns if name not in wanted and plain(name) not in PARENTS]

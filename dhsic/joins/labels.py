@@ -71,7 +71,7 @@ class Labelled:
         not_features: Collection[str] = (),
         **opening: Any,
     ) -> Labelled:
-        """Open data, and match labels and covariates to its samples where both have names.
+        """Open data, and match labels and covariates to its samples by name, if both have names.
 
         Parameters
         ----------
@@ -79,13 +79,13 @@ class Labelled:
             Labels, called `what` in messages, or the variables of `data` that hold them; columns of
             a frame or a table that are named are no features.
         by_position : bool
-            Rows are in the order of the samples, whatever they are called.
+            Whether rows are in the order of the samples, regardless of their names.
         filters : Filters or Filtered, optional
-            What takes part. Labels are those of all samples, or name those that take part.
+            Samples and features to use. Labels cover all samples, or name those they cover.
         counting : AbstractCounting, optional
-            Counts what `Filters` ask of values.
+            Computes the counts that `filters` need.
         opened_by : callable
-            What opens the data; `opening` are its options, as of `dhsic.open_source`.
+            Function that opens the data; `opening` are its options, see `dhsic.open_source`.
         not_features : collection of str
             Other columns of a frame or a table that are no features.
         """
@@ -143,7 +143,7 @@ def _filtered(
     counting: AbstractCounting | None,
     missing_chunks: MissingChunks,
 ) -> Filtered:
-    """What filters leave of a source that was opened from data."""
+    """Apply filters to a source that was opened from `data`."""
     if isinstance(filters, Filtered):
         return filters
     if filters is None:
@@ -155,21 +155,21 @@ def _filtered(
 def _columns_apart(
     data: Any, target: Any, covariates: Any, not_features: Collection[str]
 ) -> dict[str, Any]:
-    """The option `not_features` of what is no frame: of a table named labels and covariates too."""
-    named = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
-    said = tuple(dict.fromkeys((*named, *not_features)))
-    return {"not_features": said} if said else {}
+    """Return the option `not_features`; in tables it includes label and covariate columns."""
+    label_columns = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
+    columns = tuple(dict.fromkeys((*label_columns, *not_features)))
+    return {"not_features": columns} if columns else {}
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
-    """The source, of which is said what users should know before features are selected."""
+    """Return the source unchanged, after warning of its `hint`."""
     if source.hint:
         warnings.warn(source.hint, stacklevel=3)
     return source
 
 
 def _left(values: Array, what: str, filtered: Filtered, m: int) -> Array:
-    """Labels or covariates of the samples that filters left, of those of all m."""
+    """Select the rows of the remaining samples from labels or covariates of all m samples."""
     if filtered.samples is not None and len(values) != m:
         raise InputError(
             f"{what} has {len(values)} rows and the data have {m} samples, of which filters leave "
@@ -180,12 +180,12 @@ def _left(values: Array, what: str, filtered: Filtered, m: int) -> Array:
 
 
 def _same(source: AbstractSource, *_: Any, **__: Any) -> AbstractSource:
-    """The source that is open already."""
+    """Return a source that is already open; options are ignored."""
     return source
 
 
 def _check_each_other(target: Any, covariates: Any, what: str) -> None:
-    """Refuse what names samples in several orders, where the data name none."""
+    """Raise InputError if labels and covariates differ in sample order and data have no names."""
     first, second = names_of(target), names_of(covariates)
     if first is None or second is None or set(map(str, first)) != set(map(str, second)):
         return
@@ -240,7 +240,7 @@ def _of_categories(y: Any) -> Any:
 
 
 def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
-    """Names of variables of `data` that covariates are said by, if they are."""
+    """Return the names of the variables of `data` that `covariates` refers to, if any."""
     if not has_variables(data):
         return ()
     names = [covariates] if isinstance(covariates, str) else covariates
@@ -249,14 +249,14 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
 
 
 def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
-    """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
-    named = _names_in(given, data)
-    columns = [design_of(name, read_target(data, name, missing_chunks)) for name in named]
+    """Return covariates; names of variables of `data` become their columns, (m, q)."""
+    names = _names_in(given, data)
+    columns = [design_of(name, read_target(data, name, missing_chunks)) for name in names]
     return np.column_stack(columns) if columns else given
 
 
 def refuse_ids(name: Any, labels: Array) -> None:
-    """Refuse labels that are called like ids, and nearly all differ: they name the samples."""
+    """Raise InputError for labels that are ids: named like ids, and nearly all distinct."""
     is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
     if not is_named or labels.ndim != 1:
         return

@@ -1,11 +1,11 @@
-"""Names of samples that are the same but for the way they are written."""
+"""Comparison of sample names that differ only in spelling."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 
-#: Ways of writing that differ from program to program, and the name without what differs.
+#: Spelling differences between programs, each with a function that normalises a name.
 _WAYS: dict[str, Callable[[str], str]] = {
     "blanks and characters that are not seen": lambda name: re.sub(
         "[\\s\u00ad\u200b-\u200f\u2060\ufeff]+", "", name
@@ -27,14 +27,14 @@ _WAYS: dict[str, Callable[[str], str]] = {
         flags=re.IGNORECASE,
     ),
 }
-#: A way of writing in which one side names the family too.
+#: Spelling difference: one side prefixes names with the family id.
 _FAMILY = "the FID before '_'"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return a sentence on how `names` of a table differ from those of the data, and how many do.
 
-    The sentence is "" and the count 0 where no way of writing makes any two of them the same.
+    The sentence is "" and the count 0 if no normalisation makes any two names equal.
 
     >>> difference(["007", "008"], ["7", "8"])[0]
     "They are the same but for leading zeros: '007' there is '7' in the data."
@@ -61,7 +61,7 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     return sentence, len(pairs[way])
 
 
-#: Changes of a name s, as expressions of Python.
+#: Changes of a name s, by their Python expressions.
 _CHANGES: dict[str, Callable[[str], str]] = {
     "s.lstrip('0')": lambda s: s.lstrip("0"),
     "re.sub(r'(?<!\\d)0+(?=\\d)', '', s)": lambda s: re.sub(r"(?<!\d)0+(?=\d)", "", s),
@@ -85,19 +85,19 @@ _CHANGES: dict[str, Callable[[str], str]] = {
 }
 
 
-#: Names of the data that hold one of a table, and are tried for what stands around it.
+#: Number of names of the data, containing a name of the table, whose affixes are tried.
 MOST_TRIED = 3
 
 
 def _between(before: str, after: str) -> Callable[[str], str]:
-    """What writes a name between two texts."""
+    """Return a function that adds a prefix and a suffix to a name."""
     return lambda s: f"{before}{s}{after}"
 
 
 def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return an expression of a name s that makes names of a table those of the data.
+    """Return a Python expression of s that turns names of a table into those of the data.
 
-    It is "" where no change names most that are alike, each once.
+    It is "" if no change matches more names than the unchanged names do, each once.
 
     >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
     ("s.lstrip('0')", 's.zfill(3)')
@@ -125,7 +125,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
 
 
 def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
-    """Names that one side has with a family before them, FID_IID, and the other without."""
+    """Return pairs of names that are FID_IID on one side and IID on the other."""
     without = {name.partition("_")[2]: name for name in known if "_" in name}
     pairs = [(name, without[name]) for name in strangers if name in without]
     bare = ((name, name.partition("_")[2]) for name in strangers)

@@ -35,13 +35,13 @@ BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Chromosomes, or a part of one, as somebody wrote it; `alias` as of `plink_numbers`."""
+    """Chromosomes, or an interval of one, as the user wrote it; for `alias` see `plink_numbers`."""
 
     said: str
     alias: Mapping[str, str]
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
-        """Which features of a chromosome lie there; whether all do."""
+        """Return the mask of features of a chromosome inside this place; or a bool for all."""
         name, span = self._name(chromosome), SPAN.fullmatch(self.said)
         if name == self._name(self.said):
             return True
@@ -93,30 +93,32 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
         )
     stretches = [*slices(known[CONTIG].n, STRETCH)]
     each = [pd.factorize(as_text(known[CONTIG].read(rows))) for rows in stretches]
-    seen = dict.fromkeys(name for _, names in each for name in names.tolist())
-    alias = plink_numbers(seen)
+    chromosomes = dict.fromkeys(name for _, names in each for name in names.tolist())
+    alias = plink_numbers(chromosomes)
     places = [Place(text, alias) for text in texts]
-    mask, found = np.zeros(known[CONTIG].n, dtype=bool), np.zeros(len(places), dtype=bool)
+    mask, is_matched = np.zeros(known[CONTIG].n, dtype=bool), np.zeros(len(places), dtype=bool)
     for rows, (codes, names) in zip(stretches, each, strict=True):
         positions = known[POSITION].read(rows) if POSITION in known else None
         for code, name in enumerate(names):
             for i, place in enumerate(places):
                 there = (codes == code) & place.holds(name, positions)
                 mask[rows] |= there
-                found[i] |= there.any()
-    unknown = [place.said for place, is_there in zip(places, found, strict=True) if not is_there]
+                is_matched[i] |= there.any()
+    unknown = [
+        place.said for place, is_there in zip(places, is_matched, strict=True) if not is_there
+    ]
     if unknown or not places:
         which = "" if len(unknown) == len(places) else f"{some(unknown, 30)} of "
         raise InputError(
             f"No feature lies at {which}chromosomes={said!r}; the data have those of "
-            f"{some(seen, 30)}. Pass names, numbers such as 1-5, or places such as "
+            f"{some(chromosomes, 30)}. Pass names, numbers such as 1-5, or places such as "
             "6:25000000-34000000."
         )
     return mask
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Names of the features, as ``feature``, and what else a source says of them."""
+    """Return the columns of a source along its features; names are ``feature``."""
     columns = source.feature_columns()
     if columns is not None:
         return columns
@@ -134,10 +136,10 @@ def chromosome_codes(source: AbstractSource) -> tuple[Index, Array] | None:
 
     Names are those that are compared: "chr6" is "6", and PLINK's 23 is "X".
     """
-    known = described(source)
-    if CONTIG not in known:
+    columns = described(source)
+    if CONTIG not in columns:
         return None
-    spelled, texts = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
+    spelled, texts = pd.factorize(as_text(columns[CONTIG].read(slice(0, source.n_features))))
     bare = chromosome_names(texts.tolist())
     codes, names = pd.factorize(np.array([bare[name] for name in texts.tolist()], dtype=object))
     return codes[spelled], names

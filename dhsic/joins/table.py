@@ -203,7 +203,7 @@ class Table:
 
     def _best(self, able: list[Key], ours: Array) -> Key:
         """The key that names all samples, or most of them; refused where others differ."""
-        best, *others = sorted(able, key=lambda key: key.worth, reverse=True)
+        best, *other_keys = sorted(able, key=lambda key: key.worth, reverse=True)
         if best.is_luck:
             raise InputError(
                 f"Column {best.told} of {self.what} holds whole numbers, as the names of the "
@@ -215,7 +215,7 @@ class Table:
                 f"Column {best.told} of {self.what} names {len(best.repeated)} samples more than "
                 f"once ({some(best.repeated)}); make sample names unique, a row each."
             )
-        for other in others:
+        for other in other_keys:
             self._check_other(best, other)
         return best
 
@@ -236,9 +236,9 @@ class Table:
         alike = {name: difference(text[name], ours) for name in free(text, wanted)}
         alike |= self._alike_by_family(text, ours)
         likely = max(alike, key=lambda name: alike[name][1], default="")
-        told = ""
+        hint = ""
         if alike and alike[likely][1]:
-            ids, told = [likely], f" {alike[likely][0]}"
+            ids, hint = [likely], f" {alike[likely][0]}"
         else:  # FID names families where there is an IID
             ids = sorted(_ids(text, wanted), key=lambda name: plain(name) == FAMILY)
         if ids:
@@ -251,10 +251,10 @@ class Table:
                 f"No column of {self.what} names the samples of the data ({some(ours)}); it has "
                 f"{some(map(repr, text), 20)}"
             )
-        if told and (remedy := self._renamed(likely, text[likely], ours)):
-            raise InputError(f"{problem}.{told} {remedy}")
+        if hint and (remedy := self._renamed(likely, text[likely], ours)):
+            raise InputError(f"{problem}.{hint} {remedy}")
         raise InputError(
-            f"{problem}.{told} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
+            f"{problem}.{hint} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
         )
 
     def _renamed(self, column: str, names: Array, ours: Array) -> str:
@@ -323,8 +323,8 @@ def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
 
 
 def _note(key: Key) -> str:
-    taken = key.rows[key.rows >= 0]
-    order = "the same" if (np.diff(taken) > 0).all() else "another"
+    named_rows = key.rows[key.rows >= 0]
+    order = "the same" if (np.diff(named_rows) > 0).all() else "another"
     told = f" ({key.told})" if key.columns != ("",) else ""
     note = f"rows matched by sample name{told}, in {order} order"
     more, lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
@@ -414,13 +414,13 @@ def join(
         check_order(names, given, what, remedy, by_position=by_position)
         return None
     columns = {str(name): np.asarray(given[name]) for name in ids}
-    named = None if names is None or is_count(names) else names
+    row_names = None if names is None or is_count(names) else names
     index = given.index
     is_same = names is not None and np.array_equal(as_text(names), as_text(index))
     if index.name is not None or is_same or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
-    m = len(given) if named is None else len(named)
-    return Table(what, columns).by_name(named, m)
+    m = len(given) if row_names is None else len(row_names)
+    return Table(what, columns).by_name(row_names, m)
 
 
 def in_order(
@@ -458,23 +458,25 @@ def check_order(
     theirs = names_of(given)
     if by_position or samples is None or theirs is None or len(samples) != len(theirs):
         return
-    ours, named = as_text(samples), as_text(theirs)
-    if (ours == named).all():
+    ours, row_names = as_text(samples), as_text(theirs)
+    if (ours == row_names).all():
         return
     if is_count(samples) or is_count(theirs):
-        shared = len(set(ours) & set(named))
+        shared = len(set(ours) & set(row_names))
         are_numbers = is_whole(samples) and is_whole(theirs)
         if shared == 0 or (not are_numbers and shared < len(set(samples))):
             return
-    first = next(i for i, pair in enumerate(zip(ours, named, strict=True)) if pair[0] != pair[1])
-    problem = f"sample {first} is {ours[first]!r} in X and {named[first]!r} in {what}"
+    first = next(
+        i for i, pair in enumerate(zip(ours, row_names, strict=True)) if pair[0] != pair[1]
+    )
+    problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
     position = "by_position=True if the rows belong together by position"
-    lacking = len(set(ours) - set(named))
+    lacking = len(set(ours) - set(row_names))
     if lacking:
-        told, _ = difference(named, set(ours) - set(named))
+        told, _ = difference(row_names, set(ours) - set(row_names))
         raise InputError(
             f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). {_told(told, what, named, ours)}Take the "
+            f"names are not among them ({problem}). {_told(told, what, row_names, ours)}Take the "
             f"samples that both have, or pass {position}."
         )
     if len(set(ours)) < len(ours):

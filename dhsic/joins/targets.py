@@ -51,15 +51,17 @@ def split_frame(
     InputError
         There is no column of that name, or more than one.
     """
-    wanted = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
-    for name in wanted:
+    columns = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
+    for name in columns:
         n = int((X.columns == name).sum())
         if n != 1:
-            known = some(map(repr, X.columns), 20)
+            columns_text = some(map(repr, X.columns), 20)
             there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
             what = "Rename all but one" if n else "Pass one of them, or the values themselves"
             meant = did_you_mean(name, map(str, X.columns))
-            raise InputError(f"The DataFrame {there}; its columns are {known}.{meant} {what}.")
+            raise InputError(
+                f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
+            )
 
     def taken(given: Any) -> Any:
         names = names_said(given)
@@ -67,8 +69,8 @@ def split_frame(
             return given
         return X[given] if isinstance(given, str) else X[list(names)]
 
-    left = X.drop(columns=[*wanted]) if wanted else X
-    return left, taken(target), taken(covariates)
+    features = X.drop(columns=[*columns]) if columns else X
+    return features, taken(target), taken(covariates)
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:
@@ -91,19 +93,19 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     compared in frames alone: those of the first sample, then those of columns that agree there.
     """
     names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
-    known = source.feature_names() if is_frame or is_table(data) else None
-    if known is None or target is None:
+    feature_names = source.feature_names() if is_frame or is_table(data) else None
+    if feature_names is None or target is None:
         return
     columns = "X.drop(columns={!r})" if is_frame else "dhsic.open_source(X, not_features=[{!r}])"
-    held = set(names).intersection(known.tolist())
-    if held:
-        name = min(held)
+    shared = set(names).intersection(feature_names.tolist())
+    if shared:
+        name = min(shared)
         raise InputError(
             f"{name!r} is a column of X too, where it would be a feature that tells the labels. "
             f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
             f"{what} another name."
         )
-    same = _column_equal(data, target, set(known)) if is_frame else None
+    same = _column_equal(data, target, set(feature_names)) if is_frame else None
     if same is None:
         return
     leak = (
@@ -152,7 +154,7 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     if len(first) < 2:
         return
     of_classes = len(first) < len(y)
-    told: list[str] = []
+    leaks: list[str] = []
     for block in source.blocks(source.n_features):
         X = source.read(block, rows)
         values = X[first]
@@ -161,12 +163,12 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
             same = np.asarray(differ & (values[codes] == X).all(axis=0))
         else:
             same = np.asarray((y[:, None] == X).all(axis=0))
-        told += [str(name) for name in names[block.start : block.stop][same]]
-    if told:
+        leaks += [str(name) for name in names[block.start : block.stop][same]]
+    if leaks:
         what = "a value of its own for each class" if of_classes else "the values"
         warnings.warn(
-            f"{some(map(repr, told), 3)} {'has' if len(told) == 1 else 'have'} {what} of the "
-            f"labels, so it tells them. If it is no measurement: not_features={told[:4]!r}.",
+            f"{some(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} of the "
+            f"labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}.",
             stacklevel=2,
         )
 
@@ -176,8 +178,8 @@ def refuse_records(y: Array, what: str) -> None:
     names = y.dtype.names
     if names is None:
         return
-    seen = next((name for name in names if y.dtype[name].kind == "b"), None)
-    if seen is None:
+    event_field = next((name for name in names if y.dtype[name].kind == "b"), None)
+    if event_field is None:
         raise InputError(
             f"{what} holds records of {some(map(repr, names))}. Pass one field: "
             f"{what}[{names[0]!r}]."
@@ -186,6 +188,6 @@ def refuse_records(y: Array, what: str) -> None:
         f"{what} holds records of {some(map(repr, names))}, as of survival: times, and whether "
         "their end was seen. dhsic has no target for times that are cut off. Pass a number for "
         "each sample: martingale residuals of a Cox model without the features (lifelines has "
-        f"them), which rank as real labels; or {what}[{seen!r}] alone, if all samples were "
+        f"them), which rank as real labels; or {what}[{event_field!r}] alone, if all samples were "
         "followed for as long."
     )

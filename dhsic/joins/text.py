@@ -75,8 +75,8 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
     with a number.
     """
     if opener_of(path) is open_parquet:
-        held = arrow_table(on_disk(path)).columns().items()
-        return Table(path, {name.removeprefix("#"): of for name, of in held}, "", remedies)
+        arrow_columns = arrow_table(on_disk(path)).columns().items()
+        return Table(path, {name.removeprefix("#"): of for name, of in arrow_columns}, "", remedies)
     text = Delimited(path)
     rows, lines = [], []
     for number, fields in text.rows():
@@ -215,11 +215,11 @@ def _check_alike(name: str, text: Array) -> None:
 
 def written_twice(text: Array) -> list[list[str]]:
     """Texts that are the same number, though more than ".0" tells them apart."""
-    found: dict[float, set[str]] = {}
+    spellings: dict[float, set[str]] = {}
     for t in set(text):
         if is_numeral(t):
-            found.setdefault(float(t), set()).add(POINT_ZERO.sub("", t))
-    return [sorted(texts) for _, texts in sorted(found.items()) if len(texts) > 1]
+            spellings.setdefault(float(t), set()).add(POINT_ZERO.sub("", t))
+    return [sorted(texts) for _, texts in sorted(spellings.items()) if len(texts) > 1]
 
 
 def _texts(values: Array) -> list[str]:
@@ -239,8 +239,10 @@ def whole_numbers(values: Array) -> Array:
     """Integers that texts say, as Python's, so that none loses a digit; 0 for other text."""
     if values.dtype.kind not in "OSUT":
         return values
-    said = (t.strip() for t in _texts(values))
-    return np.array([int(t) if t.lstrip("+-").isdecimal() else 0 for t in said], dtype=object)
+    stripped_texts = (t.strip() for t in _texts(values))
+    return np.array(
+        [int(t) if t.lstrip("+-").isdecimal() else 0 for t in stripped_texts], dtype=object
+    )
 
 
 def check_coded(X: Any, **given: Any) -> None:
@@ -257,7 +259,7 @@ def check_coded(X: Any, **given: Any) -> None:
             n_of.update(codes_in(column))
         if n_of:
             code = next(iter(n_of))
-            kept = (
+            declared_values = (
                 f"pass {what} {f'- {written(code)}' if code > 0 else f'+ {written(1 - code)}'}, "
                 "which ranks alike"
                 if columns.dtype.kind in "if"
@@ -267,7 +269,7 @@ def check_coded(X: Any, **given: Any) -> None:
                 f"{n_of.total()} of {columns.size} values of {what} are {either(n_of)}, which "
                 f"{written_by(code)} for missing ones, and no other is near "
                 f"{'it' if len(n_of) == 1 else 'them'}. {_without(X, what, columns, [*n_of])} If "
-                f"{written(code)} is a value, {kept}."
+                f"{written(code)} is a value, {declared_values}."
             )
         for sentence in filter(None, (zeros_told(what, column) for column in each)):
             without = _without(X, what, columns, [0])
@@ -301,17 +303,19 @@ def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
     if numbers is None:
         return {}
     counts = {code: n_coded(numbers, code, kept) for code in MISSING_CODES if code not in kept}
-    found = {code: n for code, n in counts.items() if n}
-    if PLINK_MISSING not in found:  # -8 and -7 may be values
-        found = {code: n for code, n in found.items() if code not in BESIDE_9}
-    return dict(sorted(found.items(), key=lambda one: (-one[1], MISSING_CODES.index(one[0]))))
+    code_counts = {code: n for code, n in counts.items() if n}
+    if PLINK_MISSING not in code_counts:  # -8 and -7 may be values
+        code_counts = {code: n for code, n in code_counts.items() if code not in BESIDE_9}
+    return dict(sorted(code_counts.items(), key=lambda one: (-one[1], MISSING_CODES.index(one[0]))))
 
 
 def as_numbers(values: Array) -> Array | None:
     """Numbers of a column, of text those that it says, 0 for other and NaN for none; else None."""
     if values.dtype.kind in "OSUT":
-        said = (t.strip() for t in _texts(values))
-        return np.array([float(t) if is_numeral(t) else 0.0 if t else np.nan for t in said])
+        stripped_texts = (t.strip() for t in _texts(values))
+        return np.array(
+            [float(t) if is_numeral(t) else 0.0 if t else np.nan for t in stripped_texts]
+        )
     return values.astype(np.float64) if values.dtype.kind in "if" else None
 
 
@@ -343,14 +347,16 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     if not n:
         return 0
     codes = [each for each in MISSING_CODES if each not in kept and each != -1]
-    others = numbers[~(coded | np.isin(numbers, in_both_precisions(codes))) & ~np.isnan(numbers)]
-    if not others.size:
+    remaining = numbers[~(coded | np.isin(numbers, in_both_precisions(codes))) & ~np.isnan(numbers)]
+    if not remaining.size:
         return 0
     if code in LONE_CODES:
-        return n if n >= OFTEN and _is_apart(code, others) else 0
-    is_far = others.min() > code / 2 and others.max() >= 0
-    differ = len(np.unique(others)) == others.size and (others != np.floor(others)).any()
-    return n if is_far or (n > 1 and differ and others.min() > code) else 0
+        return n if n >= OFTEN and _is_apart(code, remaining) else 0
+    is_far = remaining.min() > code / 2 and remaining.max() >= 0
+    differ = (
+        len(np.unique(remaining)) == remaining.size and (remaining != np.floor(remaining)).any()
+    )
+    return n if is_far or (n > 1 and differ and remaining.min() > code) else 0
 
 
 def _is_apart(code: float, others: Array) -> bool:
@@ -391,11 +397,15 @@ def zeros_told(name: str, values: Array) -> str:
 def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:
     """How to leave out samples whose values are codes."""
     are_text = columns.dtype.kind in "SUT"
-    said = [repr(str(c)) if are_text or isinstance(c, str) else str(c) for c in codes]
-    if len(said) == 1:
-        keep = f"({what} != {said[0]}).all(axis=1)" if columns.ndim == 2 else f"{what} != {said[0]}"
+    code_texts = [repr(str(c)) if are_text or isinstance(c, str) else str(c) for c in codes]
+    if len(code_texts) == 1:
+        keep = (
+            f"({what} != {code_texts[0]}).all(axis=1)"
+            if columns.ndim == 2
+            else f"{what} != {code_texts[0]}"
+        )
     else:
-        coded = f"numpy.isin({what}, [{', '.join(said)}])"
+        coded = f"numpy.isin({what}, [{', '.join(code_texts)}])"
         keep = f"~{coded}.any(axis=1)" if columns.ndim == 2 else f"~{coded}"
     if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
         return (
@@ -426,18 +436,18 @@ def phenotype(path: str, name: str) -> Array:
     table = read_table(path)
     called = {plain(column): column for column in table.columns}
     word = plain(name)
-    known = name if name in table.columns else called.get(WORDS.get(word, word), name)
-    column = typed(table.column(known), na=(str(PLINK_MISSING),))
-    where = f"{known} of {path}"
+    column_name = name if name in table.columns else called.get(WORDS.get(word, word), name)
+    column = typed(table.column(column_name), na=(str(PLINK_MISSING),))
+    where = f"{column_name} of {path}"
     if column.dtype.kind == "f":
-        found = set(np.unique(column[~is_missing(column)]).tolist())
-        if found == {MISSING, CONTROL}:
+        distinct = set(np.unique(column[~is_missing(column)]).tolist())
+        if distinct == {MISSING, CONTROL}:
             raise InputError(
                 f"{where} is 0 and 1. PLINK takes 0 for missing and 1 for a control, unless it is "
                 "told --1. If 0 are controls, pass labels as a table or array: --labels "
-                f"{path} --target {known}; else mend the file."
+                f"{path} --target {column_name}; else mend the file."
             )
-        if found <= {MISSING, CONTROL, CASE} and known.upper() in ("PHENO", "SEX"):
+        if distinct <= {MISSING, CONTROL, CASE} and column_name.upper() in ("PHENO", "SEX"):
             column[column == MISSING] = np.nan
     if is_missing(column).all():
         raise InputError(

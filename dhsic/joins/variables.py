@@ -79,7 +79,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
-    """As of `read_target`; `otherwise` is what else can be passed, for its sentences."""
+    """Read a variable, see `read_target`; `otherwise` names alternatives for error messages."""
     of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
@@ -100,13 +100,13 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
         )
         raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
-    found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
-    if name not in found and isinstance(opened, zarr.Group) and "/" in name:  # in a group of it
+    variables = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
+    if name not in variables and isinstance(opened, zarr.Group) and "/" in name:  # in a group of it
         array = member(opened, name)
-        found |= {} if array is None else {name: array}
-    if name not in found:
-        _refuse_absent(opened, name, found, otherwise)
-    return _values(found[name], missing_chunks)
+        variables |= {} if array is None else {name: array}
+    if name not in variables:
+        _refuse_absent(opened, name, variables, otherwise)
+    return _values(variables[name], missing_chunks)
 
 
 def _refuse_absent(
@@ -130,13 +130,13 @@ def _refuse_absent(
 
 
 def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:
-    """What a file has of its samples, by name."""
-    known = source.sample_coords()
-    if name in known:
-        return known[name]
-    there = f" (there are {some(known)})" if known else ""
+    """Return a column of a file along its samples, (m,), by name."""
+    coords = source.sample_coords()
+    if name in coords:
+        return coords[name]
+    there = f" (there are {some(coords)})" if coords else ""
     raise InputError(
-        f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, known)}"
+        f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, coords)}"
     )
 
 
@@ -169,19 +169,19 @@ def values_of_features(
     if store is not None:
         return source.of_features(_column(store.var, name, otherwise, missing_chunks))
     d = source.n_features + source.n_features_filtered
-    found = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
-    along = sorted(key for key, of in found.items() if of.shape == (d,))
+    variables = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
+    along = sorted(key for key, of in variables.items() if of.shape == (d,))
     if name in along:
-        return source.of_features(_values(found[name], missing_chunks))
-    known = f"there are {', '.join(along)}" if along else "nor any other"
+        return source.of_features(_values(variables[name], missing_chunks))
+    alternatives = f"there are {', '.join(along)}" if along else "nor any other"
     raise InputError(
-        f"There is no variable {name!r} along the {d:,} features; {known}."
+        f"There is no variable {name!r} along the {d:,} features; {alternatives}."
         f"{did_you_mean(name, along)} Pass one of them, or {otherwise}."
     )
 
 
 def anndata_of(data: Any) -> AbstractAnnData | None:
-    """AnnData, whatever it is in, or None for anything else."""
+    """Return data as AnnData, from any container; None for anything else."""
     opened = _opened(data)
     if isinstance(opened, AbstractAnnData):
         return opened
@@ -189,7 +189,7 @@ def anndata_of(data: Any) -> AbstractAnnData | None:
 
 
 def _opened(data: Any) -> Any:
-    """A store; what is no Zarr stays as it is, a matrix without variables beside it."""
+    """Open a Zarr store; other data, a matrix without variables, are returned unchanged."""
     if is_anndata(data):
         return AnnDataObject(data)
     if not isinstance(data, (str, PathLike)):
@@ -223,10 +223,10 @@ def _column(
         return frame.column(name, missing_chunks)
     columns = ", ".join(frame.columns) or "none"
     beside = f", and obsm has {', '.join(coordinates)}" if coordinates else ""
-    known = (*frame.columns, *coordinates)
+    names = (*frame.columns, *coordinates)
     raise InputError(
         f"{frame.place} has no column {name!r}; its columns are {columns}{beside}."
-        f"{did_you_mean(name, known)} Pass one of them, or {otherwise}."
+        f"{did_you_mean(name, names)} Pass one of them, or {otherwise}."
     )
 
 

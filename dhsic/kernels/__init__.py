@@ -33,10 +33,10 @@ __all__ = [
     "WeightedSubstrings",
 ]
 
-#: Values of a kernel up to here may be multiplied by weights and summed.
+#: Largest kernel values that may be multiplied by weights and summed.
 LARGEST_VALUE = 1e150
 
-#: Kernels on data that users may name, in the order in which they are told.
+#: Kernels on data by name, in the order of their documentation.
 KERNELS: dict[str, type[AbstractKernel]] = {
     kernel.name: kernel
     for kernel in (
@@ -47,7 +47,7 @@ KERNELS: dict[str, type[AbstractKernel]] = {
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
-    """Kernel object for a name; objects pass."""
+    """Kernel object for a name; kernel objects are returned as they are."""
     if isinstance(kernel, AbstractKernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:
@@ -59,7 +59,7 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
 
 
 def check_bandwidth(kernel: object, bandwidth: object) -> None:
-    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing."""
+    """Raise an error if a width is given for a kernel without one (except ``"dimension"``)."""
     chosen = resolve_kernel(kernel)
     if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
         raise InputError(
@@ -69,7 +69,7 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
 
 
 def check_approx(kernel: object, approx: object) -> None:
-    """Refuse low rank for a kernel that only the exact engines know."""
+    """Raise an error if low rank is requested for a kernel that does not support it."""
     chosen = resolve_kernel(kernel)
     if approx == "lowrank" and not chosen.low_rank:
         raise InputError(
@@ -79,10 +79,10 @@ def check_approx(kernel: object, approx: object) -> None:
 
 
 def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
-    """Refuse data on which the kernel leaves the range of floating-point numbers.
+    """Raise an error if the kernel overflows on data.
 
-    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
-    sample with itself, whose squared norm is given; other kernels are refused altogether.
+    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest sample
+    with itself; `squared_norm` is that of this sample. Other kernels raise an error in any case.
     """
     if not kernel.of_inner_products:
         raise InputError(

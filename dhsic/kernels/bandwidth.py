@@ -1,6 +1,6 @@
 """Policies for the kernel width: line 3 of Algorithms 1 and 2, ``sigma <- Xi`` (JMLR 4.1).
 
-A policy is a value; called with what a round knows, it answers sigma.
+A policy is a value object; called with statistics of a round, it returns sigma.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dhsic.kernels.gaussian import squared_distances
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.statistic import InnerProducts, Statistic
 
-#: Above this many samples the median is taken over every so-many-th sample.
+#: Maximum number of samples for the median; with more, equally spaced samples are used.
 MEDIAN_SAMPLES = 4096
-#: Squared distances below this part of the largest squared norm are none: samples are equal.
+#: Squared distances below this fraction of the largest squared norm count as 0.
 EQUAL = 1e-10
 
 
 class BandwidthStats(Protocol):
-    """What a policy may ask about the surviving features."""
+    """Statistics of the surviving features that policies use."""
 
     def pair_distances(self) -> Float:
-        """Squared distances of pairs of different samples, (n,): all pairs, or a fair part."""
+        """Squared distances of pairs of different samples, (n,): of all pairs, or a sample."""
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         """HSIC(sigma, S) for every sigma."""
@@ -37,10 +37,10 @@ class BandwidthStats(Protocol):
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """Distances by the statistic of all samples; W may be None where no more is asked.
+    """Distances from the statistic of all samples; W may be None if only these are needed.
 
-    Of kernels that sum no inner products the statistic are distances, not squared, and sigma is
-    their coefficient.
+    For kernels that do not sum inner products, the statistic contains distances, not squared, and
+    sigma is their coefficient.
     """
 
     kernel: AbstractKernel
@@ -48,7 +48,7 @@ class DistanceStats:
     statistic: Statistic
 
     def pair_distances(self) -> Float:
-        """Pairs i < j of at most `MEDIAN_SAMPLES` samples, every so-many-th."""
+        """Pairs i < j of at most `MEDIAN_SAMPLES` equally spaced samples."""
         G = self.statistic.whole()
         stride = -(-len(G) // MEDIAN_SAMPLES)
         D = np.ascontiguousarray(G[::stride, ::stride])
@@ -106,7 +106,7 @@ class Median(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Grid(AbstractBandwidth):
-    """Policy 2: ``argmax_sigma HSIC(sigma, S)`` over given values; the smallest of equals."""
+    """Policy 2: ``argmax_sigma HSIC(sigma, S)`` over given values; ties go to the smallest."""
 
     sigmas: tuple[float, ...]
 
@@ -128,12 +128,12 @@ def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statis
 
 
 def few_samples(X: Float) -> Float:
-    """The samples of X (m, d) that a median distance takes: every so-many-th."""
+    """Equally spaced samples of X (m, d) for the median distance."""
     return X[:: -(-len(X) // MEDIAN_SAMPLES)]
 
 
 def sigma_of_median(distances: Float) -> float:
-    """``1 / (2 median)`` of squared distances, (n,); of the positive ones where most are 0."""
+    """``1 / (2 median)`` of squared distances, (n,); of positive ones if most are 0."""
     middle = float(np.median(distances))
     if middle <= 0:
         positive = distances[distances > 0]
@@ -142,17 +142,17 @@ def sigma_of_median(distances: Float) -> float:
 
 
 def resolve_bandwidth(bandwidth: object) -> AbstractBandwidth:
-    """Translate what users write: a name, a positive number or a grid of such numbers."""
+    """Convert user input to a policy: a name, a positive number, or a grid of numbers."""
     if isinstance(bandwidth, AbstractBandwidth):
         return bandwidth
     if isinstance(bandwidth, str):
-        named = {"dimension": Dimension(), "median": Median()}
-        if bandwidth not in named:
+        by_name = {"dimension": Dimension(), "median": Median()}
+        if bandwidth not in by_name:
             raise InputError(
                 f"bandwidth={bandwidth!r} is unknown; pass 'dimension', 'median', a positive "
                 "number (sigma) or a list of positive numbers to choose from."
             )
-        return named[bandwidth]
+        return by_name[bandwidth]
     if isinstance(bandwidth, (Sequence, np.ndarray)):
         grid = tuple(sorted({_positive(sigma) for sigma in bandwidth}))
         if not grid:

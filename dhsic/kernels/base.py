@@ -31,9 +31,9 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 
 #: Side of the tiles on whose diagonals the diagonal of a kernel matrix is computed.
 DIAGONAL_TILE = 64
-#: Directions of a kernel on data that are tried for.
+#: Maximum number of directions tried for a kernel on data.
 DIRECTIONS = 256
-#: Part of its trace that a matrix of low rank may leave out where all of it is wanted: rounding.
+#: Fraction of its trace that a complete low-rank matrix may lack: rounding error.
 COMPLETE = 1e-13
 
 
@@ -41,7 +41,7 @@ COMPLETE = 1e-13
 class Term:
     """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``, see `AbstractKernel.base`.
 
-    Where it is `linear` it is ``coefficient f(x)' A 1``: the row sums of A do, without a product.
+    A `linear` term is ``coefficient f(x)' A 1``, which only needs the row sums of A.
     """
 
     base: int
@@ -76,13 +76,13 @@ class Expansion:
 
     @property
     def n_forms(self) -> int:
-        """Quadratic forms of a feature; each takes half of a matrix product."""
+        """Number of quadratic forms per feature; each takes half of a matrix product."""
         return sum(not t.linear for t in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One summand ``coefficient (x^a)' A x^b`` with ``A = W o base``, of powers of a feature."""
+    """One summand ``coefficient (x^a)' A x^b`` with ``A = W o base``, for powers of a feature."""
 
     base: int
     coefficient: float
@@ -111,37 +111,38 @@ class PowerSeries:
 
 
 class AbstractKernel(ABC):
-    """A kernel on data; `sigma` is ignored by kernels that have no bandwidth.
+    """A kernel on data; `sigma` is ignored by kernels without a bandwidth.
 
-    A kernel of one's own has a `name`, `gram` and `decrement`; it is scored by the definition,
-    never in low rank. One that is no function of inner products has `sums` and an `increment`
-    besides. The other facts make it faster, and engines read no more than these.
+    User-defined kernels need a `name`, `gram` and `decrement`; they are scored by the definition,
+    never in low rank. A kernel that is not a function of inner products also needs `sums` and
+    `increment`. The other attributes make it faster; engines use no others than these.
     """
 
     name: ClassVar[str]
     has_bandwidth: ClassVar[bool] = False
     is_of_categories: ClassVar[bool] = False
-    #: HSIC is a sum over features: no loop is needed (JMLR 5.1.1).
+    #: Whether HSIC is a sum over features, so that no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
     #: What scores features faster than the definition: an `expansion` that is exact or bounds its
     #: remainder; one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of
     #: levels (`dhsic.kernels.levels.AbstractLevels`); or the whole matrix at once
     #: (`dhsic.kernels.ridge`). Of `dhsic.engines.final.FAMILIES`.
     scored_by: ClassVar[str] = "definition"
-    #: Selection in linear time knows it: terms of its expansion have factors of low rank.
+    #: Whether low rank supports it: terms of its expansion have low-rank factors.
     low_rank: ClassVar[bool] = False
-    #: A product over features, ``exp(-sigma sum_j r(x_j, x'_j))`` in form; `factor` gives it.
+    #: Whether it is a product over features, like ``exp(-sigma sum_j r(x_j, x'_j))``; see `factor`.
     is_product: ClassVar[bool] = False
-    #: ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over standard normal w.
+    #: Whether it is ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over normal
+    #: w.
     has_normal_frequencies: ClassVar[bool] = False
-    #: What is summed over features for every two samples; a property will do.
+    #: Statistic that is summed over features for every pair of samples; may be a property.
     sums: ClassVar[AbstractSums] = InnerProducts()
-    #: What the decrement holds besides `factor`, times the base.
+    #: Constant that the decrement contains in addition to `factor`, times the base.
     constant: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> Self:
-        """The kernel as one of this family, which `scored_by` says that it is."""
+        """Return the kernel as an instance of this class, which `scored_by` implies."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
 
@@ -152,19 +153,19 @@ class AbstractKernel(ABC):
 
     @property
     def power(self) -> tuple[int, float] | None:
-        """Degree b and offset a where ``K = (G + a)^b``."""
+        """Degree b and offset a if ``K = (G + a)^b``; else None."""
         return None
 
     @property
     def of_inner_products(self) -> bool:
-        """Whether entries are functions of single inner products; those of others are bounded."""
+        """Whether entries are functions of single inner products; other kernels are bounded."""
         return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"
 
     @abstractmethod
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of K, (r, c), a new array.
 
-        `inner` (r, c) is that part of G, what `sums` adds up, ``X X'`` mostly; `rows` (r,) and
+        `inner` (r, c) is the part of G, the sum by `sums`, mostly ``X X'``; `rows` (r,) and
         `columns` (c,) are the diagonal of G there.
         """
 
@@ -174,18 +175,19 @@ class AbstractKernel(ABC):
     ) -> Float:
         r"""Part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
 
-        `inner`, `rows` and `columns` as of `gram`; x (r,) and y (c,) are column j there.
+        `inner`, `rows` and `columns` are those of `gram`; x (r,) and y (c,) are values of feature j
+        there.
         """
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `decrement`, of S without j.
+        """Part of ``K(S + j) - K(S)``, (r, c); arguments are those of `decrement`, for S without j.
 
-        As it stands here it is for kernels of inner products; those of other `sums` give theirs.
+        This implementation is for kernels of inner products; those with other `sums` override it.
         """
-        joined: Float = inner + x[:, None] * y[None, :]
-        return -self.decrement(joined, rows + x * x, columns + y * y, x, y, sigma)
+        larger: Float = inner + x[:, None] * y[None, :]
+        return -self.decrement(larger, rows + x * x, columns + y * y, x, y, sigma)
 
     def decrement_of(
         self,
@@ -199,8 +201,8 @@ class AbstractKernel(ABC):
     ) -> Float:
         r"""Part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
 
-        `inner`, `rows` and `columns` as of `gram`; `part`, `part_rows` and `part_columns` are the
-        same of the features of g alone.
+        `inner`, `rows` and `columns` are those of `gram`; `part`, `part_rows` and `part_columns`
+        are the same sums over the features of g alone.
         """
         without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
         without -= self.gram(inner, rows, columns, sigma)
@@ -214,16 +216,16 @@ class AbstractKernel(ABC):
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Part of base matrix `key`, of K itself for None; arguments as of `gram`."""
+        """Part of base matrix `key`, or of K if it is None; arguments are those of `gram`."""
         if key is None:
             return self.gram(inner, rows, columns, sigma)
         return self.base(key, inner, rows, columns, sigma)
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal of base matrix `key`, of K itself for None; `norms` (m,) is that of G."""
+        """Diagonal of base matrix `key`, or of K if it is None; `norms` (m,) is that of G."""
         if self.is_product:
-            return np.ones_like(norms)  # exp(0): no feature tells a sample from itself
+            return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)
         for a in range(0, len(norms), DIAGONAL_TILE):
             n = norms[a : a + DIAGONAL_TILE]
@@ -232,20 +234,20 @@ class AbstractKernel(ABC):
         return diagonal
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to `order`; refused by kernels that have no series."""
+        """Terms up to `order`; raises an error for kernels without a series."""
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
             "the definition (approx='direct')."
         )
 
     def power_series(self, order: int, sigma: float) -> PowerSeries:
-        """Series up to `order` in powers of a feature, which kernels of low rank have."""
+        """Series up to `order` in powers of a feature, for kernels that support low rank."""
         raise InputError(
             f"The {self.name} kernel has no series of powers; low rank knows none for it."
         )
 
     def addition(self) -> Expansion | None:
-        """``<W, K(S + j) - K(S)>`` as a sum of terms, exact; None where that takes a series."""
+        """``<W, K(S + j) - K(S)>`` as an exact sum of terms; None if it needs a series."""
         return None
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
@@ -262,14 +264,14 @@ class AbstractKernel(ABC):
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound of the logarithm of `factor` for features of these largest magnitudes, (c,)."""
+        """Bound on the logarithm of `factor` for features with these largest magnitudes, (c,)."""
         raise NotImplementedError(
             f"The {self.name} kernel is a product over features, or scored by levels: give its "
             "exponent."
         )
 
     def parameters(self) -> dict[str, float]:
-        """What identifies the kernel besides its name: its fields, which must be numbers."""
+        """Parameters that identify the kernel besides its name: fields, which are numbers."""
         mine: Any = self
         known = {f.name: getattr(self, f.name) for f in fields(mine)} if is_dataclass(mine) else {}
         try:
@@ -282,16 +284,16 @@ class AbstractKernel(ABC):
 
 
 def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetric:
-    """K of data in memory, written out."""
+    """Dense K of data in memory."""
     inner = X @ X.T
     norms = np.diagonal(inner).copy()
     return DenseSymmetric(kernel.gram(inner, norms, norms, sigma))
 
 
 def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
-    """K where up to 256 directions, and m / 4, make it complete but for rounding; else None.
+    """K if up to 256 directions, and m / 4, are complete up to rounding errors; else None.
 
-    Every sample may be a pivot, so that nothing is missed.
+    Every sample may be a pivot, so that no direction is missed.
     """
     norms = np.einsum("ij,ij->i", X, X)
 

@@ -30,38 +30,38 @@ from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.validation import is_count, is_positive
 
-#: Numbers of a dense block of columns.
+#: Number of entries of a dense block of columns.
 BLOCK = 2**22
-#: Columns with a larger part of non-zeros are multiplied as dense ones, some ten times faster each.
+#: Fraction of non-zeros above which columns are multiplied as dense ones, about ten times faster.
 DENSE = 1 / 16
 
 
 class AbstractCountingKernel(ABC):
-    """A kernel on structured samples, by what it counts in them and the weight of each."""
+    """A kernel on structured samples: counts of substructures, and their weights."""
 
     @abstractmethod
     def counts(self, samples: Any) -> tuple[Any, list[Any]]:
-        """How often each substructure is in each sample.
+        """Count each substructure in each sample.
 
         Returns
         -------
         counts : (m, n) scipy.sparse.csr_array
-            ``#_a(x_i)``, for the n substructures that are in any sample.
+            ``#_a(x_i)``, for the n substructures that occur in any sample.
         names : list
             The substructures a, sorted.
 
         Raises
         ------
         InputError
-            Samples of another kind, or ones that hold nothing to count.
+            If samples have a wrong type, or contain nothing to count.
         """
 
     @abstractmethod
     def weights(self, names: Sequence[Any]) -> Float:
-        """``w_a``, not below 0, of the substructures `names`; (n,)."""
+        """Weights ``w_a``, at least 0, of the substructures `names`; (n,)."""
 
     def gram(self, samples: Any) -> Float:
-        """K, (m, m) float64, symmetric to the last bit; errors as of `counts`."""
+        """K, (m, m) float64, symmetric to the last bit; raises the errors of `counts`."""
         counts, names = self.counts(samples)
         # One factor times its own transpose rounds both triangles alike.
         F = csc_array(counts.multiply(np.sqrt(self.weights(names))))
@@ -78,10 +78,11 @@ class AbstractCountingKernel(ABC):
 
 
 def quadratic_forms(W: Float, counts: Any) -> Float:
-    """``c_a' W c_a`` for every column of the sparse counts C (m, n) not below 0; (n,) float64.
+    """``c_a' W c_a`` for every column of the sparse counts C (m, n), at least 0; (n,) float64.
 
-    Rows of W (m, m) sum to 0, so a column may be shifted: by its smallest count, which keeps it
-    sparse and takes what is as often in every sample to 0, not to rounding errors.
+    Rows of W (m, m) sum to 0, so columns may be shifted. Subtracting the smallest count keeps a
+    column sparse, and gives exactly 0, without rounding errors, for substructures equally frequent
+    everywhere.
     """
     C = csc_array(counts, dtype=np.float64)
     m, n = C.shape
@@ -96,7 +97,7 @@ def quadratic_forms(W: Float, counts: Any) -> Float:
 
 
 def check_lengths(kernel: str, parameter: str, length: object, decay: object = 1.0) -> None:
-    """Refuse a length that is no whole number from 1, or a decay that is no positive number."""
+    """Raise an error unless the length is an integer from 1, and the decay a positive number."""
     if not is_count(length):
         raise InputError(f"{kernel} {parameter}={length!r}; pass a whole number >= 1.")
     if not is_positive(decay):
@@ -131,7 +132,7 @@ class Spectrum(AbstractCountingKernel):
         check_lengths("Spectrum", "k", self.k)
 
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
-        """How often each substring of k letters is in each string; refused of anything else.
+        """Count each substring of k letters in each string; raises an error for other samples.
 
         Upper and lower case are different letters.
         """
@@ -175,22 +176,22 @@ class WeightedSubstrings(AbstractCountingKernel):
         check_lengths("WeightedSubstrings", "longest", self.longest, 1.0 if own else self.decay)
 
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
-        """How often each substring is in each string; as of `Spectrum.counts`."""
+        """Count each substring in each string; like `Spectrum.counts`."""
         return _counts(samples, range(1, int(self.longest) + 1))
 
     def weights(self, names: Sequence[str]) -> Float:
-        """``w_a``, (n,), which mapping or callable must give as numbers from 0."""
+        """Weights ``w_a``, (n,); a mapping or callable must give numbers from 0."""
         if isinstance(self.decay, Mapping):
-            given = [self.decay.get(a, 0.0) for a in names]
+            raw = [self.decay.get(a, 0.0) for a in names]
         elif callable(self.decay):
-            given = [self.decay(a) for a in names]
+            raw = [self.decay(a) for a in names]
         else:
             return np.power(float(self.decay), [len(a) for a in names])
-        w = np.array(given, dtype=np.float64)
+        w = np.array(raw, dtype=np.float64)
         bad = np.flatnonzero(~((w >= 0) & np.isfinite(w)))
         if bad.size:
             raise InputError(
-                f"The weight of substring {names[bad[0]]!r} is {given[bad[0]]!r}; weights are "
+                f"The weight of substring {names[bad[0]]!r} is {raw[bad[0]]!r}; weights are "
                 "finite and not below 0."
             )
         return w
@@ -205,12 +206,12 @@ def _counts(strings: Sequence[str], lengths: Sequence[int]) -> tuple[Any, list[s
             f"The longest of {len(checked)} strings has {longest} letters and a substring "
             f"{lengths[0]}; pass shorter substrings, or longer strings."
         )
-    places: defaultdict[str, int] = defaultdict(count().__next__)  # in the order of first sight
+    places: defaultdict[str, int] = defaultdict(count().__next__)  # by first occurrence
     columns, counts = [], []
     for x in checked:
-        found = Counter(x[i : i + k] for k in lengths for i in range(len(x) - k + 1))
-        columns.append(np.fromiter((places[a] for a in found), np.int32, len(found)))
-        counts.append(np.fromiter(found.values(), np.int64, len(found)))
+        tally = Counter(x[i : i + k] for k in lengths for i in range(len(x) - k + 1))
+        columns.append(np.fromiter((places[a] for a in tally), np.int32, len(tally)))
+        counts.append(np.fromiter(tally.values(), np.int64, len(tally)))
     names = sorted(places)
     order = np.empty(len(names), dtype=np.int32)
     order[[places[a] for a in names]] = np.arange(len(names))
@@ -227,13 +228,13 @@ def _checked(strings: Sequence[str]) -> list[str]:
             f"One {type(strings).__name__} came for the strings; pass a list with one string a "
             "sample."
         )
-    given = list(strings)
-    for i, x in enumerate(given):
+    samples = list(strings)
+    for i, x in enumerate(samples):
         if not isinstance(x, str):
             raise InputError(
                 f"Sample {i} is {str(x)[:40]!r} ({type(x).__name__}), no string; pass text, and "
                 "drop or fill what is missing."
             )
-    if not given:
+    if not samples:
         raise InputError("There are 0 strings; pass one a sample.")
-    return given
+    return samples

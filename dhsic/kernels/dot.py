@@ -22,7 +22,7 @@ from dhsic.validation import is_number
 
 @dataclass(frozen=True)
 class Linear(AbstractKernel):
-    """``K = G``: scores add over features, one pass ranks them all."""
+    """``K = G``: scores add over features, so one pass ranks them all."""
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """All ones: A is W itself."""
+        """Return ones: A is W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:

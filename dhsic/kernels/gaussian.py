@@ -47,7 +47,7 @@ def squared_distances(inner: Float, rows: Float, columns: Float) -> Float:
     return into(D, namespace_of(D).maximum, D, 0.0)
 
 
-#: From this order on even powers take part; up to that one a single product holds them.
+#: Order from which on even powers are included; up to the second one they share a product.
 SECOND, TOGETHER = 2, 3
 #: Coefficients of g.
 G = 1.0, 5 / 6, 7 / 18
@@ -67,7 +67,7 @@ def _terms(order: int, sigma: float) -> tuple[Term, ...]:
 
 
 def _is_together(q: int, order: int) -> bool:
-    """Whether the term q takes part in the product of the even powers."""
+    """Whether the term q is part of the product of the even powers."""
     return q == SECOND and order <= TOGETHER
 
 
@@ -93,9 +93,9 @@ class Gaussian(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(sigma delta^2) - 1)``; where that is large, ``exp(sigma (delta^2 - D)) - K``.
+        """``K o (exp(sigma delta^2) - 1)``; if that is large, ``exp(sigma (delta^2 - D)) - K``.
 
-        The second form is right also where K is too small for a number.
+        The second form is right even where K underflows.
         """
         t = x[:, None] - y[None, :]
         t *= t
@@ -111,7 +111,7 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """As `decrement`, delta^2 being the squared distance within the group."""
+        """`decrement` for a group, where delta^2 is the squared distance within the group."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
@@ -133,11 +133,11 @@ class Gaussian(AbstractKernel):
         return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``4 sigma max|x|^2``: no two values of a feature are further apart."""
+        """``4 sigma max|x|^2``, from the largest distance between two values of a feature."""
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        sigma = float(sigma)  # one of NumPy would make float64 of float32
+        sigma = float(sigma)  # a NumPy number would convert float32 to float64
         return Expansion(
             _terms(order, sigma),
             partial(_functions, order=order, sigma=sigma),
@@ -156,10 +156,10 @@ class Gaussian(AbstractKernel):
 
 
 def _neglected(p: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
-    """Size of term p, ``(sigma delta^2)^p / p!``; what follows it is small where it is.
+    """Size of term p, ``(sigma delta^2)^p / p!``; later terms are small if it is.
 
-    ``mean delta^(4p)`` is about ``2^(2p) mean x^(4p)``, as of normal values, and a moment of x
-    beyond the fourth about half way, as powers go, between its bounds by `max_abs`.
+    ``mean delta^(4p)`` is about ``2^(2p) mean x^(4p)``, as for normal values; a moment of x beyond
+    the fourth is assumed to be the geometric middle of its bounds by `max_abs`.
     """
     with np.errstate(over="ignore"):
         moment = fourth_moment ** ((p + 1) / 2) * max_abs ** (2 * p - 2)
@@ -193,13 +193,13 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
     with np.errstate(over="ignore"):
         U = sigma * max_abs * max_abs
         growth = np.exp(U)
-        spread = np.sqrt(fourth_moment)  # mean of x^2 is at most this
-        sizes = [2 * sigma * spread * growth]
+        mean_square = np.sqrt(fourth_moment)  # mean of x^2 is at most this
+        sizes = [2 * sigma * mean_square * growth]
         if order >= SECOND:
             together = 3 * (G[0] + U * (G[1] + U * G[2])) ** 2
             largest = together if order <= TOGETHER else growth**2
             sizes.append(largest * sigma**2 * fourth_moment)
-        sizes.append(2 * sigma * spread * growth**2)
+        sizes.append(2 * sigma * mean_square * growth**2)
         for q in range(2, order + 1):
             if not _is_together(q, order):
                 first = (2 * sigma) ** q / factorial(q)
@@ -208,9 +208,9 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
 
 
 def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
-    """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on what even terms lack.
+    """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on the error of even terms.
 
-    ``e^2 <= exp(2 sigma max_abs^2)``, and the sum is at most its first term times as much again.
+    ``e^2 <= exp(2 sigma max_abs^2)``, and the sum is at most its first term times that again.
     """
     q = order + 1
     with np.errstate(over="ignore"):
@@ -221,6 +221,6 @@ def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -
             bound = bound + sigma**2 * fourth_moment * growth
         elif order <= TOGETHER:
             U = sigma * max_abs * max_abs
-            left = sigma**4 * fourth_moment * max_abs**4 * (1 / 6 + U * np.exp(2 * U))
-            bound = bound + left
+            even_remainder = sigma**4 * fourth_moment * max_abs**4 * (1 / 6 + U * np.exp(2 * U))
+            bound = bound + even_remainder
     return np.asarray(bound)

@@ -23,11 +23,11 @@ from dhsic.errors import InputError
 from dhsic.kernels.counting import AbstractCountingKernel, check_lengths
 from dhsic.validation import as_array
 
-#: Distances in memory at once.
+#: Number of distances in memory at once.
 BLOCK = 2**22
-#: Up to here float64 counts exactly.
+#: Largest count that float64 represents exactly.
 LARGEST_COUNT = 2**53
-#: What nodes without labels are called.
+#: Label of nodes without labels.
 NO_LABEL = "*"
 
 
@@ -54,19 +54,19 @@ class ShortestPaths(AbstractCountingKernel):
     """
 
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
-        """How often each (label, label, length) is in each graph; one needs an edge."""
+        """Count each (label, label, length) in each graph; at least one graph needs an edge."""
         adjacencies, codes, labels = _read(samples)
         q, longest = len(labels), max(A.shape[0] for A in adjacencies)
-        found = [_pairs(A, c, q, longest) for A, c in zip(adjacencies, codes, strict=True)]
-        keys, columns = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
+        paths = [_pairs(A, c, q, longest) for A, c in zip(adjacencies, codes, strict=True)]
+        keys, columns = np.unique(np.concatenate([k for k, _ in paths]), return_inverse=True)
         if keys.size == 0:
             raise InputError(
-                f"None of {len(found)} graphs has an edge between two nodes: there are no paths to "
+                f"None of {len(paths)} graphs has an edge between two nodes: there are no paths to "
                 "count. Pass graphs with edges."
             )
-        rows = np.repeat(np.arange(len(found)), [k.size for k, _ in found])
-        n = np.concatenate([n for _, n in found])
-        counts = coo_array((n, (rows, columns)), shape=(len(found), keys.size)).tocsr()
+        rows = np.repeat(np.arange(len(paths)), [k.size for k, _ in paths])
+        n = np.concatenate([n for _, n in paths])
+        counts = coo_array((n, (rows, columns)), shape=(len(paths), keys.size)).tocsr()
         pairs, lengths = np.divmod(keys, longest)
         first, second = np.divmod(pairs, q)
         triples = zip(first.tolist(), second.tolist(), lengths.tolist(), strict=True)
@@ -114,9 +114,9 @@ class Walks(AbstractCountingKernel):
         check_lengths("Walks", "longest", self.longest, self.decay)
 
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
-        """How many walks of each graph meet each sequence of labels, none above its reverse.
+        """Count the walks of each graph with each sequence of labels, none above its reverse.
 
-        More walks than float64 counts exactly are refused.
+        Raises an error for more walks than float64 counts exactly.
         """
         adjacencies, codes, labels = _read(samples)
         if not labels:
@@ -127,9 +127,9 @@ class Walks(AbstractCountingKernel):
         tables, names = [], []
         for sequences, table in _walks(adjacencies, codes, len(labels), int(self.longest)):
             listed = sequences.tolist()
-            kept = [i for i, s in enumerate(listed) if s <= s[::-1]]
-            tables.append(table[:, kept])
-            names += [tuple(labels[a] for a in listed[i]) for i in kept]
+            canonical = [i for i, s in enumerate(listed) if s <= s[::-1]]
+            tables.append(table[:, canonical])
+            names += [tuple(labels[a] for a in listed[i]) for i in canonical]
         order = sorted(range(len(names)), key=names.__getitem__)
         counts = csr_array(hstack(tables, format="csr")[:, order])
         return counts.astype(np.int64), [names[a] for a in order]
@@ -141,7 +141,7 @@ class Walks(AbstractCountingKernel):
 
 
 def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, Index]:
-    """Codes of (label, label, length) of the pairs of nodes of a graph, and how many of each."""
+    """Codes of (label, label, length) of the pairs of nodes of a graph, and their counts."""
     n = codes.size
     width = max(1, BLOCK // max(n, 1))
     keys = []
@@ -163,9 +163,8 @@ def _walks(
 ) -> Iterator[tuple[Index, Any]]:
     """For walks of 0, 1, ... edges: sequences of labels (n, edges + 1), counts csr (m, n).
 
-    All graphs are one, with the nodes of each behind those of the one before: `ending` (nodes, n)
-    counts the walks that end in a node, by sequence, and a product with the adjacency carries
-    them on.
+    All graphs are merged into one, with consecutive nodes. `ending` (nodes, n) counts the walks
+    that end in a node, by sequence; a product with the adjacency matrix extends them.
     """
     m = len(codes)
     A = csr_array(block_diag(adjacencies, format="csr", dtype=np.float64))
@@ -194,9 +193,9 @@ def _walks(
 
 
 def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
-    """Adjacencies, csr (n, n), places (n,) of their nodes' labels, and all labels, sorted."""
+    """Adjacencies, csr (n, n), positions (n,) of their nodes' labels, and all labels, sorted."""
     adjacencies: list[Any] = []
-    given: list[list[Any] | None] = []
+    graph_labels: list[list[Any] | None] = []
     for i, graph in enumerate(graphs):
         if not isinstance(graph, tuple) or len(graph) != 2:
             raise InputError(
@@ -204,17 +203,19 @@ def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
                 "(adjacency, None) for nodes without labels."
             )
         adjacencies.append(_adjacency(i, graph[0]))
-        given.append(None if graph[1] is None else _labels(i, graph[1], adjacencies[i].shape[0]))
-    if not given:
+        graph_labels.append(
+            None if graph[1] is None else _labels(i, graph[1], adjacencies[i].shape[0])
+        )
+    if not graph_labels:
         raise InputError("There are 0 graphs; pass one a sample, as (adjacency, labels).")
-    _check_kinds(given)
-    named = [
+    _check_kinds(graph_labels)
+    filled_labels = [
         [NO_LABEL] * A.shape[0] if labels is None else labels
-        for labels, A in zip(given, adjacencies, strict=True)
+        for labels, A in zip(graph_labels, adjacencies, strict=True)
     ]
-    labels = sorted({label for each in named for label in each})
+    labels = sorted({label for each in filled_labels for label in each})
     place = {label: i for i, label in enumerate(labels)}
-    codes = [np.array([place[label] for label in each], dtype=np.int64) for each in named]
+    codes = [np.array([place[label] for label in each], dtype=np.int64) for each in filled_labels]
     return adjacencies, codes, labels
 
 
@@ -254,7 +255,7 @@ def _labels(i: int, given: Any, n: int) -> list[Any]:
 
 
 def _check_kinds(named: list[list[Any] | None]) -> None:
-    """Refuse labels that cannot be put in an order together."""
+    """Raise an error for labels that cannot be sorted together."""
     bare = [i for i, labels in enumerate(named) if labels is None]
     if 0 < len(bare) < len(named):
         raise InputError(

@@ -1,8 +1,8 @@
-r"""Kernels on the columns of the labels, the parts of which the label matrix L is the sum.
+r"""Kernels on the columns of the labels: the label matrix L is the sum of such parts.
 
-A part states its kernel without writing it out: tile by tile, or as ``B diag(weights) B'`` with few
-directions B. Parts of several columns are *scaled alike*: each counts by the norm of its centred
-matrix ``R L R``, by which HSIC of what is independent of the labels varies.
+A part computes its kernel tile by tile, or as ``B diag(weights) B'`` with few directions B. Parts
+for several columns are *scaled alike*: each is divided by the norm of its centred matrix ``R L R``,
+which determines the variance of HSIC under independence.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg import pivoted_cholesky
 
-#: Samples up to which a given matrix is decomposed, and directions that a factor may have.
+#: Maximum number of samples for decomposing a given matrix, and of directions of a factor.
 MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
-#: Eigenvalues below this part of the largest are rounding.
+#: Relative size (to the largest) below which eigenvalues are rounding errors.
 ROUNDING = 1e-14
-#: Part of the trace of a Gaussian that may be missing from its norm, and part of a norm that is
-#: none.
+#: Fraction of the trace of a Gaussian that its norm may miss, and fraction of a norm that counts as
+#: 0.
 ROUGHLY, NOTHING = 1e-6, 1e-6
 
-#: Directions (m, g) of a part, their weights (g,) and what is missing, in units of its trace.
+#: Directions (m, g) of a part, their weights (g,), and the missing part of its trace.
 PartFactor = tuple[Float, Float, float]
 
 
 @dataclass(frozen=True)
 class ClassTarget:
-    """A target of n classes: ``L_ij = table[class of i, class of j]``, of rank g.
+    """A target with n classes: ``L_ij = table[class of i, class of j]``, of rank g.
 
     `codes` (m,) are the classes of the samples and ``table = maps diag(weights) maps'``, `maps`
-    (n, g) with a row for each class, None for unit vectors.
+    (n, g) with a row per class, None for unit vectors.
     """
 
     codes: Array
@@ -43,7 +43,7 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str) -> ClassTarget:
-        """Class kernel of a name: eq. 16 to 19, or one of criteria, which judge by classes."""
+        """Class kernel by name: eq. 16 to 19, or a kernel of criteria."""
         sizes = np.bincount(codes).astype(np.float64)  # m_y
         m, ones = sizes.sum(), np.ones(len(sizes))
         if kernel in ("binary", "balanced"):  # eq. 16 and 17
@@ -68,7 +68,7 @@ class ClassTarget:
         return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """The row of its class for every sample."""
+        """Directions: the row of `maps` for the class of every sample."""
         n = len(self.weights)
         if n > MOST_DIRECTIONS:
             raise InputError(
@@ -86,7 +86,7 @@ class ClassTarget:
         return _norm_of(inner @ self.table)
 
     def times(self, scale: float) -> ClassTarget:
-        """The same, L times a number."""
+        """Multiply L by a number."""
         return replace(self, weights=self.weights * scale)
 
 
@@ -107,12 +107,12 @@ class RealTargets:
 
     @property
     def centred(self) -> RealTargets:
-        """With values of mean 0, to which the linear kernel would lose digits."""
+        """Copy with centred values, for the precision of the linear kernel."""
         return replace(self, values=self.values - self.values.mean(axis=0))
 
     @property
     def linear(self) -> RealTargets:
-        """With the linear kernel, of unit trace where another one was asked for."""
+        """Copy with the linear kernel, of unit trace if the kernel was another one."""
         if self.sigma is None:
             return self
         centred = self.centred.values
@@ -125,7 +125,7 @@ class RealTargets:
         return np.asarray(self.scale * np.exp(-self.sigma * label_distances(ours, theirs)))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """The values; of a Gaussian the worst sample is the next pivot."""
+        """Directions: the values; for a Gaussian by Cholesky, the worst sample is pivot."""
         m, t = self.values.shape
         if self.sigma is None:
             return self.values, np.full(t, self.scale), 0.0
@@ -143,7 +143,7 @@ class RealTargets:
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> RealTargets:
-        """The same, L times a number."""
+        """Multiply L by a number."""
         return replace(self, scale=self.scale * scale)
 
 
@@ -159,7 +159,7 @@ class MixedTarget:
 
     @staticmethod
     def of(classes: ClassTarget, numbers: RealTargets, Q: Float) -> MixedTarget:
-        """With numbers scaled to the norm of the classes, as Q leaves both."""
+        """Create it, with numbers scaled to the norm of the classes after projection by Q."""
         return MixedTarget(classes, numbers.times(_norm_left(classes, Q) / _norm_left(numbers, Q)))
 
     @property
@@ -181,23 +181,23 @@ class MixedTarget:
         return np.asarray(self.classes.tile(rows, columns) + self.numbers.tile(rows, columns))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Directions of both, compressed: those of numbers are among those of the classes.
+        """Directions of both, compressed: those of numbers are usually spanned by the classes.
 
-        Unless covariates were taken out of the numbers.
+        They are not if covariates were regressed out of the numbers.
         """
         B, w, _ = self.classes.factor(tolerance, max_rank)
         F, v, missing = self.numbers.factor(tolerance, max_rank)
         both = np.column_stack([B * np.sqrt(w), F * np.sqrt(v)])
         values, vectors = np.linalg.eigh(both.T @ both)
-        kept = values > ROUNDING * values[-1]
-        return both @ vectors[:, kept][:, ::-1], np.ones(int(kept.sum())), missing
+        significant = values > ROUNDING * values[-1]
+        return both @ vectors[:, significant][:, ::-1], np.ones(int(significant.sum())), missing
 
     def norm(self, Q: Float) -> float:
         """``||R L R||`` with ``R = I - Q Q'``."""
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> MixedTarget:
-        """The same, L times a number."""
+        """Multiply L by a number."""
         return MixedTarget(self.classes.times(scale), self.numbers.times(scale))
 
 
@@ -212,7 +212,7 @@ class GivenMatrix:
         return self.matrix[rows, columns]
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Eigenvectors whose eigenvalues are more than rounding."""
+        """Eigenvectors whose eigenvalues are larger than rounding errors."""
         L, m = self.matrix, len(self.matrix)
         if m > MOST_DECOMPOSED:
             raise InputError(
@@ -221,23 +221,23 @@ class GivenMatrix:
             )
         values, vectors = np.linalg.eigh((L + L.T) / 2)
         sizes = np.abs(values)
-        kept = sizes > ROUNDING * max(float(sizes.max()), 1e-300)
-        return vectors[:, kept], values[kept], float(sizes[~kept].sum())
+        significant = sizes > ROUNDING * max(float(sizes.max()), 1e-300)
+        return vectors[:, significant], values[significant], float(sizes[~significant].sum())
 
 
 #: A kernel on some of the columns.
 TargetPart = ClassTarget | RealTargets | MixedTarget
-#: A part of L; `factor` has the limits of the whole.
+#: A part of L.
 LabelPart = TargetPart | GivenMatrix
 
 
 def scaled_alike(parts: list[TargetPart], Q: Float) -> list[TargetPart]:
-    """Parts of norm 1 each, as Q leaves them."""
+    """Scale parts to norm 1 after projection by Q."""
     return [part.times(1.0 / _norm_left(part, Q)) for part in parts]
 
 
 def _norm_left(part: TargetPart, Q: Float) -> float:
-    """Norm of a part as Q leaves it; as its mean does, where Q leaves nothing."""
+    """Norm of a part after projection by Q; or by the mean only, if Q leaves nothing."""
     norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
     return norm if norm > NOTHING * before else before
 

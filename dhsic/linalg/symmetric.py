@@ -1,27 +1,27 @@
-r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``A = W o K`` alike.
+r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``A = W o K``.
 
-Two forms know the same few things: their diagonal, sums of rows, quadratic forms, inner products
-under permutations, projections, and the powers that moments of permutations are made of
+Two representations share an interface: the diagonal, row sums, quadratic forms, inner products
+under permutations, projections, and the powers that moments of permutations need
 (`dhsic.criteria.null`):
 
-- `DenseSymmetric` has all of its entries: labels of many classes, data of many features;
-- `LowRankSymmetric` has directions, ``F diag(w) F'``, and a diagonal of its own. Nothing it does
-  takes an (m, m) matrix.
+- `DenseSymmetric` stores all entries: labels with many classes, data with many features;
+- `LowRankSymmetric` stores directions, ``F diag(w) F'``, and a separate diagonal. None of its
+  operations makes an (m, m) matrix.
 
-The diagonal stands apart because kernels' diagonals are known where all else is approximated, and
-because that of the unbiased estimator is 0. With ``B = F diag(w) F'`` the matrix is
-``A = B + Diag(diagonal - own)``, ``own`` the diagonal of B.
+The diagonal is separate because diagonals of kernels are known exactly where all else is
+approximated, and because that of the unbiased estimator is 0. With ``B = F diag(w) F'`` the matrix
+is ``A = B + Diag(diagonal - own)``, ``own`` the diagonal of B.
 
-`LowRankSymmetric.hadamard` is the product ``A = W o K`` entry by entry. With ``W = U M U'`` and
-``K = F diag(w) F'``, both off the diagonal, it is, off the diagonal, ``Z Theta Z'``: row i of Z is
-the Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. Its n = q r columns say
-much the same, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` the few large T
-are kept, and
+`LowRankSymmetric.hadamard` is the elementwise product ``A = W o K``. With ``W = U M U'`` and ``K =
+F diag(w) F'``, both off the diagonal, it is, off the diagonal, ``Z Theta Z'``: row i of Z is the
+Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. Its n = q r columns are
+nearly dependent, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` the few large
+T are kept, and
 
     ``Q V = Z (Theta R' V T^{-1})``
 
-needs neither Q nor an inverse of R, which may be singular. So Z is walked through twice in strips
-of samples, once for R and once for the result, and nothing larger than that is ever in memory.
+needs neither Q nor an inverse of R, which may be singular. So Z is computed twice in strips of
+samples, once for R and once for the result, and nothing larger is ever in memory.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import LowRankQuadratic
 
-#: Rows of a dense matrix that are looked up at a time, so that they stay in the cache; that are
-#: multiplied at a time; and rows of a product of directions that are written out at a time.
+#: Rows of a dense matrix that are indexed at a time, so that they stay in the cache, or multiplied
+#: at a time; and rows of a product of directions that are computed at a time.
 GATHERED, MULTIPLIED, WRITTEN = 64, 256, 64
-#: Entries of Z that are in memory at a time, 16 MiB; but never fewer rows than `LEAST_ROWS` n,
-#: or the triangle R would be decomposed again more often than samples are.
+#: Entries of Z in memory at a time (16 MiB), but at least `LEAST_ROWS` n rows, because each strip
+#: decomposes the triangle R again.
 STRIP_ENTRIES = 1 << 21
 LEAST_ROWS = 2
-#: Eigenvalues below this part of the largest, times their number, are rounding.
+#: Relative size (to the largest, times their number) below which eigenvalues are rounding errors.
 ROUNDING = float(np.finfo(np.float64).eps)
 
 
@@ -80,11 +80,11 @@ class Symmetric(ABC):
 
     @abstractmethod
     def whole(self) -> Float:
-        """The matrix itself, (m, m), not to be written to."""
+        """The dense matrix, (m, m), read-only."""
 
     @abstractmethod
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> Symmetric:
-        """``scale A``, `diagonal` (m,) in place of its own, less so many times ``I - 1 1' / m``."""
+        """``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
 
     @abstractmethod
     def projected(self, Q: Float) -> Symmetric:
@@ -101,11 +101,11 @@ class Symmetric(ABC):
     @property
     @abstractmethod
     def bytes_permuted(self) -> int:
-        """Memory that a permutation takes in `inner`."""
+        """Memory per permutation in `inner`."""
 
 
 class DenseSymmetric(Symmetric):
-    """All entries of it, `matrix` (m, m) float64."""
+    """A symmetric matrix with all entries, `matrix` (m, m) float64."""
 
     def __init__(self, matrix: Float) -> None:
         self.matrix = matrix
@@ -120,7 +120,7 @@ class DenseSymmetric(Symmetric):
         return float(np.linalg.norm(self.matrix))
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Part of it, not to be written to."""
+        """Part of the matrix, read-only."""
         return self.matrix[rows, columns]
 
     def times(self, x: Float) -> Float:
@@ -128,7 +128,7 @@ class DenseSymmetric(Symmetric):
         return np.asarray(self.matrix @ x)
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """The trace as ``<A^2, A>``, of both the lower triangle: O(m^3), half a product."""
+        """Compute the trace as ``<A^2, A>`` by the lower triangle: O(m^3), half a product."""
         A, trace = self.matrix, 0.0
         for a in range(0, len(A), MULTIPLIED):
             b = min(a + MULTIPLIED, len(A))
@@ -161,7 +161,7 @@ class DenseSymmetric(Symmetric):
         return DenseSymmetric(self.matrix[np.ix_(rows, rows)])
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Rows of C as they are, their entries looked up in the lower triangle."""
+        """Index rows and columns of C, and multiply with the lower triangles of the others."""
         matrices = [A.whole() for A in others]
         values = np.zeros((len(others), len(permutations)))
         for k, p in enumerate(permutations):
@@ -169,25 +169,24 @@ class DenseSymmetric(Symmetric):
                 b = min(a + GATHERED, len(p))
                 C = np.take(self.matrix[p[a:b]], p[:b], axis=1)
                 for i, A in enumerate(matrices):
-                    left = np.einsum("ij,ij->", C[:, :a], A[a:b, :a])
-                    values[i, k] += 2.0 * left + np.einsum("ij,ij->", C[:, a:], A[a:b, a:b])
+                    below = np.einsum("ij,ij->", C[:, :a], A[a:b, :a])
+                    values[i, k] += 2.0 * below + np.einsum("ij,ij->", C[:, a:], A[a:b, a:b])
         return values
 
     @property
     def bytes_permuted(self) -> int:
-        """Those of the permutation: entries are looked up, a permutation at a time."""
+        """Memory of a permutation: entries are indexed one permutation at a time."""
         return 8 * len(self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankSymmetric(Symmetric):
-    """``F diag(weights) F'`` off the diagonal, and a diagonal of its own, the true one, (m,).
+    """``F diag(weights) F'`` off the diagonal, and a separate, exact diagonal, (m,).
 
-    F (m, r) has a row a sample; r may be 0. Products by `hadamard` have their directions as
-    contiguous columns, all else its rows. `weights` are (r,), or a symmetric (r, r) matrix between
-    directions in the weights of the unbiased estimator, which are asked for sums and products
-    alone. `error` is the part of the matrix that is missing, as whoever made it measures that,
-    infinite where it cannot tell.
+    F (m, r) has a row per sample; r may be 0. Products by `hadamard` store directions as contiguous
+    columns, all others as rows. `weights` are (r,), or a symmetric (r, r) matrix between directions
+    for the weights of the unbiased estimator, which only support sums and products. `error` is the
+    missing fraction of the matrix, as measured by its creator; infinite if unknown.
     """
 
     F: Float
@@ -196,12 +195,12 @@ class LowRankSymmetric(Symmetric):
     error: float = 0.0
     #: Whether columns of F are orthogonal and of mean square 1.
     is_orthogonal: bool = False
-    #: ``A 1``, (m,), where it is known better than by the directions.
+    #: ``A 1``, (m,), if it is known more precisely than by the directions.
     sums: Float | None = None
 
     @staticmethod
     def of(F: Float, weights: Float, error: float = 0.0) -> LowRankSymmetric:
-        """``F diag(weights) F'``, diagonal and all."""
+        """``F diag(weights) F'``, including the diagonal."""
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights), error)
 
     @property
@@ -216,7 +215,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def rest(self) -> Float:
-        """What the diagonal has besides, (m,)."""
+        """Difference between the exact diagonal and that of the product, (m,)."""
         return self.diagonal - self.own
 
     @property
@@ -244,7 +243,7 @@ class LowRankSymmetric(Symmetric):
         return float(np.sqrt(off + float(self.diagonal @ self.diagonal)))
 
     def rows(self, which: Index) -> Float:
-        """Rows of it with the true diagonal, (n, m), of samples `which` (n,)."""
+        """Rows with the exact diagonal, (n, m), for samples `which` (n,)."""
         A = _weighted(self.F[which], self.weights) @ self.F.T
         A[np.arange(len(which)), which] = self.diagonal[which]
         return np.asarray(A)
@@ -254,9 +253,9 @@ class LowRankSymmetric(Symmetric):
         return self.F @ (self.core @ (self.F.T @ x)) + self.rest * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Powers of ``B + D`` expanded, D the diagonal besides: O(m r^2), and the cubes.
+        """Powers of ``B + D`` expanded, with D the diagonal difference: O(m r^2), and the cubes.
 
-        These are from inner products of three directions, O(m r^3), or entry by entry, O(m^2 r).
+        The cubes take inner products of three directions, O(m r^3), or single entries, O(m^2 r).
         """
         F, w, own, D = self.F, self.weights, self.own, self.rest
         between = (F.T @ F) * w
@@ -278,14 +277,14 @@ class LowRankSymmetric(Symmetric):
         products = self.F.T @ Z
         products *= products
         values = self.weights @ products
-        rest = self.rest
-        return np.asarray(values + rest @ np.square(Z) if rest.any() else values)
+        diagonal_rest = self.rest
+        return np.asarray(values + diagonal_rest @ np.square(Z) if diagonal_rest.any() else values)
 
     def whole(self) -> Float:
         return self.rows(np.arange(self.n_samples))
 
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> LowRankSymmetric:
-        """The same directions, and 1 for what there is less."""
+        """Scale the directions, set the diagonal, and add the direction 1 for `less`."""
         F, weights, m = self.F, scale * self.weights, self.n_samples
         if less:
             F, weights = np.column_stack([F, np.ones(m)]), np.append(weights, less / m)
@@ -294,49 +293,50 @@ class LowRankSymmetric(Symmetric):
 
     def projected(self, Q: Float) -> LowRankSymmetric:
         """``R D R = D + [Q, D Q] N [Q, D Q]'`` for a diagonal D; N is diagonalised."""
-        q, rest = Q.shape[1], self.rest
+        q, extra = Q.shape[1], self.rest
         F, weights = self.F - Q @ (Q.T @ self.F), self.weights
-        if not rest.any():
+        if not extra.any():
             return LowRankSymmetric.of(F, weights)
-        DQ = rest[:, None] * Q
+        DQ = extra[:, None] * Q
         N = np.block([[Q.T @ DQ, -np.eye(q)], [-np.eye(q), np.zeros((q, q))]])
         values, vectors = np.linalg.eigh((N + N.T) / 2)
         F = np.column_stack([F, np.column_stack([Q, DQ]) @ vectors])
         weights = np.concatenate([weights, values])
-        return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + rest)
+        return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + extra)
 
     def of_samples(self, rows: Index) -> LowRankSymmetric:
         return LowRankSymmetric(self.F[rows], self.weights, self.diagonal[rows], self.error)
 
     def leading(self, part: float) -> LowRankSymmetric:
-        """By as few orthogonal directions as leave out at most `part` of the norm from the trace.
+        """Minimum number of orthogonal directions; omits at most `part` of the norm from the trace.
 
-        Itself where its weights are no positive numbers, or its diagonal has something besides.
+        Returns the matrix itself if weights are not positive numbers, or the diagonal is not the
+        product's.
         """
         if self.weights.ndim != 1 or (self.weights < 0).any() or self.rest.any():
             return self
         B = self.F * np.sqrt(self.weights)
         values, vectors = np.linalg.eigh(B.T @ B)
         missing = np.cumsum(np.maximum(values, 0.0))  # the smallest first
-        kept = vectors[:, missing > part * float(np.linalg.norm(values))][:, ::-1]
-        if kept.shape[1] == self.rank:
+        selected = vectors[:, missing > part * float(np.linalg.norm(values))][:, ::-1]
+        if selected.shape[1] == self.rank:
             return self
-        return LowRankSymmetric.of(B @ kept, np.ones(kept.shape[1]), self.error)
+        return LowRankSymmetric.of(B @ selected, np.ones(selected.shape[1]), self.error)
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Quadratic forms of the permuted directions, all of them at once."""
+        """Quadratic forms of the permuted directions, all at once."""
         n, m = permutations.shape
-        Z = self.F[permutations.T].reshape(m, -1)  # permutation by permutation
+        Z = self.F[permutations.T].reshape(m, -1)  # one permutation after another
         values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
-        rest = self.rest
-        if rest.any():
-            permuted = rest[permutations]
+        extra = self.rest
+        if extra.any():
+            permuted = extra[permutations]
             values = [v + permuted @ A.diagonal for v, A in zip(values, others, strict=True)]
         return np.array(values)
 
     @property
     def bytes_permuted(self) -> int:
-        """Those of all directions."""
+        """Memory of all directions."""
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
@@ -352,8 +352,8 @@ class LowRankSymmetric(Symmetric):
     ) -> LowRankSymmetric:
         """``W o K``, this being W: orthogonal directions, the largest first; O(m (q r)^2).
 
-        As few are kept as lose at most a part `tolerance` of ``||Z Theta Z'||_F``, and at most
-        `rank`; `error` says which part is lost.
+        Keeps the minimum number of directions that loses at most a fraction `tolerance` of
+        ``||Z Theta Z'||_F``, and at most `rank`; `error` is the fraction lost.
         """
         m = self.n_samples
         if len(K.F) != m or K.n_samples != m:
@@ -362,7 +362,7 @@ class LowRankSymmetric(Symmetric):
                 f"{K.n_samples}; pass all three of the same samples."
             )
         Theta = np.kron(self.core, np.diag(K.weights))  # (n, n)
-        R = np.zeros((0, len(Theta)))  # of Z = Q R, (at most n, n)
+        R = np.zeros((0, len(Theta)))  # triangle of Z = Q R, (at most n, n)
         if len(Theta):
             for _, Z in _strips(self.F, K.F):
                 R = np.asarray(np.linalg.qr(np.concatenate([R, Z]), mode="r"))
@@ -377,7 +377,7 @@ class LowRankSymmetric(Symmetric):
         """``A / scale`` for quadratic forms, in the dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
-        # What the dtype makes of the directions has another diagonal; that one is taken away.
+        # Rounding directions to the dtype changes their diagonal; the changed one is subtracted.
         correction = self.diagonal / scale - diagonal_of_product(Y.T, theta)
         return LowRankQuadratic(Y, theta, correction.astype(dtype))
 
@@ -385,7 +385,7 @@ class LowRankSymmetric(Symmetric):
 def diagonal_of_product(F: Float, weights: Float) -> Float:
     """Diagonal of ``F diag(weights) F'``, (m,) float64; weights (r,) or (r, r).
 
-    Contiguous directions (m, r), of any precision, are summed one after the other.
+    Contiguous directions (m, r), of any precision, are summed one after another.
     """
     if F.flags.f_contiguous and weights.ndim == 1:
         own = np.zeros(len(F))
@@ -407,23 +407,23 @@ def products_of(U: Float, F: Float) -> Float:
 def compression(
     gram: Float, Theta: Float, rank: int | None, tolerance: float
 ) -> tuple[Float, Float, float]:
-    """`mix` (n, kept), T (kept,) and the part lost: ``Z Theta Z' ~ P diag(T) P'``, ``P = Z mix``.
+    """`mix` (n, kept), T (kept,) and the loss: ``Z Theta Z' ~ P diag(T) P'``, ``P = Z mix``.
 
-    From ``Z'Z`` alone, of which as much is known as of its columns scaled to one size: directions
-    that are smaller by the root of the rounding are lost with it, and so is a part of about 1e-8 of
-    A. P is orthonormal as far as A has it, for its directions are large in ``Z Theta Z'`` too.
+    Uses only ``Z'Z``, with columns scaled to equal norm: directions smaller than the square root of
+    the rounding error are lost, and so is a fraction of about 1e-8 of A. P is orthonormal to the
+    precision of A, because its directions are large in ``Z Theta Z'`` too.
     """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
     values, V = np.linalg.eigh(gram / np.multiply.outer(sizes, sizes))
-    kept = values > ROUNDING * len(values) * values.max(initial=0.0)
-    R = np.sqrt(values[kept])[:, None] * (V[:, kept].T * sizes)  # Z'Z = R'R
+    positive = values > ROUNDING * len(values) * values.max(initial=0.0)
+    R = np.sqrt(values[positive])[:, None] * (V[:, positive].T * sizes)  # Z'Z = R'R
     T, rotation, missing = _compress(R @ Theta @ R.T, rank, tolerance)
     return (Theta @ (R.T @ rotation)) / T, T, missing
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
-    """Samples and their rows of Z, (s, q r)."""
+    """Generate slices of samples and their rows of Z, (s, q r)."""
     m, n = len(U), U.shape[1] * F.shape[1]
     rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
     for a in range(0, m, rows):
@@ -433,17 +433,17 @@ def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
 
 
 def _compress(core: Float, rank: int | None, tolerance: float) -> tuple[Float, Float, float]:
-    """Leading eigenvalues and -vectors of core (n, n) by size, and the part of the norm lost."""
+    """Leading eigenvalues and eigenvectors of core (n, n), and the fraction of the norm lost."""
     values, V = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(values), kind="stable")
     values, V = values[order], V[:, order]
-    # squares of what is lost if the first 0, 1, ... are kept
+    # squared loss if the first 0, 1, ... are kept
     lost = np.append(np.cumsum(np.square(values)[::-1])[::-1], 0.0)
     total = lost[0]
-    kept = int(np.argmax(lost <= tolerance**2 * total))
+    n_kept = int(np.argmax(lost <= tolerance**2 * total))
     sizes = np.abs(values)
-    kept = min(kept, int((sizes > ROUNDING * len(values) * sizes.max(initial=0.0)).sum()))
+    n_kept = min(n_kept, int((sizes > ROUNDING * len(values) * sizes.max(initial=0.0)).sum()))
     if rank is not None:
-        kept = min(kept, rank)
-    missing = float(np.sqrt(lost[kept] / total)) if total > 0 else 0.0
-    return values[:kept], V[:, :kept], missing
+        n_kept = min(n_kept, rank)
+    missing = float(np.sqrt(lost[n_kept] / total)) if total > 0 else 0.0
+    return values[:n_kept], V[:, :n_kept], missing

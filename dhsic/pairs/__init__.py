@@ -1,1 +1,1 @@
-"""All pairs of features: the share of each, tiles, permutations, and what a scan keeps."""
+"""Scan of all pairs of features: shares of explained labels, tiles, permutations, results."""

@@ -1,12 +1,13 @@
-r"""Effect of a pair: the coefficient of its product in a regression that has both main effects.
+r"""Effect of a pair: the coefficient of its product in a regression with both main effects.
 
-The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``, with values as they are stored: of
-dosages the additive coding, copies of the counted allele. It is ordinary least squares for real
-labels and logistic regression for two classes (`dhsic.passes.effects`), over the samples that have
-both values. Main effects of a selection are not in it, so that it needs the two features alone.
+The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``, with values as stored: for dosages
+the additive coding, copies of the counted allele. It is ordinary least squares for real labels and
+logistic regression for two classes (`dhsic.passes.effects`), over the samples that have both
+values. Main effects of a selection are not included, so that the model depends on the two features
+alone.
 
-Features come standardised, ``z = (x - mean) scale``. Mean and scale change the main effects and
-the intercept; the coefficient of the product they multiply by ``1 / (scale_j scale_k)``.
+Features are read standardised, ``z = (x - mean) scale``. Mean and scale change the main effects and
+the intercept; they multiply the coefficient of the product by ``1 / (scale_j scale_k)``.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from dhsic.passes import Tile
 from dhsic.passes.effects import AdditiveEffects, regression_labels
 from dhsic.passes.reader import Reader
 
-#: Samples that a regression needs besides one for each covariate.
+#: Samples that a regression needs in addition to one for each covariate.
 FEWEST = 5
 
 
 def product_effects(
     reader: Reader, pairs: Index, y: Array, covariates: Array | None, label_kernel: str
 ) -> tuple[Float, str] | None:
-    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), and a description.
+    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2); a description.
 
-    NaN where the regression has no solution: classes that the pair separates, or a product that
-    both features explain. None for several targets and for more than two classes.
+    NaN if the regression has no solution: the pair separates the classes, or both features explain
+    the product. None for several targets and for more than two classes.
     """
     if y.ndim > 1 and y.shape[1] > 1:
         return None

@@ -1,12 +1,11 @@
-r"""By how much shares are larger than those of permuted labels, over all pairs.
+r"""Inflation: how much larger the shares of all pairs are than those of permuted labels.
 
-Permutations tell what chance gives where samples can be exchanged. Relatives cannot: what many
-genes add up to is alike among them, and so are the products of any two variants, so every share is
-larger than labels at random among the samples would give it, the largest one too. How much so is
-seen where hardly any pair acts: in the middle of all. `Inflation` is the median share of some pairs
-over the mean of such medians of the permutations, which go by the same pairs; whether that is
-beyond chance is told by its rank among the permutations. The deviances of shares, of which the
-inflation is a factor, are divided by it (genomic control; Devlin and Roeder, 1999).
+Permutations give the null distribution if samples are exchangeable. Related samples are not:
+polygenic effects are correlated among relatives, and so are products of any two variants, so every
+share, including the largest, is larger than under permutation. Most pairs have no effect, so the
+median shows by how much. `Inflation` is the median share of a sample of pairs over the mean of the
+medians of permutations for the same pairs; its rank among the permutations gives a p-value.
+Deviances of shares are divided by the inflation (genomic control; Devlin and Roeder, 1999).
 """
 
 from __future__ import annotations
@@ -17,47 +16,47 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 
-#: Pairs by which it is measured, about, and fewer than which tell nothing.
+#: Approximate number of pairs in the sample; and the number below which it is not used.
 SAMPLED, FEWEST = 1 << 16, 1000
-#: It is beyond chance where so small a part of permutations has as large a median.
+#: Level of the permutation p-value at which inflation counts as real.
 BEYOND_CHANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Inflation:
-    """How many times larger shares are, and the probability of that where there is nothing."""
+    """Inflation factor of shares, and its permutation p-value."""
 
     times: float
     p: float
 
     @classmethod
     def of(cls, medians: Float) -> Inflation | None:
-        """By medians of the labels as they are, and of permutations; None where there are none."""
+        """Compute it from medians of the labels (first) and permutations; None without medians."""
         if not medians.size:
             return None
-        here, others = medians[0], medians[1:]
-        rank = 1 + int((others >= here).sum())
-        return cls(float(here / others.mean()), rank / (1 + others.size))
+        here, of_permutations = medians[0], medians[1:]
+        rank = 1 + int((of_permutations >= here).sum())
+        return cls(float(here / of_permutations.mean()), rank / (1 + of_permutations.size))
 
     @property
     def is_real(self) -> bool:
-        """Whether it is beyond chance."""
+        """Whether the inflation is significant."""
         return self.times > 1 and self.p <= BEYOND_CHANCE
 
     @property
     def corrected(self) -> float:
-        """What deviances are divided by."""
+        """Factor by which deviances are divided; 1 without significant inflation."""
         return self.times if self.is_real else 1.0
 
 
 def medians_of(some: Array) -> Float:
-    """Medians of rough shares (1 + B, s), along s; none where these are too few."""
+    """Medians (1 + B,) of rough shares (1 + B, s); empty if s is too small."""
     if some.shape[1] < FEWEST:
         return np.empty(0)
-    found = np.median(some, axis=1).astype(np.float64)
-    return found if found[1:].any() else np.empty(0)
+    medians = np.median(some, axis=1).astype(np.float64)
+    return medians if medians[1:].any() else np.empty(0)
 
 
 def every(n_pairs: int) -> int:
-    """Which pairs are those by which it is measured: every so-many-th, an odd number."""
+    """Step, an odd number, with which the sample of pairs is taken for the inflation."""
     return (n_pairs // SAMPLED) | 1

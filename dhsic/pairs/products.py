@@ -1,30 +1,31 @@
-r"""Pairs judged by products of several functions of each feature: pairs that act like a ring.
+r"""Pairs tested by products of several functions of each feature: ring-shaped interactions.
 
-The product of two features sees what grows in one as the other grows. A label that is 1 on a ring
-around the middle of two features is a sum of products of functions that turn, and the product of
-the features themselves tells nothing of it. Here each feature has R functions of its ranks, 2 or 4
-(`dhsic.linalg.rank_basis`): those at odd places go from one end to the other, those at even places
-are alike at both ends. So a pair has four blocks of ``g = (R / 2)^2`` products ``z_rs``, of either
-kind of one feature with either kind of the other.
+The product of two features detects effects of one that grow with the other. A label that is 1 on a
+ring around the middle of two features is a sum of products of non-monotone functions, and is
+uncorrelated with the product of the features. Here each feature has R functions of its ranks, 2 or
+4 (`dhsic.linalg.rank_basis`): functions at odd places differ between both ends of the ranks,
+functions at even places are equal at both ends. A pair therefore has four blocks of ``g = (R /
+2)^2`` products ``z_rs``, one for each combination of the two kinds.
 
-With M the projection onto what is orthogonal to Q, and to all R functions of either feature, W an
-orthonormal basis of the products of a block left, ``M z_rs``, and V one of the labels left,
-``M U``, the share of the block is ``|W' V|^2 / min(g, t)``: the mean squared canonical correlation
-of products and labels, for one column of labels (t = 1) the part of it that the products explain.
-Were labels normal and nothing there,
+Let M be the projection onto the orthogonal complement of Q and of all R functions of either
+feature, W an orthonormal basis of the projected products ``M z_rs`` of a block, and V one of the
+projected labels ``M U``. The share of the block is ``|W' V|^2 / min(g, t)``: the mean squared
+canonical correlation of products and labels; for one column of labels (t = 1), the share of their
+variance that the products explain.
+For normal labels under the null hypothesis,
 
     ``share ~ Beta(s max(g, t) / 2, s (n - g - t + s) / 2)``,  ``s = min(g, t)``,
     ``n = m - q - 2 R``,
 
-exactly for s = 1, and as Pillai's trace is approximated else. Where products are fewer, as of two
-features of two values, the law is that of more, and p-values are larger than they could be. The
-share of the pair is the largest of its four blocks, and its p-value that of the least of four
+exactly for s = 1, and as Pillai's trace is approximated otherwise. If there are fewer products, for
+example for two binary features, the same law is used, and p-values are conservative. The share of
+the pair is the largest of its four blocks, and its p-value is that of the smallest of four
 independent ones, ``1 - (1 - p)^4``.
 
-Products of independent features are nearly orthonormal, so of many pairs those are judged in one of
-whose blocks the sum of ``|U' z_rs|^2 / m`` is `MARGIN` of what is looked for: R^2 matrix products
-per tile and label column. Of features in linkage products are smaller, and pairs may be lost; none
-is found that should not be, for of permuted labels all pairs are judged.
+Products of independent features are nearly orthonormal. Large scans therefore test only pairs with
+a block in which the sum of ``|U' z_rs|^2 / m`` is at least `MARGIN` times the target share: R^2
+matrix products per tile and label column. Products of features in linkage are smaller, so such
+pairs may be lost; there are no additional false positives, because permutations test all pairs.
 """
 
 from __future__ import annotations
@@ -56,37 +57,37 @@ from dhsic.pairs.tiles import (
 from dhsic.passes import AbstractPass, Cost, Tile
 from dhsic.sources.scaling import missing_mask
 
-#: Functions of a feature that there may be.
+#: Allowed numbers of functions of a feature.
 FUNCTIONS = (1, 2, 4)
-#: Numbers of products that are at hand at a time.
+#: Entries of products in memory at a time.
 ENTRIES = 1 << 19
-#: Pairs whose shares for all permutations are at hand at a time.
+#: Pairs whose shares for all permutations are in memory at a time.
 AT_ONCE = 1 << 13
-#: Part of the mean square of a function below which Q explains it.
+#: Share of the mean square of a function that Q must leave unexplained.
 EXPLAINED = 1e-4
-#: Part of the labels that main effects of a pair leave, at least.
+#: Share of the labels that main effects of a pair leave unexplained, at least.
 LEAST_LEFT = 1e-6
-#: Pairs of a scan up to which all are judged without a screen.
+#: Pairs up to which a scan tests all of them without a screen.
 FEW = 1 << 13
 
 
 def block_size(functions: int) -> int:
-    """Products of a block."""
+    """Number of products in a block."""
     return max(1, functions // 2) ** 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionRun:
-    """Features of one side of a tile, by their functions.
+    """Functions of the features on one side of a tile.
 
     Attributes
     ----------
     features : (c,) int64
-        Where they stand.
+        Positions of the features.
     F : (c, R, m) float32
-        Functions of their ranks; rows beyond those that a feature has are 0.
+        Functions of the ranks; rows beyond the number of functions of a feature are 0.
     gaps : (c, m) bool or None
-        Where values are missing; None where none is.
+        Mask of missing values; None if no value is missing.
     """
 
     features: Index
@@ -95,7 +96,7 @@ class FunctionRun:
 
     @classmethod
     def both(cls, blocks: Iterator[Tile], functions: int) -> tuple[FunctionRun, FunctionRun]:
-        """The two sides of a tile; one and the same where a run meets itself."""
+        """Return both sides of a tile; the same object twice on the diagonal."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
@@ -104,7 +105,7 @@ class FunctionRun:
 
     @classmethod
     def of_values(cls, X: Array, functions: int) -> FunctionRun:
-        """From values (c, m), of which none is missing."""
+        """Compute functions of values (c, m) without missing ones."""
         return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod
@@ -123,9 +124,9 @@ class FunctionRun:
 
 
 def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
-    """Functions of the ranks of each feature, (c, R, m), 0 where the mask (c, m) is True."""
+    """Functions of the ranks of each feature, (c, R, m); 0 where the mask (c, m) is True."""
     c, m = raw.shape
-    found = np.zeros((c, functions, m), dtype=np.float32)
+    F_all = np.zeros((c, functions, m), dtype=np.float32)
     order = np.argsort(raw, axis=1, kind="stable")
     ascending = np.take_along_axis(raw, order, axis=1)
     is_plain = (ascending[:, 1:] != ascending[:, :-1]).all(axis=1)
@@ -134,31 +135,31 @@ def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
     basis = rank_basis(m, functions).astype(np.float32)
     for j in range(c):
         if is_plain[j]:
-            found[j, : len(basis), order[j]] = basis.T
+            F_all[j, : len(basis), order[j]] = basis.T
         else:
             F = rank_functions(raw[j], functions, None if mask is None else mask[j])
-            found[j, : len(F)] = F
-    return found
+            F_all[j, : len(F)] = F
+    return F_all
 
 
 def product_shares(
     left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
 ) -> tuple[Float, Float]:
-    """Shares of pairs, (n, 1 + B), of the labels and of others; and linkage, (n,).
+    """Shares of pairs for the labels and permuted labels, (n, 1 + B); and linkage, (n,).
 
     Parameters
     ----------
     left, right : FunctionRun
-        Features.
+        Functions of the features on both sides.
     at : (n, 2)
-        Which pairs.
+        Indices of the pairs on both sides.
     others : (B, m, t), optional
         Permuted labels, orthonormal.
 
     Returns
     -------
     shares : (n, 1 + B)
-        NaN where a pair is not tested.
+        NaN for pairs that are not tested.
     linked : (n,)
         Squared correlation of the features' ranks.
     """
@@ -172,15 +173,15 @@ def product_shares(
     step = max(1, ENTRIES // (labels.functions**2 * m))
     for a in range(0, len(at), step):
         j, k = at[a : a + step].T
-        some = slice(a, a + len(j))
-        shares[some], linked[some] = _of_some(left, right, j, k, labels, QY)
+        batch = slice(a, a + len(j))
+        shares[batch], linked[batch] = _of_some(left, right, j, k, labels, QY)
     return shares, linked
 
 
 def _of_some(
     left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
-    """As of `product_shares`, of some pairs; Q and Y side by side, (m, q + (1 + B) t)."""
+    """Compute `product_shares` for a batch of pairs; QY is Q and Y side by side."""
     (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
     Z = products_of(F, G)
@@ -200,12 +201,12 @@ def _of_some(
     ZY = ZY - np.matmul(AZ, AY[:, None])
     least = labels.least * m
     is_there = np.diagonal(ZZ, axis1=2, axis2=3).max(axis=2) >= least
-    found = _coordinates(ZZ.reshape(-1, g, g), [ZY.reshape(n * BLOCKS, g, -1)], least)
+    along = _coordinates(ZZ.reshape(-1, g, g), [ZY.reshape(n * BLOCKS, g, -1)], least)
     if t == 1:
-        share = np.square(found).sum(axis=1).reshape(n, BLOCKS, -1)
+        share = np.square(along).sum(axis=1).reshape(n, BLOCKS, -1)
         share /= np.maximum(1.0 - np.square(AY).sum(axis=1), LEAST_LEFT)[:, None]
     else:
-        share = _traces(found, np.repeat(AY, BLOCKS, axis=0), t).reshape(n, BLOCKS, -1) / min(g, t)
+        share = _traces(along, np.repeat(AY, BLOCKS, axis=0), t).reshape(n, BLOCKS, -1) / min(g, t)
     share = np.where(is_there[..., None], share, 0.0).max(axis=1)
     linked = (np.vecdot(F[:, 0], G[:, 0]) / m) ** 2
     is_tested = is_there.any(axis=1) & (linked <= labels.linked)
@@ -213,9 +214,9 @@ def _of_some(
 
 
 def _gaps(left: FunctionRun, right: FunctionRun, j: Index, k: Index, dtype: Any) -> list[Array]:
-    """Whether a value of either feature is missing, (n, 1, m), to be taken out as main effects are.
+    """Indicator of missing values of either feature, (n, 1, m), as an extra main effect.
 
-    The product is 0 there, and of linked features its mean is another. None where none is missing.
+    The product is 0 there, and for linked features has another mean. Empty if none is missing.
     """
     masks = [run.gaps[at] for run, at in ((left, j), (right, k)) if run.gaps is not None]
     return [np.logical_or.reduce(masks)[:, None].astype(dtype)] if masks else []
@@ -231,7 +232,7 @@ def products_of(F: Array, G: Array) -> Array:
 
 
 def _traces(along: Float, main: Float, t: int) -> Float:
-    """Pillai's traces (n, 1 + B) of products with t label columns, main effects taken out of both.
+    """Pillai's traces (n, 1 + B) of products with t label columns, given the main effects.
 
     With E (t, g) the coordinates of the labels along products, and C (r, t) along main effects, a
     trace is ``tr E' (I - C' C)^-1 E``. With more columns than main effects it is computed as
@@ -252,26 +253,26 @@ def _traces(along: Float, main: Float, t: int) -> Float:
 
 
 def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
-    """``L^-1 C`` of ``G = L L'`` (n, g, g), and of columns C (n, g, c) side by side.
+    """Solve ``L^-1 C`` with ``G = L L'`` (n, g, g), for columns C (n, g, c) side by side.
 
-    Of vectors whose inner products are G, and those with others C, these are inner products with
-    orthonormal ones, each made of a vector and those before it. One of which less than `least` is
-    left is passed over: its row is 0.
+    If G are the inner products of vectors, and C those with other vectors, the result is the inner
+    products with an orthonormal basis (Gram-Schmidt). A vector with a residual below `least` is
+    skipped: its row is 0.
     """
-    rest = np.concatenate([G, *columns], axis=2)
+    columns_left = np.concatenate([G, *columns], axis=2)
     g = G.shape[1]
     for i in range(g):
-        size = rest[:, i, i].copy()
+        size = columns_left[:, i, i].copy()
         is_there = size >= least
         scale = np.where(is_there, 1.0 / np.sqrt(np.where(is_there, size, 1.0)), 0.0)
-        rest[:, i, i:] *= scale[:, None]
-        row = rest[:, i, i + 1 :]
-        rest[:, i + 1 :, i + 1 :] -= row[:, : g - i - 1, None] * row[:, None]
-    return rest[:, :, g:]
+        columns_left[:, i, i:] *= scale[:, None]
+        row = columns_left[:, i, i + 1 :]
+        columns_left[:, i + 1 :, i + 1 :] -= row[:, : g - i - 1, None] * row[:, None]
+    return columns_left[:, :, g:]
 
 
 def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
-    """Places (n, 2) of all pairs of a tile, some at a time."""
+    """Yield the indices (n, 2) of all pairs of a tile, in batches."""
     width = len(right.F)
     for rows in slices(len(left.F), max(1, AT_ONCE // width)):
         every = np.ones((rows.stop - rows.start, width), dtype=bool)
@@ -281,16 +282,16 @@ def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
 def _screened(
     left: FunctionRun, right: FunctionRun, labels: Labels, least: float
 ) -> Iterator[Index]:
-    """Places (n, 2) of pairs whose sum of squares over products reaches `least`."""
+    """Yield the indices (n, 2) of pairs with a block whose sum of squares reaches `least`."""
     c, R, _ = left.F.shape
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
-        some = left.F[rows]
-        mask = np.zeros((len(some), len(right.F)), dtype=bool)
+        F = left.F[rows]
+        mask = np.zeros((len(F), len(right.F)), dtype=bool)
         for a, b in product((0, 1), repeat=2):
             size = np.zeros(mask.shape, dtype=np.float32)
             for u, r in product(narrow.T, range(a, R, 2)):
-                weighted = some[:, r] * u
+                weighted = F[:, r] * u
                 for s in range(b, R, 2):
                     part = weighted @ right.F[:, s].T
                     part *= part
@@ -301,9 +302,9 @@ def _screened(
 
 @dataclass(frozen=True, slots=True)
 class ProductScan(AbstractPass):
-    """The best n pairs of each tile whose share is `reach` or more, by all their products.
+    """Pass that returns the best n pairs of each tile with a share of at least `reach`.
 
-    `screens` says whether pairs are judged by the sum over products first.
+    With `screens`, only pairs that pass a screen by the sum over products are tested.
     """
 
     labels: Labels
@@ -316,16 +317,16 @@ class ProductScan(AbstractPass):
         s = min(block_size(self.labels.functions), self.labels.U.shape[1])
         least = MARGIN * self.reach * s * m
         places = _screened(left, right, self.labels, least) if self.screens else _all(left, right)
-        found, n_judged = BestPairs.none(), 0
+        best, n_judged = BestPairs.none(), 0
         for at in places:
             shares, linked = product_shares(left, right, at, self.labels)
             n_judged += len(at)
             is_there = shares[:, 0] >= self.reach
             pairs = np.column_stack([left.features[at[:, 0]], right.features[at[:, 1]]])[is_there]
             pairs.sort(axis=1)
-            some = BestPairs(pairs, shares[is_there, 0], linked[is_there], 0, len(pairs))
-            found = found.with_(some, self.n)
-        return BestPairs(found.pairs, found.shares, found.linked, n_judged, found.n_reaching)
+            tile_best = BestPairs(pairs, shares[is_there, 0], linked[is_there], 0, len(pairs))
+            best = best.with_(tile_best, self.n)
+        return BestPairs(best.pairs, best.shares, best.linked, n_judged, best.n_reaching)
 
     def cost(self, m: int) -> Cost:
         return _cost(self.labels, m, 0)
@@ -333,7 +334,7 @@ class ProductScan(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class LargestProducts(AbstractPass):
-    """What permuted labels give, by all products of pairs; as of `dhsic.pairs.tiles.Largest`."""
+    """Pass over permuted labels, by all products of pairs; see `dhsic.pairs.tiles.Largest`."""
 
     labels: Labels
     permuted: Array  # (B, m, t)
@@ -341,14 +342,14 @@ class LargestProducts(AbstractPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> Tried:
         left, right = FunctionRun.both(blocks, self.labels.functions)
-        largest, some = np.zeros(len(self.permuted)), []
+        largest, sampled = np.zeros(len(self.permuted)), []
         for at in _all(left, right):
             shares, _ = product_shares(left, right, at, self.labels, self.permuted)
             shares = shares[~np.isnan(shares[:, 0])]
             if len(shares):
                 largest = np.maximum(largest, shares[:, 1:].max(axis=0))
-            some.append(shares[:: self.every, : 1 + MEASURED].T.astype(np.float32))
-        return Tried(largest, np.concatenate(some, axis=1), 0, 0)
+            sampled.append(shares[:: self.every, : 1 + MEASURED].T.astype(np.float32))
+        return Tried(largest, np.concatenate(sampled, axis=1), 0, 0)
 
     def cost(self, m: int) -> Cost:
         return _cost(self.labels, m, len(self.permuted))
@@ -364,7 +365,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Memory of a task beside values as stored: functions of both sides, products, and a strip."""
+    """Memory of a task besides stored values: functions of both sides, products, and a strip."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

@@ -1,26 +1,25 @@
-r"""A scan of all pairs of features: what is read, cut into tiles, permuted and kept.
+r"""Scan of all pairs of features: tiles, permutations, significance, and a checkpoint.
 
-How large the largest share is where there is nothing: a p-value of a share alone knows neither how
-many pairs were looked at, nor how they hang together, nor how far labels and products are from
-normal. Permutations do: samples of the labels, once all that is taken out of them is out, are
-permuted, and the largest share of all pairs is noted. With p the smallest p-value of a permutation,
-``x = -log(-log(1 - p))``; of n independent pairs, and p as they should be, x follows Gumbel's law
-of location ``log n`` and scale 1 exactly. Linkage makes the location less, heavy tails of products
-and labels make location and scale more; both are fitted.
+The p-value of a share ignores the number of pairs, their dependence, and non-normal labels and
+products. Permutations account for these: the residual labels are permuted, and the largest share of
+all pairs is recorded. Let p be the smallest p-value of a permutation and ``x = -log(-log(1 - p))``.
+For n independent pairs with exact p-values, x follows Gumbel's law with location ``log n`` and
+scale 1. Linkage reduces the location; heavy tails of products and labels increase location and
+scale; both are fitted.
 
-The law says how many pairs of a permutation reach a share, ``rate = exp(-(x - location) / scale)``
-(extremes come as a Poisson process), and that number grows with the number of pairs: so where some
-pairs only were permuted, those of runs of features chosen at random, which keep their linkage, the
-rate of all pairs is as many times larger as there are more of them. From it follow
+The law gives the number of pairs of a permutation that reach a share, ``rate = exp(-(x - location)
+/ scale)`` (extremes form a Poisson process). The rate is proportional to the number of pairs: if
+only pairs within random runs of neighbouring features were permuted, which preserves linkage, the
+rate of all pairs is scaled up accordingly. It gives
 
 - the family-wise p-value: ``1 - exp(-rate)``, the probability that any pair reaches the share;
-- the false-discovery rate of the best k pairs: ``rate / k``, the pairs expected there over those
-  found, made to rise along the list.
+- the false-discovery rate of the best k pairs: ``rate / k``, the expected number of false pairs
+  over the number found, made monotone along the list.
 
-Both are of shares that were judged again (`dhsic.pairs.judge`), and deflated where all shares are
-larger than permutations have them (`dhsic.pairs.inflation`).
+Both use the final shares (`dhsic.pairs.judge`), deflated if all shares are larger than those of
+permutations (`dhsic.pairs.inflation`).
 
-What was found so far is kept so that any death loses few tiles, in a folder, or at a URL of an
+Partial results are saved so that an interruption loses few tiles, in a folder or at a URL of an
 object store, with one writer at a time::
 
     pairs.dhsic/
@@ -29,7 +28,7 @@ object store, with one writer at a time::
       tiles/000000   the best pairs of the first `TILES` tiles, and so on
       lock           held by the process that writes
 
-Each file ends with a digest; one that is damaged is made again, with all that come after it.
+Each file ends with a digest; a damaged file is recomputed, with all later ones.
 """
 
 from __future__ import annotations
@@ -58,20 +57,20 @@ from dhsic.storage.base import AbstractStore
 from dhsic.storage.format import ROOT, Root, plain
 from dhsic.storage.lock import lock_of
 
-#: Pairs up to which tiles are gone through as a whole, as they are where a p-value above this is
-#: looked for: the screen takes main effects for small beside what it looks for.
+#: Pairs up to which tiles are computed without a screen; and the largest target p-value with a
+#: screen, which assumes that main effects are small compared with the target share.
 FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
-#: Features up to which all of their pairs are permuted, and runs of them that are, of more.
+#: Features up to which all of their pairs are permuted; and runs of features used beyond.
 MOST_PERMUTED, PERMUTED_RUNS = 2048, 16
-#: Pairs that are expected to reach where there is nothing, at least, and for each that is wanted.
+#: Null pairs expected to reach the target p-value: at least, and per requested pair.
 EXPECTED, EXPECTED_EACH = 50, 2
-#: A fitted scale above this says that p-values are far from what normal labels would give.
+#: Fitted scale above which p-values are far from those of normal labels.
 HEAVY = 2.5
-#: Deviation of x below which permutations are all alike.
+#: Standard deviation of x below which all permutations count as equal.
 SAME = 1e-6
-#: Logarithm of the largest p-value, since that of 1 has no x.
+#: Logarithm of the largest p-value used, because x is infinite for p = 1.
 SURE = -1e-12
-#: Tiles whose findings are kept together.
+#: Tiles whose results are saved in one file.
 TILES = 16
 NULL, LOCK = "null", "lock"
 DIGEST = sha256().digest_size
@@ -79,7 +78,7 @@ DIGEST = sha256().digest_size
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Law of the largest x of n permutations, and how many times more pairs there are in all."""
+    """Fitted law of the largest x of n permutations; `times` is all pairs over permuted ones."""
 
     location: float
     scale: float
@@ -88,64 +87,65 @@ class Null:
 
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
-        """Law fitted by likelihood to the smallest p-values of permutations, as logarithms."""
+        """Fit the law by maximum likelihood to log smallest p-values of permutations."""
         x = _x(log_p)
-        if float(x.std()) < SAME:  # hardly a pair is tested
+        if float(x.std()) < SAME:  # hardly any pair is tested
             return cls(float(x.mean()), 1.0, times, x.size)
         location, scale = gumbel_r.fit(x)
         return cls(float(location), float(scale), times, x.size)
 
     def rate(self, log_p: Float) -> Float:
-        """Pairs expected to reach p-values where there is nothing.
+        """Expected number of null pairs that reach each p-value.
 
-        No fewer than of one pair, whose p-value it is; and where the law is far from that of normal
-        labels, no fewer than permutations can tell, for beyond them it is not known to hold.
+        It is at least that of a single pair with this p-value. If the law is far from that of
+        normal labels, it is also at least the smallest rate that the permutations resolve, because
+        the law is not known to hold beyond.
         """
         exponent = -(_x(log_p) - self.location) / self.scale
-        found = self.times * np.exp(np.minimum(exponent, 700.0))
+        expected = self.times * np.exp(np.minimum(exponent, 700.0))
         least = np.exp(np.minimum(log_p, SURE))
         if self.scale > HEAVY:
             least = np.maximum(least, 1 / (self.n + 1))
-        return np.asarray(np.maximum(found, -np.log1p(-least)))
+        return np.asarray(np.maximum(expected, -np.log1p(-least)))
 
     def family_wise(self, log_p: Float) -> Float:
-        """Probability that any pair reaches p-values where there is nothing."""
+        """Probability that any null pair reaches each p-value."""
         return np.asarray(-np.expm1(-self.rate(log_p)))
 
     def false_discovery(self, log_p: Float) -> Float:
-        """False-discovery rates of the best 1, 2, ... pairs; p-values ascend."""
+        """False-discovery rates of the best 1, 2, ... pairs; p-values are ascending."""
         rates = np.minimum(self.rate(log_p) / np.arange(1, len(log_p) + 1), 1.0)
         return np.asarray(np.minimum.accumulate(rates[::-1])[::-1])
 
     def log_p_at(self, alpha: float) -> float:
-        """Logarithm of the p-value whose family-wise one is `alpha`."""
+        """Logarithm of the p-value whose family-wise p-value is `alpha`."""
         x = self.location - self.scale * np.log(-np.log1p(-alpha) / self.times)
         rate = max(-np.expm1(-np.exp(-x)), np.finfo(float).tiny)  # 0 where x is large
         return float(min(np.log(rate), np.log(alpha)))
 
 
 def _x(log_p: Float) -> Float:
-    """``-log(-log(1 - p))``; of the smallest p that is ``-log p``."""
+    """Transform ``-log(-log(1 - p))``; for small p it is ``-log p``."""
     log_p = np.minimum(log_p, SURE)
     return np.asarray(-np.log(-np.log1p(-np.exp(log_p))))
 
 
 class Kept:
-    """Findings of a scan by name, each some arrays; without a store nothing is kept."""
+    """Saved results of a scan, arrays by name; without a store nothing is saved."""
 
     def __init__(self, store: AbstractStore | None = None) -> None:
         self._store = store
 
     def get(self, name: str) -> Mapping[str, Array] | None:
-        """Arrays of a name; None where there are none, or they are damaged."""
-        found = None if self._store is None else self._store.get(name)
-        if found is None or sha256(found.data[:-DIGEST]).digest() != found.data[-DIGEST:]:
+        """Arrays saved under a name; None if missing or damaged."""
+        entry = None if self._store is None else self._store.get(name)
+        if entry is None or sha256(entry.data[:-DIGEST]).digest() != entry.data[-DIGEST:]:
             return None
-        with np.load(io.BytesIO(found.data[:-DIGEST]), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(entry.data[:-DIGEST]), allow_pickle=False) as arrays:
             return dict(arrays)
 
     def put(self, name: str, **arrays: Any) -> None:
-        """Keep arrays under a name."""
+        """Save arrays under a name."""
         if self._store is None:
             return
         data = io.BytesIO()
@@ -155,31 +155,31 @@ class Kept:
 
 @contextmanager
 def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
-    """Yield what is kept at a path of the scan of that identity; a path of None keeps nothing.
+    """Yield the saved results at a path, for a scan of that identity; None saves nothing.
 
     Raises
     ------
     CheckpointError
-        The folder is something else, belongs to another scan, or has a writer.
+        The folder is not a checkpoint of a scan, belongs to another scan, or has a writer.
     """
     if path is None:
         yield Kept()
         return
     store, about = store_at(path), plain(dict(identity))
     store.make()
-    found = store.get(ROOT)
-    if found is None and (others := sorted(store.names() - {LOCK})):
+    root = store.get(ROOT)
+    if root is None and (names := sorted(store.names() - {LOCK})):
         raise CheckpointError(
-            f"{store.path} holds other things ({', '.join(others[:3])}) and is not a checkpoint of "
+            f"{store.path} holds other things ({', '.join(names[:3])}) and is not a checkpoint of "
             "a scan of pairs. Pass a new or an empty folder."
         )
     lock = lock_of(store, LOCK)
     lock.take()
     try:
-        if found is None:
+        if root is None:
             store.replace(ROOT, Root(about, None).encode(), None)
         else:
-            Root.of(found.data, store.path).compare(about, store.path)
+            Root.of(root.data, store.path).compare(about, store.path)
         yield Kept(store)
     finally:
         lock.release()
@@ -187,25 +187,25 @@ def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """What a scan found.
+    """Result of a scan.
 
     Attributes
     ----------
     judged : JudgedPairs
-        The best pairs.
+        Best pairs with final shares.
     labels : Labels
-        What they were judged by.
+        Labels that the pairs were tested against.
     null : Null or None
-        Law of the largest share where there is nothing; None where nothing was permuted.
+        Law of the largest share under the null hypothesis; None without permutations.
     reach : float
-        p-value down to which all pairs were looked for.
+        p-value down to which all pairs were searched.
     n_pairs, n_permuted : int
-        Pairs of features that vary, and those permuted.
+        Number of pairs of features that vary, and of permuted pairs.
     audited : (int, int) or None
-        Of a screened scan, pairs of those permuted that reach, and how many of them the screen
-        loses.
+        For a screened scan: permuted pairs that reach the target share, and how many of them the
+        screen loses.
     inflation : Inflation or None
-        How much larger shares are than those of permuted labels; None where that is not known.
+        Inflation of shares relative to permuted labels; None if not measured.
     """
 
     judged: JudgedPairs
@@ -219,23 +219,23 @@ class Scanned:
 
     @property
     def corrected(self) -> float:
-        """What the deviances of shares are divided by."""
+        """Factor by which the deviances of shares are divided."""
         return 1.0 if self.inflation is None else self.inflation.corrected
 
     @property
     def log_p(self) -> Float:
-        """Logarithms of the p-values of the pairs, of deflated shares, (n,)."""
+        """Log p-values of the pairs, from deflated shares, (n,)."""
         return self.labels.log_p(deflated(self.judged.found.shares, self.corrected))
 
     def threshold(self, alpha: float) -> float:
-        """Share that is significant family-wise."""
+        """Share that is significant at a family-wise level."""
         assert self.null is not None, "something was permuted"
         share = self.labels.share_at(float(np.exp(self.null.log_p_at(alpha))))
         return float(deflated(share, 1 / self.corrected))
 
 
 def n_pairs_of(d: int, n_partners: int = 0) -> int:
-    """Pairs of d features, and of these with others."""
+    """Number of pairs among d features, and of these with `n_partners` others."""
     return d * (d - 1) // 2 + d * n_partners
 
 
@@ -251,34 +251,34 @@ def scan_pairs(
     n_permuted: int | None = None,
     partners: Index | None = None,
 ) -> Scanned:
-    """Scan all pairs of features that vary, ascending, for the best n.
+    """Scan all pairs of features that vary, given in ascending order, for the best n.
 
-    Their reader has measured them. Pairs of `n_permuted` features are permuted, at most;
-    `MOST_PERMUTED` by default. With `partners`, which are other features, their pairs with them
-    are scanned too.
+    The reader knows how features are scaled. Pairs among at most `n_permuted` features are
+    permuted, by default `MOST_PERMUTED`. With `partners`, a set of other features, pairs of
+    features with partners are scanned too.
     """
-    others = alive[:0] if partners is None else partners
-    n_pairs = n_pairs_of(alive.size, others.size)
+    other_features = alive[:0] if partners is None else partners
+    n_pairs = n_pairs_of(alive.size, other_features.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
     null, n_tried, audited, inflation = None, 0, None, None
     screens = is_screened(n_pairs, n, labels.functions)
     if n_permutations and n_pairs:
-        some = permuted_features(alive, seed, n_permuted or MOST_PERMUTED)
-        n_tried = n_pairs_of(some.size)
+        permuted = permuted_features(alive, seed, n_permuted or MOST_PERMUTED)
+        n_tried = n_pairs_of(permuted.size)
         done = kept.get(NULL)
         if done is None:
             least = reach if screens and labels.functions == 1 else None
-            done = _permuted(reader, some, labels, least, n_permutations, seed)
+            done = _permuted(reader, permuted, labels, least, n_permutations, seed)
             kept.put(NULL, **done)
         null = Null.of(done["log_p"], n_pairs / n_tried)
         is_audited = screens and labels.functions == 1
         audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])
-    width = run_width(reader.n_samples, alive.size + others.size, labels.functions)
+    width = run_width(reader.n_samples, alive.size + other_features.size, labels.functions)
     jobs = _tiles(reader, alive, width)
-    if others.size:
-        runs = (_runs(reader, alive, alive.size), _runs(reader, others, width))
+    if other_features.size:
+        runs = (_runs(reader, alive, alive.size), _runs(reader, other_features, width))
         jobs = cross_jobs(*runs)
     a_scan = Scan if labels.functions == 1 else ProductScan
     scanned = _found(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
@@ -287,34 +287,34 @@ def scan_pairs(
 
 
 def _found(reader: Reader, a_pass: Scan | ProductScan, jobs: list[Job], kept: Kept) -> BestPairs:
-    """The best pairs of all tiles; of those whose findings are kept, from there."""
-    found, n_kept = BestPairs.none(), 0
+    """Best pairs of all tiles; saved tiles are loaded instead of scanned."""
+    best, n_kept = BestPairs.none(), 0
     while (part := kept.get(f"tiles/{n_kept:06d}")) is not None:
-        found = found.with_(BestPairs.of(part), a_pass.n)
+        best = best.with_(BestPairs.of(part), a_pass.n)
         n_kept += 1
-    some, left = BestPairs.none(), jobs[n_kept * TILES :]
-    for i, part in enumerate(reader.map(a_pass, left) if left else (), 1):
-        some = some.with_(part, a_pass.n)
-        if i % TILES == 0 or i == len(left):
-            kept.put(f"tiles/{n_kept:06d}", **some.arrays())
-            found, some, n_kept = found.with_(some, a_pass.n), BestPairs.none(), n_kept + 1
-    return found
+    unsaved, jobs_left = BestPairs.none(), jobs[n_kept * TILES :]
+    for i, part in enumerate(reader.map(a_pass, jobs_left) if jobs_left else (), 1):
+        unsaved = unsaved.with_(part, a_pass.n)
+        if i % TILES == 0 or i == len(jobs_left):
+            kept.put(f"tiles/{n_kept:06d}", **unsaved.arrays())
+            best, unsaved, n_kept = best.with_(unsaved, a_pass.n), BestPairs.none(), n_kept + 1
+    return best
 
 
 def looked_for(n_pairs: int, n: int) -> float:
-    """The p-value down to which all pairs are looked for, where n of them are wanted."""
+    """Target p-value of a scan for the best n pairs."""
     return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
 
 
 def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
-    """Whether tiles are screened, where n pairs are wanted."""
+    """Whether tiles are screened if n pairs are requested."""
     if functions > 1:
         return n_pairs > FEW
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
 def permuted_features(alive: Index, seed: int, most: int) -> Index:
-    """Features whose pairs are permuted: all, or runs of them from all over."""
+    """Features whose pairs are permuted: all, or random runs of neighbours."""
     if alive.size <= most:
         return alive
     width = most // PERMUTED_RUNS
@@ -326,17 +326,17 @@ def permuted_features(alive: Index, seed: int, most: int) -> Index:
 def _permuted(
     reader: Reader, features: Index, labels: Labels, reach: float | None, n: int, seed: int
 ) -> dict[str, Any]:
-    """Smallest p-values of permutations, as logarithms, ``log_p``; `medians_of`; counts."""
+    """Log smallest p-values of permutations (``log_p``), `medians_of`, and counts of the audit."""
     rng = np.random.default_rng([seed, 2])
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))
     permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
     width = run_width(m, features.size, labels.functions)
     width = min(max(1, MOST_PERMUTED // PERMUTED_RUNS), width)
-    some = every(n_pairs_of(features.size))
-    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, some)
+    step = every(n_pairs_of(features.size))
+    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, step)
     if labels.functions > 1:
-        a_pass = LargestProducts(labels, permuted, some)
+        a_pass = LargestProducts(labels, permuted, step)
     tried = list(reader.map(a_pass, _tiles(reader, features, width)))
     largest = np.max([each.largest for each in tried], axis=0)
     return {

@@ -1,22 +1,23 @@
-r"""The share of a pair: what the product of two features tells of the labels beyond either alone.
+r"""Share of a pair: the part of the labels that the product of two features adds to both.
 
-Features x_j are centred and of unit variance over m samples, missing values 0. Labels are columns:
-a real target is one, a target of k classes has k indicators. Q (m, q) is an orthonormal basis of
-what is taken out of everything: the mean, covariates, main effects of features already known. With
-``z = x_j o x_k`` and M the projection onto what is orthogonal to ``[Q, x_j, x_k]``, and Y the
-labels, the share of the pair is the part of the variance of ``M z`` that ``M Y`` explains:
+Features x_j are centred with unit variance over m samples; missing values are 0. Labels are
+columns: a real target is one column, a target of k classes has k indicators. Q (m, q) is an
+orthonormal basis of everything that is regressed out: the mean, covariates, main effects of known
+features. With ``z = x_j o x_k``, M the projection onto the orthogonal complement of ``[Q, x_j,
+x_k]``, and Y the labels, the share of the pair is the part of the variance of ``M z`` that ``M Y``
+explains:
 
     ``share = 1 - |z - fit of z on [Q, x_j, x_k, Y]|^2 / |z - fit of z on [Q, x_j, x_k]|^2``.
 
 For one real target, or two classes, that is the squared partial correlation of product and labels:
-the part of the labels' variance that the term ``x_j x_k`` explains in a linear model that has both
-main effects already. How a feature is coded or scaled, ``a x_j + b``, changes nothing. Were z, or
-were the labels, normal and nothing there, ``share ~ Beta(t / 2, (n - t) / 2)`` with t the number of
-independent columns of labels and ``n = m - q - 2``; that p-value is exact for normal labels, and
-approximate for others.
+the share of the labels' variance that the term ``x_j x_k`` explains in a linear model with both
+main effects. It is invariant to recoding a feature as ``a x_j + b``. For normal z or normal labels
+under the null hypothesis, ``share ~ Beta(t / 2, (n - t) / 2)`` with t the number of independent
+columns of labels and ``n = m - q - 2``; that p-value is exact for normal labels, and approximate
+for others.
 
-All of it comes from a few inner products. Let ``P = (I - Q Q') X``, ``g = P'P``, U an orthonormal
-basis of ``(I - Q Q') Y``, ``C = P'U``. Of a pair,
+All of it follows from a few inner products. Let ``P = (I - Q Q') X``, ``g = P'P``, U an orthonormal
+basis of ``(I - Q Q') Y``, ``C = P'U``. For a pair,
 
     ``b_j = P_j'z, b_k = P_k'z, v = z'z - |Q'z|^2, T = U'z``,
     ``beta = [g_jj g_jk; g_jk g_kk]^-1 (b_j, b_k)``,  the fit of z on both features,
@@ -24,22 +25,20 @@ basis of ``(I - Q Q') Y``, ``C = P'U``. Of a pair,
     ``share = e' N^-1 e / |M z|^2``,  ``N = U'M U = I - C_jk' [g]^-1 C_jk``,
 
 and by Woodbury's identity ``e' N^-1 e = e'e + w' ([g] - C_jk C_jk')^-1 w`` with ``w = C_jk e``, so
-2 x 2 systems are all there is, for any number of label columns. Over all pairs of two sets of
-features each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, ``X'(P o X)``,
-``(X o X)'(X o X)``, ``X' diag(u) X``.
+only 2 x 2 systems are solved, for any number of label columns. Over all pairs of two sets of
+features each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, ``X'(P o X)``, ``(X
+o X)'(X o X)``, ``X' diag(u) X``.
 
-Two kinds of pairs say nothing and are not tested (their share is NaN here):
+Two kinds of pairs are uninformative and not tested (their share is NaN here):
 
-- *linked*: the squared correlation of x_j and x_k, as they are, is above `linked`. The product is
-  then nearly the square of one feature. What is taken out changes nothing of that; pairs of which
-  it leaves the same feature twice (a squared correlation of P_j and P_k above `ALIKE`) are not
-  tested either;
-- *empty*: ``|M z|^2 < least m``; of two independent features it is about m. So it is where nobody,
-  or one or two, have both of two rare variants.
+- *linked*: the squared correlation of x_j and x_k is above `linked`, so the product is nearly the
+  square of one feature. This is independent of Q; pairs of features that are equal after Q is
+  regressed out (a squared correlation of P_j and P_k above `ALIKE`) are not tested either;
+- *empty*: ``|M z|^2 < least m``; for two independent features it is about m. This happens if at
+  most two samples carry both of two rare variants.
 
-Where relatedness or structure makes all shares larger, by a factor of their deviance
-``-n log(1 - share)``, `deflated` takes it out of them again (genomic control; Devlin and Roeder,
-1999).
+If relatedness or population structure inflates the deviance ``-n log(1 - share)`` of all pairs by a
+factor, `deflated` divides by it (genomic control; Devlin and Roeder, 1999).
 """
 
 from __future__ import annotations
@@ -56,48 +55,48 @@ from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
 from dhsic.linalg.covariates import nothing_left
 from dhsic.validation import as_array
 
-#: Of a feature, the part of its variance that Q may leave for it to be explained by Q.
+#: Share of a feature's variance outside Q below which Q explains the feature.
 EXPLAINED = 1e-6
-#: Of a 2 x 2 system, the part of its diagonal's product below which it is singular: two features
+#: Determinant of a 2 x 2 system, relative to its diagonal, below which it is singular: two features
 #: explain the labels, and nothing is left for a product.
 SINGULAR = 1e-6
-#: Squared correlation of two features, of what is left of them, above which they are one.
+#: Squared correlation of two residual features above which they count as equal.
 ALIKE = 0.99
-#: Directions of labels, relative to the largest, below which they are none.
+#: Singular value of labels, relative to the largest, below which a direction is dropped.
 ROUNDING = 1e-8
-#: Blocks of products of a pair where features have several functions.
+#: Blocks of products of a pair, if features have several functions.
 BLOCKS = 4
-#: Of the largest share with N taken for I, the part from which on others may be larger.
+#: Rough shares above this fraction of the largest one are computed exactly.
 NEAR = 0.8
 
 
 def label_columns(y: Array, label_kernel: str = "auto") -> Float:
-    """Columns of the labels, (m, t'), of all targets side by side; see `target_columns`."""
+    """Columns of the labels of all targets side by side, (m, t'); see `target_columns`."""
     return np.column_stack(target_columns(y, label_kernel))
 
 
 def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
-    """Columns of each target, (m, n): a real target as it is, an indicator for each class.
+    """Columns of each target, (m, n): real values as they are, or one indicator per class.
 
-    Whole numbers that may name classes or be measured are taken as they are: of dozens of classes
-    each column has a part of the evidence. A label kernel on classes has indicators.
+    Whole numbers that may be either are taken as real values, because dozens of class indicators
+    would dilute the evidence. A label kernel on classes gives indicators.
     """
     Y = as_array(y, "y")
     Y = Y[:, None] if Y.ndim == 1 else Y
-    label_matrix(Y, label_kernel)  # refuses what are no labels
-    found = [
+    label_matrix(Y, label_kernel)  # rejects invalid labels
+    matrices = [
         label_matrix(column, "multiclass" if kernel in CLASS_KERNELS else "linear")
         for column, kernel in zip(Y.T, target_kernels(Y, label_kernel), strict=True)
     ]
-    return [each.factor().F for each in found]
+    return [each.factor().F for each in matrices]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What of the labels pairs are tested against: U (m, t), orthonormal, and Q (m, q).
+    """Residual labels that pairs are tested against: U (m, t), orthonormal, and Q (m, q).
 
-    `linked` and `least` say which pairs are tested, see the head of this module; `functions` is
-    how many of each feature are multiplied, see `dhsic.pairs.products`.
+    `linked` and `least` are the limits of tested pairs, see the head of this module; `functions` is
+    the number of functions of each feature, see `dhsic.pairs.products`.
     """
 
     U: Array
@@ -116,79 +115,79 @@ class Labels:
         least: float = 0.5,
         functions: int = 1,
     ) -> Labels:
-        """Labels of columns (m, t'); refused where Q leaves nothing of them, or too little room."""
+        """Regress Q out of columns (m, t'); InputError if no label or degree of freedom is left."""
         centred = columns - columns.mean(axis=0)
         sizes = np.sqrt((centred**2).sum(axis=0))
         U, singular, _ = np.linalg.svd(_left(centred / sizes, Q), full_matrices=False)
         U = U[:, singular > ROUNDING]
         if U.shape[1] == 0:
             raise nothing_left()
-        found = cls(U, Q, linked, least, functions)
-        if found.degrees[1] <= 0:
+        labels = cls(U, Q, linked, least, functions)
+        if labels.degrees[1] <= 0:
             raise InputError(
                 f"{len(U)} samples are too few: {Q.shape[1] - 1} covariates and main effects, two "
-                f"features{found.functions_told} and {U.shape[1]} columns of labels leave nothing "
+                f"features{labels.functions_told} and {U.shape[1]} columns of labels leave nothing "
                 "to judge by. Pass more samples, fewer classes, or fewer covariates."
             )
-        return found
+        return labels
 
     def permuted(self, order: Array) -> Labels:
-        """The same with their samples permuted and projected again (Freedman and Lane, 1983)."""
+        """Permute the samples of the labels and project out Q again (Freedman and Lane, 1983)."""
         U, _ = np.linalg.qr(_left(self.U[order], self.Q))
         return replace(self, U=U)
 
     def narrowed(self) -> Labels:
-        """The same in float32."""
+        """Return a copy in float32."""
         U, Q = self.U.astype(np.float32), self.Q.astype(np.float32)
         return replace(self, U=U, Q=Q)
 
     @property
     def functions_told(self) -> str:
-        """How many functions of a feature there are, for people, where there are several."""
+        """Number of functions per feature, for messages; empty if it is one."""
         return "" if self.functions == 1 else f" of {self.functions} functions each"
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of a share, t and n - t where pairs have one product."""
+        """Degrees of freedom of a share: t and n - t if pairs have one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
 
     def log_p(self, share: Any) -> Float:
-        """Logarithm of the p-value of shares; at least -690, the end of floating-point numbers."""
-        t, left = self.degrees
-        found = beta.logsf(share, t / 2, left / 2)
+        """Log p-values of shares, at least -690, the limit of floating-point numbers."""
+        t, n_minus_t = self.degrees
+        log_tail = beta.logsf(share, t / 2, n_minus_t / 2)
         if self.functions > 1:  # the largest of four blocks
-            found = _log_p_of_least(found)
-        return np.asarray(np.maximum(found, -690.0))
+            log_tail = _log_p_of_least(log_tail)
+        return np.asarray(np.maximum(log_tail, -690.0))
 
     def share_at(self, p: float) -> float:
-        """Share of a p-value."""
-        (t, left), p = self.degrees, min(p, 1.0)
+        """Share with p-value p."""
+        (t, n_minus_t), p = self.degrees, min(p, 1.0)
         if self.functions > 1 and p < 1.0:
             p = -np.expm1(np.log1p(-p) / BLOCKS)
-        return float(beta.isf(p, t / 2, left / 2))
+        return float(beta.isf(p, t / 2, n_minus_t / 2))
 
 
 def _log_p_of_least(log_p: Float) -> Float:
-    """Logarithm of ``1 - (1 - p)^4``, for the least of four p-values."""
+    """Logarithm of ``1 - (1 - p)^4``, the p-value of the smallest of four."""
     with np.errstate(divide="ignore"):
         log_q = np.log1p(-np.exp(log_p))  # of not reaching it
-        found = np.log(-np.expm1(BLOCKS * log_q))
-    return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), found))
+        log_least = np.log(-np.expm1(BLOCKS * log_q))
+    return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), log_least))
 
 
 def _left(B: Float, Q: Float) -> Float:
-    """What Q leaves of columns; twice, for the digits of what is left."""
+    """Project Q out of columns; twice, for numerical accuracy."""
     B = B - Q @ (Q.T @ B)
     return np.asarray(B - Q @ (Q.T @ B))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """Some features: X and P (c, m), g (c,), C (c, t); P is X where only the mean is taken out.
+    """Features of one side: X and P (c, m), g (c,), C (c, t); P is X if Q is only the mean.
 
-    A feature that Q explains has no main effect left: P is 0, and g is m to divide by.
+    A feature that Q explains has no main effect left: its P is 0, and its g is set to m.
     """
 
     X: Array
@@ -198,7 +197,7 @@ class Side:
 
     @classmethod
     def of(cls, X: Array, labels: Labels) -> Side:
-        """Features (c, m), standardised."""
+        """Compute P, g and C of standardised features X (c, m)."""
         P, m = X, X.shape[1]
         if labels.Q.shape[1] > 1:
             P = X - _times(X, labels.Q) @ labels.Q.T
@@ -210,18 +209,18 @@ class Side:
         return cls(X, P, g, _times(P, labels.U))
 
     def told_of(self, labels: Labels) -> Side:
-        """The same features with other labels, from which the same is taken out."""
+        """Return these features with C of other labels that have the same Q."""
         return replace(self, C=self.P @ labels.U)
 
     def take(self, which: Any) -> Side:
-        """Some of them."""
+        """Subset of the features."""
         X = self.X[which]
         P = X if self.P is self.X else self.P[which]
         return Side(X, P, self.g[which], self.C[which])
 
 
 def _times(Z: Array, B: Array) -> Array:
-    """``Z B``; in float64 each row the same whatever others there are."""
+    """Product ``Z B``; in float64 a row does not depend on the other rows."""
     if Z.dtype == np.float32:
         return np.asarray(Z @ B)
     return np.stack([np.vecdot(Z, np.ascontiguousarray(b)) for b in B.T], axis=-1)
@@ -229,11 +228,11 @@ def _times(Z: Array, B: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductFit:
-    """The fit of products on both features, as arrays of one shape: all that knows no labels.
+    """Least-squares fit of products on both features, as arrays of one shape, without labels.
 
-    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation of the features as
-    they are and `left` ``|M z|^2``; where pairs are not tested (`is_told` is False) they are finite
-    and mean nothing.
+    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation of the raw
+    features, and `left` is ``|M z|^2``; for pairs that are not tested (`is_told` is False) the
+    values are finite but meaningless.
     """
 
     beta_j: Array
@@ -252,16 +251,16 @@ class ProductFit:
         v: Array,
         labels: Labels,
     ) -> ProductFit:
-        """Fit by g_jj and g_kk, ``x_j'x_k`` and g_jk, b_j and b_k, v: see the head."""
+        """Fit from g_jj and g_kk, ``x_j'x_k`` and g_jk, b_j and b_k, v: see the head."""
         (g_j, g_k), (raw, g), (b_j, b_k) = sizes, inner, b
         both, m = g_j * g_k, len(labels.U)
         linked = (raw / m) ** 2
         is_told = (linked <= labels.linked) & (g * g <= max(labels.linked, ALIKE) * both)
         det = np.where(is_told, both - g * g, both)
         beta_j, beta_k = (g_k * b_j - g * b_k) / det, (g_j * b_k - g * b_j) / det
-        left = v - b_j * beta_j - b_k * beta_k
-        is_told &= left >= labels.least * m
-        return cls(beta_j, beta_k, g, linked, left, is_told)
+        residual = v - b_j * beta_j - b_k * beta_k
+        is_told &= residual >= labels.least * m
+        return cls(beta_j, beta_k, g, linked, residual, is_told)
 
     @classmethod
     def of_all(cls, left: Side, right: Side, labels: Labels) -> ProductFit:
@@ -276,7 +275,7 @@ class ProductFit:
 
 
 def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Array]:
-    """Shares and squared correlations (n,) of pairs of rows: each of the left, its own right."""
+    """Shares and squared correlations (n,) of pairs of rows: row i of left with row i of right."""
     z = left.X * right.X
     v = np.vecdot(z, z) - (_times(z, labels.Q) ** 2).sum(axis=-1)
     inner = np.vecdot(left.X, right.X), np.vecdot(left.P, right.P)
@@ -293,7 +292,7 @@ def shares_of_all(left: Side, right: Side, labels: Labels, fit: ProductFit) -> A
 
 
 def rough_shares(left: Side, right: Side, labels: Labels, fit: ProductFit) -> Array:
-    """The same with N taken for I, which takes a little from every share; 0 if not tested."""
+    """Lower bounds (c, c') of shares, with N replaced by I; 0 for pairs that are not tested."""
     size = np.zeros_like(fit.left)
     for u, c, d in zip(labels.U.T, left.C.T, right.C.T, strict=True):
         e = (left.X * u) @ right.X.T
@@ -306,7 +305,7 @@ def rough_shares(left: Side, right: Side, labels: Labels, fit: ProductFit) -> Ar
 
 
 def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> float:
-    """Largest share of all pairs, 0 where none is tested, by their rough shares."""
+    """Largest share of all pairs, found by their rough shares; 0 if none is tested."""
     top = float(rough.max(initial=0.0))
     if top <= 0:
         return 0.0
@@ -316,12 +315,12 @@ def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> floa
 
 
 def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
-    """Share of the product of two features (m,) where their own squares are taken out as well.
+    """Share of the product of two features (m,) with their squares regressed out as well.
 
-    A square that the feature itself explains, as of one of two values, is none. Nothing is left of
-    the product where the squares explain it; its share is 0 then. Where one of the two is missing
-    (`gaps`, (m,)) the product is 0, and of linked features its mean is another: that these samples
-    differ is taken out too, for more values may be missing in one class.
+    A square that the feature itself explains, as for a binary feature, is ignored. If the squares
+    explain the product, the share is 0. In samples where one value is missing (`gaps`, (m,)) the
+    product is 0, and its mean differs for linked features: an indicator of these samples is
+    regressed out too, because more values may be missing in one class.
     """
     own = np.column_stack([x, w, x * x, w * w])
     if gaps is not None:
@@ -337,7 +336,7 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
 
 
 def deflated(share: Any, by: float) -> Float:
-    """Shares of which the deviance ``-log(1 - share)`` is so many times less."""
+    """Shares whose deviance ``-log(1 - share)`` is divided by `by`."""
     with np.errstate(divide="ignore"):  # a share of 1 stays 1
         return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 
@@ -345,7 +344,7 @@ def deflated(share: Any, by: float) -> Float:
 def _shares(
     fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]
 ) -> Array:
-    """Shares of pairs; what is of labels comes a column at a time."""
+    """Shares of pairs; C and T are iterated over the columns of the labels."""
     columns = list(zip(T, C_j, C_k, strict=True))
     e = [t - c * fit.beta_j - d * fit.beta_k for t, c, d in columns]
     w_j = sum(c * each for c, each in zip(C_j, e, strict=True))

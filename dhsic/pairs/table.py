@@ -1,4 +1,4 @@
-"""Pairs as a table: where their features stand, what they are called, what was found of them."""
+"""Table of pairs: positions and names of their features, and their statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.variants import CONTIG, NOWHERE, POSITION, chromosome_name
 from dhsic.sources.views import stored_positions
 
-#: What the columns of a result are.
+#: Descriptions of the columns.
 DESCRIPTIONS = {
     "first": "position in the data of the first feature of the pair",
     "second": "position of the second feature",
@@ -32,7 +32,7 @@ DESCRIPTIONS = {
     "false_discovery": "pairs expected here and above where there is nothing, over those found",
     "linkage": "squared correlation of the two features",
 }
-#: What the columns of variants are.
+#: Descriptions of the columns of variants.
 PLACES = {
     "first_contig": "chromosome of the first variant",
     "first_position": "position of the first variant on it",
@@ -50,21 +50,21 @@ def table_of(
     *,
     warns: bool = True,
 ) -> xr.Dataset:
-    """Pairs as a table, and what there is to say of them; `warns` of doubts about p-values.
+    """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
     `effects` are coefficients and standard errors (n, 2) of the products, and their description.
     """
-    found, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
+    best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
-    columns = {"share": found.shares, "share_before": before, "p_value": np.exp(log_p)}
+    columns = {"share": best.shares, "share_before": before, "p_value": np.exp(log_p)}
     descriptions = dict(DESCRIPTIONS)
     if effects is not None:
         values, descriptions["beta"] = effects
         columns |= {"beta": values[:, 0], "se": values[:, 1]}
     attributes = dict(about) | {
         "n_pairs": scanned.n_pairs,
-        "n_reaching": found.n_reaching,
-        "n_judged": found.n_judged,
+        "n_reaching": best.n_reaching,
+        "n_judged": best.n_judged,
         "n_certain": scanned.judged.n_certain,
         "reach": scanned.reach,
         "functions": scanned.labels.functions,
@@ -90,14 +90,14 @@ def table_of(
             attributes["corrected_by"] = scanned.corrected
         for sentence in _doubts(null, scanned.inflation) if warns else ():
             warnings.warn(sentence, stacklevel=5)
-    columns["linkage"] = found.linked
-    first, second = found.pairs.T
+    columns["linkage"] = best.linked
+    first, second = best.pairs.T
     table = pair_table(source, "pairs", first, second, columns, descriptions)
     return table.assign_attrs(attributes)
 
 
 def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
-    """What is to be warned of."""
+    """Yield warnings about p-values."""
     if null.scale > HEAVY:
         yield (
             "The largest shares of permuted labels are far above those of normal labels (scale "
@@ -123,27 +123,30 @@ def pair_table(
     columns: Mapping[str, Array],
     descriptions: Mapping[str, str],
 ) -> xr.Dataset:
-    """Table of pairs along `dim`: where their features stand, names, and what else there is.
+    """Build a table of pairs along `dim`: positions, names and other columns.
 
-    A second feature of -1 is none.
+    A second feature of -1 means a single feature.
     """
     stored, names, alone = stored_positions(source), source.feature_names(), second < 0
-    found: dict[str, Array] = {
+    variables: dict[str, Array] = {
         "first": stored[first],
         "second": np.where(alone, -1, stored[second]),
     }
     if names is not None:
         seconds = np.where(alone, "", names[second]) if alone.any() else names[second]
-        found |= {"first_feature": names[first], "second_feature": seconds}
+        variables |= {"first_feature": names[first], "second_feature": seconds}
     described = {**PLACES, **descriptions}
-    found |= _places(source, first, second) | dict(columns)
+    variables |= _places(source, first, second) | dict(columns)
     return xr.Dataset(
-        {name: (dim, values, {"description": described[name]}) for name, values in found.items()}
+        {
+            name: (dim, values, {"description": described[name]})
+            for name, values in variables.items()
+        }
     )
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Where variants stand on the genome, if that is known; -1 where there is no second."""
+    """Genomic positions of variants, if known; -1 for a missing second feature."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:
@@ -160,11 +163,11 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
 
 
 def _read(source: AbstractSource, name: str, at: Index) -> Any:
-    """What a source says of some features, contigs as text; None where it does not."""
+    """Column of a source at some features, contigs as text; None if it has no such column."""
     columns = source.feature_columns()
     if columns is None:
-        known = source.feature_coords().get(name)
-        values = None if known is None else np.asarray(known)[at]
+        coordinate = source.feature_coords().get(name)
+        values = None if coordinate is None else np.asarray(coordinate)[at]
     else:
         values = columns[name].at(at) if name in columns else None
     if values is None:

@@ -1,6 +1,6 @@
-"""The test of all pairs of features, from data that are open to a table of the best.
+"""Test of all pairs of features: from open data to a table of the best pairs.
 
-What a scan will take, products, tiles and memory, is known from sizes alone (`Forecast`).
+Products, tiles and memory of a scan follow from sizes alone (`Forecast`).
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ from dhsic.sources.values import recoded
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_count, is_number
 
-#: Permutations that a law is fitted to, at least.
+#: Permutations to which a law is fitted, at least.
 FEWEST_PERMUTATIONS = 20
-#: Copies of a run in float32 that a task holds of each side: as read, as it is standardised, X, and
-#: lifted for the screen; P besides where more than the mean is taken out. And arrays of a strip.
+#: Float32 copies of a run of features in a task, per side: as read, as it is standardised, X, and
+#: lifted for the screen; P as well if more than the mean is regressed out. And arrays of a strip.
 COPIES, STRIPS = 4, 20
-#: Times that shares by which the inflation is measured are held: of tiles, of all, for medians.
+#: Copies of the shares for the inflation that are held: per tile, of all tiles, for medians.
 COPIED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a scan will take.
+    """Expected cost of a scan.
 
     Attributes
     ----------
     n_pairs, n_tiles : int
-        Pairs of all features, and tasks that they are cut into.
+        Pairs of all features, and tasks into which they are divided.
     flops, permuted_flops : float
-        Of matrix products in float32, for the scan and for its permutations.
+        Float32 operations of matrix products, for the scan and for its permutations.
     values : float
-        Values that are read and standardised, each as often as tiles need it.
+        Values that are read and standardised, counted for every tile that needs them.
     task_bytes, kept_bytes : int
-        Memory of a task, and of what is kept of the features while the scan lasts.
+        Memory of a task, and of the features kept during the scan, in bytes.
     n_tasks : int
-        Tasks at once in this process.
+        Number of concurrent tasks in this process.
     """
 
     n_pairs: int
@@ -85,16 +85,16 @@ class Forecast:
 
     @property
     def bytes_beside(self) -> int:
-        """Memory besides what the process holds before."""
+        """Memory in addition to the present memory of the process, in bytes."""
         return self.kept_bytes + self.n_tasks * self.task_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """Memory of this process at most."""
+        """Peak memory of this process, in bytes."""
         return resident_bytes() + SLACK_BYTES + self.bytes_beside
 
     def check(self, limit: Any) -> None:
-        """Refuse what does not fit in `limit` bytes, by default in what is available."""
+        """Reject a scan that needs more than `limit` bytes; the default is the available memory."""
         allowed = available_bytes() + resident_bytes() if limit is None else int(limit)
         if self.peak_bytes > allowed:
             raise MemoryBudgetError(
@@ -104,7 +104,7 @@ class Forecast:
             )
 
     def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
-        """Time on n threads, each of such rates."""
+        """Time on n threads with these rates per thread."""
         products = (self.flops + self.permuted_flops) / flops_a_second
         at_once = min(n, self.n_tiles)
         return float(np.float64(products + self.values / values_a_second) / at_once)
@@ -112,7 +112,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
-    """What is asked of all pairs; parameters as of `find_pairs`."""
+    """Test of all pairs with its parameters, see `find_pairs`."""
 
     n_pairs: int = 100
     alpha: float = 0.05
@@ -124,19 +124,20 @@ class PairTest:
     checkpoint: Any = None
     memory: int | None = None
     functions: int = 1
-    #: Features whose pairs are permuted, at most; `scan.MOST_PERMUTED` where it is None.
+    #: Features whose pairs are permuted, at most; None for `scan.MOST_PERMUTED`.
     n_permuted: int | None = None
-    #: Functions of ranks of a main feature that are taken out, beside its values.
+    #: Functions of ranks of a main feature that are regressed out, in addition to its values.
     main_functions: int = 0
-    #: Label kernel: one on classes makes an indicator of each, "auto" where they are no numbers.
+    #: Label kernel: a class kernel gives one indicator per class, "auto" only for non-numeric
+    #: labels.
     label_kernel: str = "auto"
-    #: Whether doubts about p-values are warned of.
+    #: Whether to warn of doubtful p-values.
     warns: bool = True
-    #: Whether the table has the coefficient of each product, where features have one function.
+    #: Whether the table gets the coefficient of each product, if features have one function.
     with_effects: bool = False
 
     def check(self) -> PairTest:
-        """Refuse parameters that mean nothing."""
+        """Reject invalid parameters."""
         if not is_count(self.n_pairs):
             raise InputError(f"n_pairs={self.n_pairs!r}; pass a whole number from 1.")
         n = self.n_permutations
@@ -175,13 +176,13 @@ class PairTest:
         with_all: bool = False,
         reader: Reader | None = None,
     ) -> xr.Dataset:
-        """The best pairs of data that are open, see `dhsic.interactions.find_pairs`.
+        """Find the best pairs of open data, see `dhsic.interactions.find_pairs`.
 
-        `main` are features whose main effects are taken out, `among` those whose pairs are looked
-        at, ascending; all by default; or, `with_all`, their pairs with all features. Main effects
-        of features `elsewhere`, which filters leave out, and `effects` (m, r) are taken out too. A
-        `reader` of the data whose values were looked at, of unknown scaling, saves looking at them
-        again.
+        Main effects of the features `main` are regressed out. Pairs are those among the features
+        `among` (ascending; by default all features), and with `with_all` also their pairs with all
+        other features. Main effects of features `elsewhere`, which filters leave out, and `effects`
+        (m, r) are regressed out too. A `reader` of inspected data without a known scaling avoids
+        inspecting the values again.
         """
         source = given.source
         if reader is None:
@@ -189,7 +190,7 @@ class PairTest:
         else:
             reader = reader.apart()
         measure(reader, self.missing)
-        with closing(reader), single_blas_thread():  # several sum in another order
+        with closing(reader), single_blas_thread():  # several threads sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
             Q = basis(reader, given.covariates, main, self.main_functions)
             if elsewhere is not None and elsewhere.size:
@@ -208,19 +209,19 @@ class PairTest:
             forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
             forecast.check(self.memory)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
-            asked: dict[str, Any] = {
+            options: dict[str, Any] = {
                 "n": self.n_pairs,
                 "n_permutations": self.n_permutations,
                 "seed": self.seed,
             }
-            asked["n_permuted"] = self.n_permuted
+            options["n_permuted"] = self.n_permuted
             if with_all:
-                asked["partners"] = np.setdiff1d(reader.alive, alive)
+                options["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
-                found = scan_pairs(reader, alive, labels, kept, **asked)
+                result = scan_pairs(reader, alive, labels, kept, **options)
             of_products = None
             if self.with_effects and self.functions == 1:
-                pairs = found.judged.found.pairs
+                pairs = result.judged.found.pairs
                 of_products = product_effects(reader, pairs, y, given.covariates, self.label_kernel)
         C = given.covariates
         about = {
@@ -236,7 +237,7 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(found, source, about, of_products, warns=self.warns)
+        return table_of(result, source, about, of_products, warns=self.warns)
 
     def forecast(
         self,
@@ -247,10 +248,10 @@ class PairTest:
         d: int,
         everyone: int | None = None,
     ) -> Forecast:
-        """What it will take over m samples and d features of a source, by so many tasks at once.
+        """Forecast a scan over m samples and d features of a source, with `n_tasks` at a time.
 
-        `columns` are those of labels, t, and of what is taken out of them, q. Pairs are those of
-        the d features, and of these with all of `everyone`.
+        `columns` are the numbers of columns of labels, t, and of Q, q. Pairs are those of the d
+        features, and of these with all of `everyone`.
         """
         (t, q), n_permutations = columns, self.n_permutations
         n_partners = 0 if everyone is None else max(0, everyone - d)
@@ -270,7 +271,7 @@ class PairTest:
             task_bytes = 2 * (COPIES + (q > 1)) * 4 * m * width + 4 * STRIPS * strip
         else:
             task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
-        some = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
+        n_sampled = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
         stored = m * (d + n_partners) * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
@@ -279,12 +280,12 @@ class PairTest:
             2.0 * m * n_permuted * permuted,
             read,
             task_bytes + state,
-            min(COMPACT_BYTES, stored) + 8 * VECTORS * (d + n_partners) + COPIED * 4 * some,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * (d + n_partners) + COPIED * 4 * n_sampled,
             n_tasks,
         )
 
     def _products(self, n_pairs: int, t: int, q: int) -> tuple[float, float]:
-        """Inner products of m values that a pair takes in the scan, and where it is permuted."""
+        """Inner products of m values per pair: in the scan, and with all permutations."""
         screens = is_screened(n_pairs, self.n_pairs, self.functions)
         if self.functions == 1:
             fit = 4 + q + (q > 1)
@@ -296,13 +297,13 @@ class PairTest:
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, alive: Index
     ) -> dict[str, Any]:
-        """What a scan must share with the one whose findings are kept."""
+        """Identity of a scan, which must match that of a checkpoint."""
         if self.checkpoint is None:
             return {}
         values = sha256(reader.scaling.checksum.tobytes())
-        taken = sha256(labels.U.tobytes() + labels.Q.tobytes())
-        taken.update(repr(None if given.rows is None else given.rows.tolist()).encode())
-        taken.update(alive.tobytes())
+        digest = sha256(labels.U.tobytes() + labels.Q.tobytes())
+        digest.update(repr(None if given.rows is None else given.rows.tolist()).encode())
+        digest.update(alive.tobytes())
         parameters = {
             "scan": "pairs",
             "n_pairs": self.n_pairs,
@@ -314,7 +315,7 @@ class PairTest:
             "n_permuted": self.n_permuted,
             "main_functions": self.main_functions,
             "random_state": self.seed,
-            "labels": taken.hexdigest(),
+            "labels": digest.hexdigest(),
             "values": values.hexdigest(),
         }
         source = given.source.fingerprint()
@@ -322,7 +323,7 @@ class PairTest:
 
 
 def check_main(n: int, m: int) -> None:
-    """Refuse main effects of so many features that they leave too little of m samples."""
+    """Reject n main effects if they leave too few degrees of freedom of m samples."""
     if n and n >= m // 2:
         raise InputError(
             f"selection= has {n} features and there are {m} samples: their main effects "
@@ -333,12 +334,12 @@ def check_main(n: int, m: int) -> None:
 def filtered_features(
     given: Labelled, runtime: AbstractRuntime, features: Index, missing: str
 ) -> Float:
-    """Standardised values (r, m) of features of the data that filters leave out of a source.
+    """Standardised values (r, m) of features that filters leave out of a source.
 
-    A warning names them. Those that do not vary are left out.
+    A warning names them; constant features are dropped.
     """
-    whole = whole_of(given.source)
-    names = whole.feature_names()
+    unfiltered = whole_of(given.source)
+    names = unfiltered.feature_names()
     called = features.astype(str) if names is None else np.asarray(names)[features]
     warnings.warn(
         f"The filters leave out {features.size:,} features of selection= ({some(called, 10)}). "
@@ -347,13 +348,13 @@ def filtered_features(
         stacklevel=4,
     )
     values = look_at(given.source, runtime, given.rows)
-    reader = Reader(recoded(SubsetSource(whole, features), values), runtime, given.rows)
+    reader = Reader(recoded(SubsetSource(unfiltered, features), values), runtime, given.rows)
     measure(reader, missing)
     return reader.values(reader.alive)
 
 
 def measure(reader: Reader, missing: str) -> None:
-    """Read how features are scaled, having loaded what fits in memory."""
+    """Read the scaling of features, and keep features in memory if they fit."""
     scaling = reader.measure(Measure(standardize=True))
     scaling.check(missing, reader.source, standardize=True, has_bandwidth=False)
 
@@ -363,7 +364,7 @@ def basis(
 ) -> Float:
     """Orthonormal basis Q (m, q) of the mean, covariates and main effects.
 
-    Main effects are straight lines, and so many functions of the ranks of a feature.
+    Main effects are linear, with `functions` functions of the ranks of each feature in addition.
     """
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
@@ -379,7 +380,7 @@ def basis(
 
 
 def _checked(y: Array | None, m: int) -> Array:
-    """Labels; refused where they are of other samples."""
+    """Return the labels; InputError if their number is not m."""
     if y is None or len(y) != m:
         n = 0 if y is None else len(y)
         raise InputError(

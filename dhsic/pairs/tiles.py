@@ -1,18 +1,18 @@
-"""Tiles of pairs: all pairs of two runs of features, read, screened and judged.
+"""Tiles of pairs: all pairs of two runs of features, read, screened and tested.
 
-A scan of d features is cut into runs, and each pair of runs is a job; so is each run with itself.
-How that is cut depends on sizes and the source alone. Products are computed in float32, and pairs
-that may be among those wanted are computed again in float64, a row at a time, from values that do
-not depend on the tile: what is found is the same whatever tile it was found in.
+The d features of a scan are divided into runs; each pair of runs, and each run with itself, is a
+job. The division depends on sizes and the source alone. Products are computed in float32; candidate
+pairs are recomputed in float64, row by row, from values that do not depend on the tile, so the
+result is independent of the tiles.
 
-A tile is gone through in one of two ways. *Whole*: the shares of all of its pairs, by four products
-besides those with labels. *Screened*: by the products with labels alone. A pair that is tested has
-``|M z|^2 >= least m``, so a share s asks for ``|U'M z|^2`` of at least ``s least m`` (less where
-both features explain much of the labels by themselves, which is known of each feature); ``U'z`` is
-that but for ``C'beta``, what both main effects contribute. That is small where main effects are; so
-pairs with a feature whose main effect is strong are gone through as a whole, and of the others
-those of ``|U'z|^2 >= MARGIN s least m``. What that loses, where main effects of linked features
-hide their product, is counted where pairs are gone through as a whole anyway, for permutations.
+A tile is tested in one of two ways. *Whole*: shares of all of its pairs, from four products besides
+those with labels. *Screened*: products with labels alone. A tested pair has ``|M z|^2 >= least m``,
+so a share s requires ``|U'M z|^2`` of at least ``s least m`` (less if both features explain much of
+the labels by themselves, which is known for each feature). ``U'z`` differs from ``U'M z`` by
+``C'beta``, the contribution of both main effects, which is small if main effects are small. So
+pairs with a strong main effect are tested whole, and of the other pairs only those with ``|U'z|^2
+>= MARGIN s least m``. The pairs lost by the screen, where main effects of linked features hide
+their product, are counted on the permuted pairs, which are tested whole anyway.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from dhsic.pairs.share import (
 from dhsic.passes import AbstractPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
 
-#: Of what a share asks of ``|U'z|^2``, the part that is asked for.
+#: Fraction of the ``|U'z|^2`` that a share requires at which a pair passes the screen.
 MARGIN = 0.75
-#: Main effects are strong where the labels that a feature explains, times m, exceed the columns of
-#: labels, which is what to expect of any feature, by this much.
+#: Excess of m times the explained share of labels over its expectation, the number of label
+#: columns, above which a main effect counts as strong.
 STRONG = 15.0
-#: Part of a share by which float32 may be off.
+#: Relative error of shares in float32.
 ROUNDING = 1e-3
-#: Features of a run, at most, and bytes of its values in float32.
+#: Features of a run, at most; and bytes of its float32 values, at most.
 WIDEST, RUN_BYTES = 4096, 128 << 20
-#: Arrays in float32 that a function of a feature takes, where there are several: itself, and its
-#: share of values as stored, sorted, and their order.
+#: Float32 arrays per function of a feature, if there are several: the function itself, and its
+#: share of stored values, sorted values and their order.
 COPIES_OF_FUNCTIONS = 3
-#: Runs that a scan is cut into at least, for threads to share them.
+#: Number of runs of a scan, at least, so that threads share the work.
 FEWEST_RUNS = 6
-#: Entries of a strip, some rows of a tile whose products are at hand at a time; and how many times
-#: more where products with labels are all: BLAS copies the columns for every strip.
+#: Entries of a strip, the rows of a tile whose products are in memory together; and the factor for
+#: screens, because BLAS copies the columns for every strip.
 STRIP_ENTRIES, SCREENED = 1 << 19, 4
-#: Pairs that are computed by rows at a time, by their values: they stay in the cache.
+#: Values of pairs that are computed row by row in one batch; they stay in the cache.
 ROW_ENTRIES = 1 << 18
-#: Permutations of which shares of some pairs are kept, at most.
+#: Permutations whose rough shares are kept for the inflation, at most.
 MEASURED = 100
-#: What is left of the labels by features that explain them, at least, for the screen.
+#: Share of the labels that features leave unexplained, at least, in the screen.
 LEAST_LEFT = 0.1
 
 
 def run_width(m: int, d: int, functions: int = 1) -> int:
-    """Features of a run; of several functions each, float64 and what is left of them beside."""
+    """Number of features in a run; smaller with several functions, which also need float64."""
     each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
     return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
 
 def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
-    """Jobs of about `width` features each, from jobs of a block or part of one, tagged."""
+    """Merge or split tagged jobs into jobs of about `width` features each."""
     runs: list[Job] = []
     size = width
     for job in jobs:
@@ -86,11 +86,11 @@ def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
 
 
 def _split(job: Job, width: int) -> Iterator[Job]:
-    """A job of one block in parts of at most `width` features."""
+    """Split a job of one block into parts of at most `width` features."""
     (columns,) = job.payload
     for a in range(0, columns.local.size, width):
-        some = slice(a, a + width)
-        part = replace(columns, local=columns.local[some], tags=columns.tags[some])
+        span = slice(a, a + width)
+        part = replace(columns, local=columns.local[span], tags=columns.tags[span])
         yield Job(job.blocks, (part,))
 
 
@@ -99,16 +99,16 @@ def _joined(first: Job, second: Job) -> Job:
 
 
 def tile_jobs(runs: Sequence[Job]) -> list[Job]:
-    """A job for each pair of runs, and for each with itself; tags say which run features are of."""
+    """One job per pair of runs, and per run with itself; tags mark the side of each feature."""
     jobs = []
     for i, j in combinations_with_replacement(range(len(runs)), 2):
-        left = _marked(runs[i], 0)
-        jobs.append(left if i == j else _joined(left, _marked(runs[j], 1)))
+        first = _marked(runs[i], 0)
+        jobs.append(first if i == j else _joined(first, _marked(runs[j], 1)))
     return jobs
 
 
 def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
-    """Jobs of `tile_jobs`, and of each of these runs with each of some others."""
+    """Jobs of `tile_jobs`, and jobs of each run with each run of other features."""
     between = [_joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
     return tile_jobs(runs) + between
 
@@ -122,7 +122,7 @@ def _marked(job: Job, side: int) -> Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureRun:
-    """Features of one side of a tile: their numbers, where they were read, and their `Side`."""
+    """Features on one side of a tile: their positions, stored tiles and `Side`."""
 
     features: Index
     tiles: list[Tile]
@@ -130,12 +130,12 @@ class FeatureRun:
 
     @classmethod
     def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[FeatureRun, FeatureRun]:
-        """The two runs of a tile; one and the same where there is but one."""
+        """Return both runs of a tile; the same object twice if there is only one."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
-        left = cls._of(of[0], labels)
-        return left, cls._of(of[1], labels) if of[1] else left
+        first_run = cls._of(of[0], labels)
+        return first_run, cls._of(of[1], labels) if of[1] else first_run
 
     @classmethod
     def _of(cls, tiles: list[Tile], labels: Labels) -> FeatureRun:
@@ -144,28 +144,28 @@ class FeatureRun:
         return cls(features, tiles, Side.of(X, labels))
 
     def exact(self, at: Index, labels: Labels) -> Side:
-        """Some of them in float64."""
+        """Side of a subset of the features in float64."""
         parts, begin = [], 0
         for tile in self.tiles:
-            some = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
+            rows = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
             begin += len(tile.raw)
-            if some.size:
-                parts.append(tile.part(some).values(np.float64))
+            if rows.size:
+                parts.append(tile.part(rows).values(np.float64))
         return Side.of(np.concatenate(parts), labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestPairs:
-    """The best pairs of some tiles, the best first: ties go to the features that come first.
+    """Best pairs of some tiles, best first; ties are broken by feature position.
 
     Attributes
     ----------
     pairs : (n, 2) int64
-        Features, the first one before the second.
+        Positions of the features, ascending within a pair.
     shares, linked : (n,) float64
-        Their shares and squared correlations.
+        Shares and squared correlations.
     n_judged, n_reaching : int
-        Pairs whose shares were computed, and that reach what is asked for.
+        Pairs whose shares were computed, and pairs that reach the target share.
     """
 
     pairs: Index
@@ -176,34 +176,34 @@ class BestPairs:
 
     @classmethod
     def none(cls) -> BestPairs:
-        """No pairs."""
+        """Create an empty object."""
         return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> BestPairs:
-        """From what `arrays` gave."""
+        """Create it from the arrays that `arrays` returned."""
         counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
         return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
 
     def arrays(self) -> dict[str, Any]:
-        """All of it, by name."""
+        """All fields, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def order(self) -> Index:
-        """Where they stand, the best first."""
+        """Indices of the pairs, best first."""
         return np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))
 
     def take(self, which: Index) -> BestPairs:
-        """Some of them."""
-        found = self.pairs[which], self.shares[which], self.linked[which]
-        return BestPairs(*found, self.n_judged, self.n_reaching)
+        """Subset of the pairs."""
+        columns = self.pairs[which], self.shares[which], self.linked[which]
+        return BestPairs(*columns, self.n_judged, self.n_reaching)
 
     def best(self, n: int) -> BestPairs:
-        """The best n of them."""
+        """The best n pairs."""
         return self.take(self.order()[:n])
 
     def with_(self, other: BestPairs, n: int) -> BestPairs:
-        """The best n of both."""
+        """The best n pairs of both objects."""
         return BestPairs(
             np.concatenate([self.pairs, other.pairs]),
             np.concatenate([self.shares, other.shares]),
@@ -215,34 +215,34 @@ class BestPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Some rows of a tile; of a run with itself each pair is there twice, and counts once."""
+    """Rows of a tile; on the diagonal each pair appears twice and is counted once."""
 
     rows: slice
     is_square: bool
 
     def skipped(self, width: int) -> Array:
-        """Entries on the diagonal or below it, (c, width)."""
+        """Mask of the entries on or below the diagonal, (c, width)."""
         below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
         return below
 
     def places(self, mask: Array) -> Index:
-        """Rows and columns (n, 2) of the entries of a mask, in the whole tile."""
+        """Rows and columns (n, 2), within the tile, of the entries of a mask."""
         if self.is_square:
             mask &= ~self.skipped(mask.shape[1])
         rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])  # faster than in two axes
         return np.column_stack([rows + self.rows.start, columns])
 
     def n_pairs(self, width: int) -> int:
-        """Pairs of the rows."""
+        """Number of pairs in the rows."""
         n = int(self.rows.stop - self.rows.start) * width
         return n - int(self.skipped(width).sum()) if self.is_square else n
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(AbstractPass):
-    """The best n pairs of each tile of those whose share is `reach` or more; `BestPairs`.
+    """Pass that returns the `BestPairs` of each tile: the best n with a share of at least `reach`.
 
-    `labels` are in float64; `screens` says in which way tiles are gone through.
+    `labels` are in float64; `screens` says whether tiles are screened.
     """
 
     labels: Labels
@@ -261,27 +261,29 @@ class Scan(AbstractPass):
     def _whole(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Places (n, 2) of pairs that may reach, in float32, and how many were judged for them."""
+        """Yield candidates (n, 2) near `reach` in float32, and the number of tested pairs."""
         for rows in strips(len(left.g), len(right.g)):
-            some, strip = left.take(rows), Strip(rows, is_square)
-            share = shares_of_all(some, right, narrow, ProductFit.of_all(some, right, narrow))
+            strip_side, strip = left.take(rows), Strip(rows, is_square)
+            share = shares_of_all(
+                strip_side, right, narrow, ProductFit.of_all(strip_side, right, narrow)
+            )
             places = strip.places(share >= self.reach * (1 - ROUNDING))
             yield places, strip.n_pairs(share.shape[1])
 
     def _screened(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """As of `_whole`, of pairs with a strong main effect and of those that pass the screen."""
+        """Yield as `_whole`, for pairs with a strong main effect and pairs that pass the screen."""
         for first, second in _strong(left, right):
-            found = self._whole(left.take(first), right.take(second), narrow, is_square=False)
-            for places, n in found:
+            candidates = self._whole(left.take(first), right.take(second), narrow, is_square=False)
+            for places, n in candidates:
                 at = np.column_stack([first[places[:, 0]], second[places[:, 1]]])
                 yield at[at[:, 0] < at[:, 1]] if is_square else at, n
         lifts, least = lifted(right), self.reach * (1 - ROUNDING)
         for rows in strips(len(left.g), len(right.g), SCREENED):
-            some = left.take(rows)
-            mask = passed(some, lifts, narrow, self.reach)
-            for strong in _strong(some, right):
+            strip_side = left.take(rows)
+            mask = passed(strip_side, lifts, narrow, self.reach)
+            for strong in _strong(strip_side, right):
                 mask[np.ix_(*strong)] = False
             places = Strip(rows, is_square).places(mask)
             share = np.empty(len(places), dtype=np.float32)
@@ -291,8 +293,8 @@ class Scan(AbstractPass):
             yield places[share >= least], len(places)
 
     def _exact(self, left: FeatureRun, right: FeatureRun, at: Index) -> BestPairs:
-        """Candidates computed in float64, the best of them."""
-        found = BestPairs.none()
+        """Recompute candidates in float64, and return the best."""
+        best = BestPairs.none()
         for part in chunks(len(at), len(self.labels.U)):
             (first, j), (second, k) = (np.unique(one, return_inverse=True) for one in at[part].T)
             sides = left.exact(first, self.labels).take(j), right.exact(second, self.labels).take(k)
@@ -300,13 +302,13 @@ class Scan(AbstractPass):
             pairs = np.column_stack([left.features[first[j]], right.features[second[k]]])
             is_there = share >= self.reach
             n = int(is_there.sum())
-            some = BestPairs(pairs[is_there], share[is_there], linked[is_there], 0, n)
-            found = found.with_(some, self.n)
-        return found
+            batch = BestPairs(pairs[is_there], share[is_there], linked[is_there], 0, n)
+            best = best.with_(batch, self.n)
+        return best
 
     def cost(self, m: int) -> Cost:
         t, q = self.labels.U.shape[1], self.labels.Q.shape[1]
-        copies = 2 + (2 if q > 1 else 0) + 2  # X and P of both sides, and what products take
+        copies = 2 + (2 if q > 1 else 0) + 2  # X and P of both sides, and products
         return Cost(
             values=m,
             state=8 * m * (t + q),
@@ -315,7 +317,7 @@ class Scan(AbstractPass):
 
 
 def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
-    """Which pairs pass the screen, (c, c') bool; `columns` are the right side, `lifted`."""
+    """Mask of pairs that pass the screen, (c, c') bool; `columns` is the right side, `lifted`."""
     m, rows = left.X.shape[1], lifted(left)
     size = (rows * narrow.U[:, 0]) @ columns.T
     size *= size
@@ -325,7 +327,7 @@ def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
 
 
 def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
-    """Rows and columns of the pairs that have a feature of a strong main effect."""
+    """Yield rows and columns of the pairs in which a feature has a strong main effect."""
     by_left, by_right = ((side.C**2).sum(axis=1) / side.g for side in (left, right))
     t = left.C.shape[1]
     rows, columns = (
@@ -338,10 +340,10 @@ def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
 
 
 def lifted(side: Side) -> Array:
-    """Values times what features lack of the labels to the power -1/4, for ``e' N^-1 e``.
+    """Values scaled by their residual label share to the power -1/4, to bound ``e' N^-1 e``.
 
-    With a_j the part of the labels that x_j explains, of unlinked features the smallest eigenvalue
-    of N is ``1 - a_j - a_k >= sqrt((1 - 2 a_j)(1 - 2 a_k))``.
+    With a_j the share of the labels that x_j explains, the smallest eigenvalue of N for unlinked
+    features is ``1 - a_j - a_k >= sqrt((1 - 2 a_j)(1 - 2 a_k))``.
     """
     explained = (side.C**2).sum(axis=1) / side.g
     lift = np.maximum(1 - 2 * explained, LEAST_LEFT) ** -0.25
@@ -350,17 +352,18 @@ def lifted(side: Side) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tried:
-    """What permutations of labels gave in a tile, and the labels as they are.
+    """Results of permuted labels in a tile, and of the observed labels.
 
     Attributes
     ----------
     largest : (B,) float64
-        Largest shares of the permutations.
+        Largest share of each permutation.
     some : (1 + B', s) float32
-        Rough shares of every so-many-th pair: of the labels as they are, and of the first B'
-        permutations, `MEASURED` at most.
+        Rough shares of every n-th pair: for the observed labels, and for the first B' permutations,
+        `MEASURED` at most.
     n_reaching, n_lost : int
-        Pairs that reach, of the labels as they are, and those of them that a screen would lose.
+        Pairs that reach the target share with the observed labels, and those that a screen would
+        lose.
     """
 
     largest: Float
@@ -371,7 +374,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Largest(AbstractPass):
-    """What permuted labels give; `reach` is None where no screen is tried. `Tried`."""
+    """Pass over permuted labels that returns `Tried`; without `reach` the screen is not audited."""
 
     labels: Labels
     permuted: Array  # (B, m, t) float32
@@ -381,7 +384,7 @@ class Largest(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Tried:
         narrow = self.labels.narrowed()
         left, right = FeatureRun.both(blocks, narrow)
-        largest, some, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
+        largest, sampled, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
         for rows in strips(len(left.features), len(right.features)):
             first, strip = left.side.take(rows), Strip(rows, left is right)
             fit = ProductFit.of_all(first, right.side, narrow)
@@ -392,19 +395,19 @@ class Largest(AbstractPass):
                 n_reaching += int(reaches.sum())
                 n_lost += self._lost(first, right.side, narrow, reaches)
             at = np.flatnonzero(fit.is_told)[:: self.every]
-            found = [rough_shares(first, right.side, narrow, fit).ravel()[at]]
+            rough_rows = [rough_shares(first, right.side, narrow, fit).ravel()[at]]
             for b, U in enumerate(self.permuted):
                 each = replace(narrow, U=U)
                 sides = first.told_of(each), right.side.told_of(each)
                 rough = rough_shares(*sides, each, fit)
                 largest[b] = max(largest[b], largest_share(*sides, each, rough))
                 if b < MEASURED:
-                    found.append(rough.ravel()[at])
-            some.append(np.stack(found))
-        return Tried(largest, np.concatenate(some, axis=1), n_reaching, n_lost)
+                    rough_rows.append(rough.ravel()[at])
+            sampled.append(np.stack(rough_rows))
+        return Tried(largest, np.concatenate(sampled, axis=1), n_reaching, n_lost)
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
-        """How many of the pairs that reach a screen would lose."""
+        """Number of the pairs that reach the target share and that a screen would lose."""
         assert self.reach is not None, "a screen is tried"
         if not reaches.any():
             return 0
@@ -420,10 +423,10 @@ class Largest(AbstractPass):
 
 
 def strips(n_rows: int, n_columns: int, times: int = 1) -> list[slice]:
-    """Rows of a tile, some at a time, and `times` as many."""
+    """Rows of a tile in batches, `times` larger than by default."""
     return slices(n_rows, max(1, times * STRIP_ENTRIES // max(1, n_columns)))
 
 
 def chunks(n: int, m: int) -> list[slice]:
-    """Pairs of m values each, some at a time."""
+    """Batches of n pairs of m values each."""
     return slices(n, max(1, ROW_ENTRIES // m))

@@ -1,9 +1,9 @@
-"""A pass: what is done with features once they are read.
+"""Passes: functions that map features, as they are read, to results.
 
-A pass is the only thing that ever runs over features. It is frozen and picklable, carries what it
-needs besides the data (an engine and its state, landmarks, a criterion), and says what a job
-gives, `AbstractPass.over`; how blocks are read is said once, in `run`, which is what travels to
-workers. `dhsic.passes.reader` runs it: results are put side by side, or added along a tree of jobs.
+All work on features is done in passes. A pass is frozen and picklable, carries what it needs
+besides the data (an engine and its state, landmarks, a criterion), and computes the result of one
+job in `AbstractPass.over`. The function `run`, which workers execute, reads the blocks. The runner
+is `dhsic.passes.reader`: it concatenates results, or adds them up along a tree of jobs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
 
-#: Features of a tile in float64, of which one in single precision has twice as many: fewer take
-#: longer each, for a product brings all of A into the order that it needs first. And tiles of a
-#: task of the exact engine, in float64: values, functions, products.
+#: Number of features per float64 tile (twice as many in float32: smaller products are slower,
+#: because each first reorders all of A for the cache), and the number of float64 arrays of this
+#: size (values, functions, products) that a task of the exact engine holds.
 TILE, TILES = 384, 8
-#: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
+#: Entries of a low-rank tile (4 MiB in float32), and its maximum number of features.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
-#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
+#: Genotype entries scored per call: calls are few, because threads take turns between them.
 CODE_ENTRIES = 1 << 23
 
 
@@ -41,20 +41,20 @@ class Columns:
     """Columns of one block that a task reads."""
 
     local: Index  # (c,), positions in the block, ascending
-    scaling: Scaling | None = None  # of each; None where it is not known yet, or not needed
-    tags: Index | None = None  # (c,), what else a pass has to know of each: its number, or group
-    is_known: bool = False  # whether their scaling goes with the source
+    scaling: Scaling | None = None  # one entry per column; None if unknown or not needed
+    tags: Index | None = None  # (c,), an integer per column for the pass: feature or group number
+    is_known: bool = False  # whether the source already carries their scaling
 
     def __reduce__(self) -> tuple[Any, ...]:
         tags = None if self.tags is None else packed(self.tags)
         return _columns, (packed(self.local), self.scaling, tags, self.is_known)
 
     def scaling_in(self, source: AbstractSource, block: Block) -> Scaling | None:
-        """How they are scaled, of a block of this source."""
+        """Scaling of these columns in a block of `source`."""
         if not self.is_known:
             return self.scaling
-        found: Scaling = source.scaling_of(block.start + self.local)
-        return found
+        scaling: Scaling = source.scaling_of(block.start + self.local)
+        return scaling
 
 
 def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> Columns:  # noqa: FBT001  # as pickled
@@ -63,56 +63,56 @@ def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Some features as they were read, (c, m), and what is known of them (as of `Columns`)."""
+    """Some features as read, (c, m), with their scaling and tags (see `Columns`)."""
 
     raw: Array
     missing_code: int | None
     scaling: Any = None
     tags: Any = None
-    #: Standardised values by precision, and whether they are here, where several passes ask.
+    #: Cache of standardised values by (precision, on host), used when several passes share a tile.
     known: dict[Any, Array] | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
-        """Standardised values, (c, m), not to be written in; on a device, if `moved` goes there."""
-        known, key = {} if self.known is None else self.known, (np.dtype(dtype), moved is None)
-        if key not in known:
-            known[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
-        return known[key]
+        """Standardised values, (c, m), read-only; on the device that `moved` moves to, if given."""
+        cached, key = {} if self.known is None else self.known, (np.dtype(dtype), moved is None)
+        if key not in cached:
+            cached[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
+        return cached[key]
 
     def measured(self, *, standardize: Scale) -> tuple[Scaling, Float]:
-        """Scaling, which is not known yet, and standardised values (c, m) float64."""
+        """Measure the scaling, and return it with standardised values (c, m) float64."""
         return measure(self.raw, self.missing_code, standardize=standardize)
 
     @property
     def codes(self) -> Codes | None:
-        """The values as codes of genotypes, None where they are something else."""
+        """The values as genotype codes; None if they are not genotypes."""
         return Codes.of(self.raw, self.missing_code)
 
     @property
     def facts(self) -> FeatureStats:
-        """What engines know of the features."""
+        """Statistics of the features that engines need."""
         return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
 
     def part(self, which: slice | Index) -> Tile:
-        """Some of the features."""
+        """Select some of the features."""
         scaling = None if self.scaling is None else self.scaling.take(which)
         tags = None if self.tags is None else self.tags[which]
         return Tile(self.raw[which], self.missing_code, scaling, tags)
 
     def of_samples(self, some: slice) -> Tile:
-        """The features at some of the samples."""
+        """Restrict the tile to a slice of samples."""
         raw = self.raw[:, some]
         return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
 
     @staticmethod
     def joined(tiles: Sequence[Tile]) -> Tile:
-        """Values of several as they were read, one after the other."""
+        """Concatenate the values of several tiles, as read."""
         if len(tiles) == 1:
             return tiles[0]
         return Tile(np.concatenate([each.raw for each in tiles]), tiles[0].missing_code)
 
     def cut(self, height: int) -> Iterator[Tile]:
-        """The features in even parts, of so many at most."""
+        """Split the features evenly into tiles of at most `height` features."""
         n = len(self.raw)
         n_parts = max(1, -(-n // height))
         for part in slices(n, max(1, -(-n // n_parts))):
@@ -120,65 +120,65 @@ class Tile:
 
 
 def cut(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
-    """Features of all blocks, at most `height` of one at a time; None: all."""
+    """Split blocks into tiles of at most `height` features (None: whole blocks)."""
     for block in blocks:
         yield from [block] if height is None else block.cut(height)
 
 
 def tile_height(m: int) -> int:
-    """Features of a tile in low rank."""
+    """Number of features per tile in low rank, for m samples."""
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
 
 
 def tile_of(dtype: Any) -> int:
-    """Features of a tile of the exact engine: as many bytes in any precision."""
+    """Number of features per tile of the exact engine; tiles take equal bytes in all precisions."""
     return TILE * 8 // int(np.dtype(dtype).itemsize)
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Bytes that a task holds where features are standardised in float64."""
+    """Bytes that a task holds while it standardises features in float64."""
     return tiles * TILE * m * 8
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a pass takes, from sizes: a plan counts it, and the memory estimate its largest."""
+    """Cost of a pass, computed from sizes, for run plans and the memory estimate."""
 
-    float32: float = 0.0  # flops of matrix products, a feature
+    float32: float = 0.0  # flops of matrix products per feature
     float64: float = 0.0
-    values: float = 0.0  # that are made ready, a feature, in the time of standardising one
-    columns: int = 0  # bytes that come back of a feature, where they are many,
-    result: int = 0  # and of a job to be added up
-    state: int = 0  # bytes of its state, which every worker gets: at most,
-    sent: int = 0  # and as it turns out (0: the same)
+    values: float = 0.0  # values prepared per feature, in units of standardising one value
+    columns: int = 0  # bytes returned per feature, where results are concatenated
+    result: int = 0  # bytes returned per job, where results are added up
+    state: int = 0  # maximum bytes of the state, which every worker receives
+    sent: int = 0  # actual bytes of the state (0: equal to `state`)
     tile: int = 0  # bytes that a task holds besides its blocks and its result
 
 
 class AbstractPass(ABC):
-    """What is done with features. Frozen, picklable."""
+    """A function of features that runs over blocks. Frozen, picklable."""
 
-    #: Whether several runs may ask for the very same, so that it is worth to find that out.
+    #: Whether several runs may request an identical pass, so that comparing requests pays off.
     is_common: ClassVar[bool] = False
 
     @abstractmethod
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
-        """Result of a job from its blocks, in order, of m samples each."""
+        """Compute the result of one job from its blocks, in order, with m samples each."""
 
     def cost(self, m: int) -> Cost:
-        """Cost over m samples, where sizes say that."""
+        """Estimate the cost over m samples, from sizes."""
         raise TypeError(f"{self} does not say what it takes")
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
-        """Results of several passes of this class over the same features, each as alone.
+        """Compute results of several passes of this class over the same features.
 
-        What does not differ between them may be done once.
+        Each result equals that of its pass alone; subclasses do shared work once.
         """
         return tuple(each.over(iter(blocks), m) for each in passes)
 
 
 def square_cost(m: int) -> Cost:
-    """Cost of a sum over features for every two samples: one triangle of it is computed."""
+    """Cost of summing an (m, m) statistic over features, of which one triangle is computed."""
     return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
 
 
@@ -191,14 +191,14 @@ class AbstractSum(AbstractPass):
         return left
 
     def whole(self, total: Any, m: int) -> Any:
-        """The sum of all as it is used."""
+        """Convert the sum over all jobs to the form that callers use."""
         del m
         return total
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
     """Run a pass over the blocks of a job: the task of every pass."""
-    a_pass, rows = asked  # the samples that take part, None for all
+    a_pass, rows = asked  # rows: the samples of the run, None for all
     if job.samples is not None:
         source, rows = source.unchecked(), samples_of(source, job.samples, rows)
     blocks = (
@@ -214,13 +214,13 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
 
 
 def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index:
-    """Some of the samples that take part, which are `rows` (None: all)."""
+    """Select a slice of the samples of the run, which are `rows` (None: all)."""
     return np.arange(*some.indices(source.n_samples)) if rows is None else rows[some]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure(AbstractSum):
-    """Scaling of the features, in parts, and with `sums` the upper triangle of their statistic."""
+    """Scaling of the features, as a list, and with `sums` the upper triangle of their statistic."""
 
     is_common: ClassVar[bool] = True
 
@@ -238,10 +238,10 @@ class Measure(AbstractSum):
         return [Scaling.join(parts)], upper
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Float | None]:
-        (parts, upper), (others, part) = left, right
+        (parts, upper), (other_parts, part) = left, right
         if part is not None:
             upper += part
-        return parts + others, upper
+        return parts + other_parts, upper
 
     def cost(self, m: int) -> Cost:
         return Cost(values=m, tile=exact_tile(m)) if self.sums is None else square_cost(m)
@@ -249,7 +249,7 @@ class Measure(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Values(AbstractPass):
-    """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
+    """Standardised values, (c, m), computed in float64; independent of the other features read."""
 
     is_common: ClassVar[bool] = True
 
@@ -284,15 +284,15 @@ class Sum(AbstractSum):
 
 
 class AbstractByTile(AbstractPass):
-    """A pass that has numbers for each feature, of one tile after the other."""
+    """A pass that computes an array per feature, tile by tile."""
 
     @abstractmethod
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
-        """Features of a tile, None for a block; and what is asked of one."""
+        """Return the tile height (None: a block) and the function applied to each tile."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
-        height, asked = self.by_tile(m)
-        return np.concatenate([asked(tile) for tile in cut(blocks, height)])
+        height, function = self.by_tile(m)
+        return np.concatenate([function(tile) for tile in cut(blocks, height)])
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
@@ -301,50 +301,50 @@ class AbstractByTile(AbstractPass):
         for height in dict.fromkeys(height for height, _ in each):
             for tile in cut(blocks, height):
                 shared = replace(tile, known={})  # values are standardised once
-                for (mine, asked), some in zip(each, parts, strict=True):
+                for (mine, function), collected in zip(each, parts, strict=True):
                     if mine == height:
-                        some.append(asked(shared))
-        return tuple(np.concatenate(some) for some in parts)
+                        collected.append(function(shared))
+        return tuple(np.concatenate(tile_results) for tile_results in parts)
 
 
 class AbstractShared(AbstractPass):
-    """A pass that does for several runs at once what does not differ between them."""
+    """A pass that shares work between several runs."""
 
     @property
     @abstractmethod
     def shares(self) -> Hashable:
-        """What is the same in passes that are done together."""
+        """Key of the shared work: passes with equal keys run together."""
 
     @classmethod
     @abstractmethod
     def together(cls, passes: Sequence[Any], blocks: Iterable[Tile], m: int) -> Sequence[Any]:
-        """Results of passes that share that."""
+        """Compute the results of passes with equal `shares`."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         return self.together([self], blocks, m)[0]
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
-        found: list[Any] = [None] * len(passes)
+        results: list[Any] = [None] * len(passes)
         for shared in dict.fromkeys(each.shares for each in passes):
             alike = [i for i, each in enumerate(passes) if each.shares == shared]
-            of_alike = cls.together([passes[i] for i in alike], blocks, m)
-            for i, result in zip(alike, of_alike, strict=True):
-                found[i] = result
-        return tuple(found)
+            shared_results = cls.together([passes[i] for i in alike], blocks, m)
+            for i, result in zip(alike, shared_results, strict=True):
+                results[i] = result
+        return tuple(results)
 
 
 def mover(device: str | None) -> Move | None:
-    """What takes arrays to the device that is wanted; None on the cores."""
+    """Function that moves arrays to the device; None for the CPU."""
     return None if device is None else accelerator(device).array
 
 
 def placed(device: str | None, state: Any) -> tuple[Any, Move | None]:
-    """State of an engine on the device that is wanted, and what moves arrays there.
+    """Move a state of an engine to the device; return it and the function that moves arrays.
 
-    None moves them on the cores, where engines that are NumPy's alone stay.
+    The function is None on the CPU, and for states of engines that only support NumPy.
     """
     if device is None or not hasattr(state, "on"):
         return state, None
-    found = accelerator(device)
-    return found.state(state), found.array
+    target = accelerator(device)
+    return target.state(state), target.array

@@ -1,4 +1,4 @@
-"""Counts that filters ask for before a run: alleles and genotypes of features, calls of samples."""
+"""Counts for filters, taken before a run: alleles and genotypes per feature, calls per sample."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dhsic.sources.values import CODES, Alleles, Census, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class CountAlleles(AbstractPass):
-    """Alleles of the features, with a census of the values if it `looks`; as of `TakeCensus`.
+    """Allele counts of the features, with a census of the values if `looks` (see `TakeCensus`).
 
-    With `genotypes` values that are 0, 1 and 2 are counted too.
+    With `genotypes`, values equal to 0, 1 and 2 are counted too.
     """
 
     rows: Index | None
@@ -36,15 +36,15 @@ class CountAlleles(AbstractPass):
         census, parts = TakeCensus(self.rows), []
         for block in blocks:
             for tile in block.cut(float64_height(m)):
-                seen = census.over(iter([tile]), m) if self.looks else Census()
+                tile_census = census.over(iter([tile]), m) if self.looks else Census()
                 counted = {"genotypes": self.genotypes}
-                parts.append(Alleles.of(tile.raw, tile.missing_code, seen, **counted))
+                parts.append(Alleles.of(tile.raw, tile.missing_code, tile_census, **counted))
         return Alleles.join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCalls:
-    """Values that each sample lacks (m,), those that are each of `CODES` (codes, m), a census."""
+    """Per sample: missing values (m,), values equal to each of `CODES` (codes, m); and a census."""
 
     n_missing: Index
     coded: Index
@@ -60,7 +60,7 @@ class MissingCalls:
 
 @dataclass(frozen=True, slots=True)
 class CountMissingCalls(AbstractPass):
-    """Missing values of the samples, with a census of the values if it `looks`."""
+    """Missing values per sample, with a census of the values if `looks`."""
 
     rows: Index | None
     looks: bool
@@ -75,14 +75,14 @@ class CountMissingCalls(AbstractPass):
                 if mask is not None:
                     coded -= np.stack([((tile.raw == c) & mask).sum(axis=0) for c in CODES])
                 lacking = none if mask is None else mask.sum(axis=0)
-                seen = census.over(iter([tile]), m) if self.looks else Census()
-                total += MissingCalls(lacking, coded, seen)
+                tile_census = census.over(iter([tile]), m) if self.looks else Census()
+                total += MissingCalls(lacking, coded, tile_census)
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class CountingOn(AbstractCounting):
-    """Counter that makes its runtime, by `made`, for each pass."""
+    """Counter that creates a runtime, by `made`, for each pass."""
 
     made: Callable[[], AbstractContextManager[AbstractRuntime]]
 
@@ -108,16 +108,16 @@ class CountingOn(AbstractCounting):
 def _looked_at_few(
     source: AbstractSource, runtime: AbstractRuntime, rows: Index | None
 ) -> tuple[Reader, Jobs, Census, bool]:
-    """Reader and its jobs, the census of a few of them, and whether it takes one of all values."""
+    """Return a reader, its jobs, the census of a few jobs, and whether all values need a census."""
     every = np.arange(source.n_features, dtype=np.int64)
     reader, census, looks = Reader(source, runtime, rows), Census(), False
     jobs = reader.jobs(every, tags=every)
-    if ValueKind.known(source) is None:  # as of `look_at`
+    if ValueKind.known(source) is None:  # same rule as `look_at`
         census, _ = look_at_few(reader, TakeCensus(rows), jobs)
         looks = not census.is_ordinary
     return reader, jobs, census, looks
 
 
 def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> CountingOn:
-    """Counter of alleles and missing calls, on a runtime that is made when it is needed."""
+    """Counter of alleles and missing calls; `made` creates its runtime when one is needed."""
     return CountingOn(made)

@@ -1,12 +1,12 @@
-"""Candidates, which are removed or added: features, each for itself, or groups of them.
+"""Candidates for removal or addition: single features, or groups of features.
 
-Features are scored by progressive refinement: all of them first, then those whose place is
-undecided; which engine goes when is `dhsic.engines.refine`'s to say. `Threshold` comes after low
-rank, where K is known: features that an error could move across the threshold are scored exactly.
-Of a million features few lie next to it; the others leave or stay whatever their error. So a round
-costs little more than low rank alone, and its result is that of the exact engine, but for the part
-of the tolerance that is left to features further off. Groups, a gene with all of its variants, are
-scored by definition, from jobs that read whole groups.
+Features are scored by progressive refinement: first all of them, then those whose rank is still
+undecided; `dhsic.engines.refine` chooses the engines. `Threshold` follows a low-rank round in which
+K is known: it scores exactly the features that an error could move across the threshold. Few of a
+million features are that close to it, so a round costs little more than low rank alone. The result
+is that of the exact engine, except for the part of the tolerance that is granted to features
+farther away. Groups (say a gene with all its variants) are scored by the definition of HSIC, in
+jobs that read whole groups.
 """
 
 from __future__ import annotations
@@ -42,45 +42,46 @@ from dhsic.passes.score import Score, dtype_of, scoring_cost
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
 
-#: Widths of the band next to the threshold that is scored exactly, in deviations of the error.
+#: Candidate widths of the exactly scored band around the threshold, in standard deviations of the
+#: error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
-#: The band is tried out at this part of the estimated error, on so many features at least, and then
-#: drawn by the error seen.
+#: The first band has this fraction of the estimated error as its width, and at least this many
+#: features. Later bands use the error observed in it.
 PROBE, PROBED = 0.5, 256
-#: Part of the tolerance that is left to features outside.
+#: Fraction of the tolerance granted to features outside the band.
 LEFT = 0.5
-#: Part of the spread of gains that their series may neglect, and its highest order in float32.
+#: Error of the truncated series relative to the spread of gains, and its highest order in float32.
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
-#: Features of a job, and groups of it that may be under way together.
+#: Features per job, and groups that one job may have open at the same time.
 JOB_FEATURES, OPEN_GROUPS = 2048, 4
 
 
-#: Gains of candidates, and a record of what they took.
+#: Gains of candidates, and the record of the work done.
 Gains = tuple[Float, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What candidates are scored with."""
+    """Engines and data that candidates are scored with."""
 
     engines: AbstractEngines
     data: AbstractReader
-    n: int  # so many of the largest gains are to be in their places
-    choice: EngineChoice | None = None  # of the first engine, where rounds have several
-    aloud: bool = True  # whether the reporter of `data` hears of what was scored
+    n: int  # number of largest gains that must be ranked correctly
+    choice: EngineChoice | None = None  # first engine, where a round may use several
+    aloud: bool = True  # whether progress is reported
 
 
 class AbstractCandidates(ABC):
-    """What may be removed or added, and the features of each."""
+    """Candidates for removal or addition, and the features of each."""
 
-    #: Whether rounds have several engines to choose from.
+    #: Whether a round can choose between several engines.
     has_engines: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._alive: Mask = np.empty(0, dtype=bool)
 
     def drop_constant(self, scaling: Scaling) -> None:
-        """Features that do not vary are no candidates, nor part of one."""
+        """Exclude constant features, as candidates and as members of groups."""
         self._alive = ~scaling.constant
 
     @property
@@ -90,24 +91,24 @@ class AbstractCandidates(ABC):
 
     @abstractmethod
     def features(self, candidates: Index) -> Index:
-        """Features of some candidates, ascending where they are."""
+        """Return the features of some candidates; ascending if the candidates are."""
 
     @abstractmethod
     def summed(self, candidates: Index, of_features: Float) -> Float:
-        """Sums over the features of each candidate."""
+        """Sum `of_features` over the features of each candidate."""
 
     @property
     @abstractmethod
     def mean_size(self) -> float:
-        """Features of a candidate, on average: sigma is the same for all of a round."""
+        """Mean number of features per candidate; one sigma serves all candidates of a round."""
 
     @abstractmethod
     def gains(self, S: Index, asked: Scoring) -> Gains:
-        """Gains of the candidates S, (s,), good enough to place the n largest, and a record."""
+        """Compute gains of S, (s,), accurate enough to rank the n largest; and a record."""
 
 
 class Singles(AbstractCandidates):
-    """Features, each for itself."""
+    """Single features as candidates."""
 
     @property
     def every(self) -> Index:
@@ -132,25 +133,25 @@ class Singles(AbstractCandidates):
         products = {"float32": 0, "float64": 0}
         used, caution = 0.0, 1.0
         while open_.size:
-            some = facts.take(open_)
+            open_facts = facts.take(open_)
             state = engine.prepare(engines.question)
             score, jobs = Score(engine, state), data.jobs(S[open_])
-            found = data.scores(score, jobs, aloud=asked.aloud and not passes)
-            if found.ndim == 2:  # the engine measures what it leaves out
-                new, error = found.T
+            scores = data.scores(score, jobs, aloud=asked.aloud and not passes)
+            if scores.ndim == 2:  # the engine measures what it leaves out
+                new, error = scores.T
             else:
-                new, error = found, caution * engine.error(engines.question, some, found)
-            if passes:  # be wary of the next bounds where the last were too small
+                new, error = scores, caution * engine.error(engines.question, open_facts, scores)
+            if passes:  # scale up the next error bounds where the last ones were too small
                 used = max(used, _share(new - gains[open_], errors[open_]))
                 caution = max(caution, 2 * used if used > 1 else 1.0)
             final = engine.is_final
-            # What no number holds at this order and precision is for a dearer engine.
+            # Values that overflow at this order and precision are left to a more expensive engine.
             lost = ~np.isfinite(new) & (not final)
             gains[open_], errors[open_] = np.where(lost, 0.0, new), np.where(lost, np.inf, error)
             sure[open_] = final
             errors[sure] = tie_width(gains) / 2
             passes.append(f"{engine.name}: {open_.size}")
-            products[dtype_of(engine)] += engine.products(engines.question, some)
+            products[dtype_of(engine)] += engine.products(engines.question, open_facts)
             open_ = np.flatnonzero(engines.still_open(gains, errors, n) & ~sure)
             if open_.size:
                 engine = engines.then(facts, gains, errors, open_, n, caution)
@@ -163,17 +164,17 @@ class Singles(AbstractCandidates):
 
 
 def _share(difference: Float, errors: Float) -> float:
-    """Largest part of its error bound that a score turned out to be off."""
-    known = np.isfinite(errors) & (errors > 0)
-    return float((np.abs(difference[known]) / errors[known]).max(initial=0.0))
+    """Largest ratio of an observed error to its bound."""
+    bounded = np.isfinite(errors) & (errors > 0)
+    return float((np.abs(difference[bounded]) / errors[bounded]).max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold of a round: half way below the `n` largest gains of S.
+    """The threshold of a round, halfway below the `n` largest gains of S.
 
-    Of the features leaving, a part `tolerance` may be wrong ones. At least `fewest` are scored; by
-    default `PROBED` where any are.
+    A fraction `tolerance` of the removed features may be wrong. At least `fewest` features are
+    scored exactly; by default `PROBED`, if any is near the threshold.
     """
 
     question: Question
@@ -184,9 +185,10 @@ class Threshold:
     fewest: int = 0
 
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
-        """Gains, exact where the error could move them across it; which those are.
+        """Score exactly the features that an error could move across the threshold.
 
-        The others are moved by the mean difference, which is no error of the order.
+        Returns gains, positions of the exact ones, and a certificate. The other gains are shifted
+        by the mean observed difference, which leaves their order unchanged.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -201,11 +203,11 @@ class Threshold:
             exact[~scored] = (gains + mean * sizes)[~scored]
             band = self._band(exact, deviation * sizes, scored) & ~scored
         error = certificate.relative_error
-        left = certified(error, exact, self.n, deviation, sizes, sure=scored)
-        return exact, np.flatnonzero(scored), left
+        remaining = certified(error, exact, self.n, deviation, sizes, sure=scored)
+        return exact, np.flatnonzero(scored), remaining
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
-        """Enough features next to the threshold to see the error by."""
+        """Select enough features next to the threshold to estimate the error."""
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
@@ -213,7 +215,7 @@ class Threshold:
         return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
-        """Features next to it: as many as leave too few others for the tolerance to mind."""
+        """Select features near the threshold: enough to meet the tolerance for the others."""
         band = sure
         for width in BANDS:
             swaps = expected_swaps(gains, self.n, deviations, band)
@@ -226,7 +228,7 @@ class Threshold:
 def scored_to(
     part: float, question: Question, data: AbstractReader, features: Index, *, aloud: bool = False
 ) -> Float:
-    """Gains by the exact engine in float32, whose series neglects such a part of their spread."""
+    """Gains by the exact float32 engine, with series errors of at most `part` of their spread."""
     facts = data.facts(features)
     orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)
     gains = np.empty(features.size)
@@ -241,7 +243,7 @@ def scored_to(
 
 
 class Membership(AbstractCandidates):
-    """Which features are in which group; `codes` (d,) are the group of each, from 0."""
+    """Assignment of features to groups; `codes` (d,) are group numbers, from 0."""
 
     has_engines = False
 
@@ -258,8 +260,8 @@ class Membership(AbstractCandidates):
 
     def features(self, candidates: Index) -> Index:
         parts = [self._order[self._edges[g] : self._edges[g + 1]] for g in candidates]
-        found = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
-        return np.asarray(found[self._alive[found]])
+        features = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+        return np.asarray(features[self._alive[features]])
 
     def summed(self, candidates: Index, of_features: Float) -> Float:
         sums = np.zeros(candidates.size)
@@ -269,7 +271,7 @@ class Membership(AbstractCandidates):
 
     @property
     def sizes(self) -> Index:
-        """Features of every group that vary."""
+        """Number of varying features in each group."""
         return np.bincount(self.codes[self._alive], minlength=len(self._edges) - 1)
 
     @property
@@ -278,10 +280,10 @@ class Membership(AbstractCandidates):
         return self.features(groups).size / groups.size
 
     def jobs(self, data: AbstractReader, groups: Index) -> list[Job]:
-        """Jobs that read whole groups, a few of them open at a time."""
+        """Create jobs that each read whole groups, with few groups open at a time."""
         out: list[Job] = []
-        for some in self._batches(groups):
-            features = self.features(np.array(some))
+        for batch in self._batches(groups):
+            features = self.features(np.array(batch))
             out += merged(data.jobs(features, tags=self.codes[features]), 1)
         return out
 
@@ -290,14 +292,14 @@ class Membership(AbstractCandidates):
         state, sums = Direct().prepare(question), question.kernel.sums
         score = ScoreGroups(state, sums, self.sizes, asked.engines.joining)
         gains = np.empty(S.size)
-        for groups, found in data.map(score, self.jobs(data, S)):
-            gains[np.searchsorted(S, groups)] = found
+        for groups, group_gains in data.map(score, self.jobs(data, S)):
+            gains[np.searchsorted(S, groups)] = group_gains
             if asked.aloud:
                 data.tell(len(groups))
         return gains, {"engine": f"groups: {S.size}"}
 
     def _batches(self, groups: Index) -> list[list[int]]:
-        """Groups of each job: by their first features, so that neighbours are read together."""
+        """Split groups into jobs by their first features, so that neighbours are read together."""
         spans = []
         for group in groups:
             features = self.features(np.array([group]))
@@ -318,13 +320,13 @@ class Membership(AbstractCandidates):
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups(AbstractPass):
-    """Groups of a job, ascending, and by how much HSIC rises without each (or with it), (g,).
+    """Gains of the groups in a job: returns group numbers, ascending, and gains (g,).
 
-    Without a group g the statistic is ``G - G_g``; G_g, the statistic of its features alone, is
-    summed as they are read. Then the kernel is taken of what is left, tile by tile.
+    Without a group g the statistic is ``G - G_g``, where G_g, the statistic of its features alone,
+    is summed as they are read. The kernel of the difference is then computed tile by tile.
 
-    All features of a group are in one job, as many as `sizes` (n_groups,) says; their tags are its
-    number. `state` is of the definition.
+    All features of a group are in one job; `sizes` (n_groups,) are their numbers, tags the group
+    numbers. `state` is that of the engine `Direct`.
     """
 
     state: DirectState
@@ -339,17 +341,17 @@ class ScoreGroups(AbstractPass):
         return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
-        """Every group with its statistic, as soon as its last feature has been read."""
+        """Yield every group with its statistic, as soon as its last feature has been read."""
         open_: dict[int, Float] = {}
-        left = self.sizes.copy()
+        n_unread = self.sizes.copy()
         for tile in cut(blocks, 2 * TILE):
             Z = tile.values(np.float64)
             for group in np.unique(tile.tags).tolist():
                 of_group = np.ascontiguousarray(Z[tile.tags == group])
                 upper = open_.pop(group) if group in open_ else zero_upper(m)
                 self.sums.add(upper, of_group)
-                left[group] -= len(of_group)
-                if left[group]:
+                n_unread[group] -= len(of_group)
+                if n_unread[group]:
                     open_[group] = upper
                 else:
                     yield group, upper
@@ -360,7 +362,7 @@ class ScoreGroups(AbstractPass):
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:
-        """``<W, K(S without g) - K(S)>``, rows in tiles, the upper triangle of each."""
+        """``<W, K(S without g) - K(S)>``, computed on the upper triangle, in tiles of rows."""
         part = Statistic(upper)
         G_g, norms_g = part.whole(), part.diagonal
         m = len(norms_g)
@@ -385,7 +387,7 @@ class ScoreGroups(AbstractPass):
         return gain
 
     def _with(self, state: DirectState, upper: Float) -> float:
-        """``<W, K(S with g) - K(S)>``: what S with g loses without g."""
+        """``<W, K(S with g) - K(S)>``: minus the gain of removing g from S with g."""
         part = Statistic(upper)
         G, norms = state.G + part.whole(), state.norms + part.diagonal
         return -self._without(replace(state, G=G, norms=norms), upper)

@@ -1,9 +1,9 @@
-r"""HSIC(sigma, S) of the features in a source: what both algorithms ask.
+r"""HSIC(sigma, S) of the features in a source, as both selection algorithms use it.
 
-Algorithm 1 asks for HSIC(sigma, S without j), `SourceDependence`; what scores a round is a strategy
-(`dhsic.passes.scorer`). Algorithm 2 asks for HSIC(sigma, S-dagger + {j}), `SourceForward`; the sum
-over the features chosen is of all samples, or in low rank against landmarks. Candidates are
-features or groups of them.
+Algorithm 1 needs HSIC(sigma, S without j), from `SourceDependence`; its rounds are scored by a
+strategy (`dhsic.passes.scorer`). Algorithm 2 needs HSIC(sigma, S-dagger + {j}), from
+`SourceForward`; the sum over the chosen features covers all pairs of samples, or in low rank pairs
+of samples and landmarks. Candidates are features or groups of features.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ from dhsic.passes.scorer import (
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling
 
-#: Median squared distance of two values of a normal feature, over its variance.
+#: Median squared distance between two values of a normal feature, divided by its variance.
 NORMAL_MEDIAN = 0.9099
-#: Landmarks that K of the features chosen is factored from.
+#: Number of landmarks that factor K of the chosen features.
 JOINING_LANDMARKS = 256
-#: Features that the certificate of low rank looks at: next to the threshold, and others.
+#: Features that certify low rank in forward selection: nearest to the threshold, and others.
 NEAREST, OTHERS = 32, 32
 
 
 class AbstractRoundDependence(ABC):
-    """What both algorithms ask about features of a source; `candidates` are removed or added."""
+    """Dependence of labels and features of a source; `candidates` are removed or added."""
 
     def __init__(
         self, choices: Choices, data: AbstractReader, candidates: AbstractCandidates
@@ -73,24 +73,24 @@ class AbstractRoundDependence(ABC):
         self._candidates = candidates
         self._sigma = 1.0
         self._started, self._read = time.perf_counter(), 0
-        #: Scores of all candidates in the first round; None of a run that was gone on with.
+        #: Scores of all candidates in the first round; None in a resumed run.
         self.first_scores: Float | None = None
 
     @abstractmethod
     def measure(self) -> Scaling:
-        """Pass over all features: their scaling."""
+        """Run the first pass over all features, and return their scaling."""
 
     @abstractmethod
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels, after `measure`: W of K over all features."""
+        """Use the data as their own labels, after `measure`: W comes from K of all features."""
 
     @abstractmethod
     def check_overflow(self) -> None:
-        """Refuse data that the kernel overflows on, after `measure`."""
+        """Raise an error if the kernel overflows on the data; called after `measure`."""
 
     @abstractmethod
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
-        """Go to where `state` left off, after `measure`; `arrays` were kept with it."""
+        """Restore the run to `state`, after `measure`; `arrays` were saved with it."""
 
     def kept(self) -> Mapping[str, Array]:
         """Arrays that a resumed run needs besides its state."""
@@ -98,16 +98,16 @@ class AbstractRoundDependence(ABC):
 
     @property
     def candidates(self) -> Index:
-        """What may be removed or chosen: features that vary, or their groups."""
+        """Candidates: features that vary, or their groups."""
         return self._candidates.every
 
     def bandwidth(self, S: Index) -> float:
-        """Line 3: sigma, as `move_to` has found it for S."""
+        """Return sigma (line 3 of the algorithm), as `move_to` computed it for S."""
         del S
         return self._sigma
 
     def close(self) -> None:
-        """Let go of scratch."""
+        """Release scratch files."""
         self.data.close()
 
     def _largest(self, sigma: float, hsic: float, gains: Float, n: int) -> tuple[Index, Index]:
@@ -117,7 +117,7 @@ class AbstractRoundDependence(ABC):
         return first, np.delete(np.arange(gains.size), first)
 
     def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
-        """What every record of a round ends its own facts with; the next one counts anew."""
+        """Facts that end every round's record (bytes read count since the last one)."""
         before, self._read = self._read, self.data.bytes_read
         return {
             "sigma": float(sigma),
@@ -136,9 +136,9 @@ class SourceDependence(AbstractRoundDependence):
         data: AbstractReader,
         candidates: AbstractCandidates,
         scorer: AbstractScorer,  # of the first round
-        survival: Survival | None = None,  # follows what is lost, None where that is nothing
-        lazy: Lazy | None = None,  # what exact rounds keep
-        seed: int = 0,  # draws the rows of the kernel on which its turns are told
+        survival: Survival | None = None,  # tracks expected losses; None if rounds are exact
+        lazy: Lazy | None = None,  # reuses scores between exact rounds
+        seed: int = 0,  # of the sampled kernel rows that measure its drift
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
@@ -157,7 +157,7 @@ class SourceDependence(AbstractRoundDependence):
 
     def check_overflow(self) -> None:
         kernel = self.choices.kernel
-        if kernel.of_inner_products and not kernel.is_additive:  # others are bounded
+        if kernel.of_inner_products and not kernel.is_additive:  # other kernels are bounded
             check_overflow(kernel, self.scorer.sum.longest)
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
@@ -171,11 +171,11 @@ class SourceDependence(AbstractRoundDependence):
             self._form = self._rows_of_form(float(state.history[-1]["sigma"]))
 
     def kept(self) -> Mapping[str, Array]:
-        kept = {} if self._survival is None else self._survival.arrays()
-        return kept if self._lazy is None else kept | self._lazy.arrays()
+        arrays = {} if self._survival is None else self._survival.arrays()
+        return arrays if self._lazy is None else arrays | self._lazy.arrays()
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with the candidates S: the statistic follows, and sigma with it."""
+        """Begin a round with the candidates S: update the statistic, then sigma."""
         self._started = time.perf_counter()
         features = self._candidates.features(S)
         self.scorer = self.scorer.begin(features)
@@ -185,11 +185,11 @@ class SourceDependence(AbstractRoundDependence):
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
         gains, hsic, record = self.scorer.gains(sigma, S, n)
-        first, left = self._largest(sigma, hsic, gains, n)
+        first, remaining = self._largest(sigma, hsic, gains, n)
         if S.size == self.candidates.size:
             self.first_scores = -gains
         if not self.choices.kernel.is_additive:
-            record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
+            record["advice"] = self.scorer.advise(sigma, S[remaining], gains[remaining], n)
         if self._survival is not None:
             record |= self._survival.follow(gains, first)
         record |= self._turned(sigma)
@@ -197,14 +197,14 @@ class SourceDependence(AbstractRoundDependence):
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
 
     def _turned(self, sigma: float) -> dict[str, float]:
-        """By how much the kernel turned since the last round, for its record."""
+        """Measure the drift of the kernel since the last round, for the record."""
         before, self._form = self._form, self._rows_of_form(sigma)
         if self._form is None:
             return {}
         return {"turn": 0.0 if before is None else turn(self._form, before)}
 
     def _rows_of_form(self, sigma: float) -> Array | None:
-        """Rows of B; None where it never turns, or is not known row by row."""
+        """Sampled rows of B; None if the kernel never drifts or rows are unavailable."""
         if self.choices.kernel.is_additive:
             return None
         return self.scorer.form_rows(sigma, self._rows)
@@ -216,14 +216,14 @@ class SourceForward(AbstractRoundDependence):
     def __init__(
         self,
         choices: Choices,
-        total: AbstractFeatureSum,  # over the features chosen, over none yet
+        total: AbstractFeatureSum,  # sum over the chosen features, empty at first
         candidates: AbstractCandidates,
-        W: Float | LowRankSymmetric,  # weights of the estimator; with landmarks factors of them
+        W: Float | LowRankSymmetric,  # weights of the estimator; factored if `total` has landmarks
     ) -> None:
         super().__init__(choices, total.data, candidates)
         self._W: Any = W
         self._sum = total
-        self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
+        self._inside = np.empty(0, dtype=np.int64)  # features in `_sum`, in order of joining
         self._lasting = LastingGains(total.data, "as in round 1")
         self._kept: dict[int, Float] = {}
         self._first: EngineChoice | None = None
@@ -239,7 +239,7 @@ class SourceForward(AbstractRoundDependence):
         self._W = weigh(own_labels(self.choices, of_all))
 
     def check_overflow(self) -> None:
-        """Nothing is chosen yet: every feature that joins is checked then."""
+        """Do nothing: features are checked when they join."""
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         if state.round:
@@ -247,7 +247,7 @@ class SourceForward(AbstractRoundDependence):
             self.follow(state.eliminated, state.removed_in)
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen: the statistic follows, and sigma with it."""
+        """Begin a round with S-dagger chosen: update the statistic, then sigma."""
         self._started = time.perf_counter()
         self.follow(S_dagger)
         kernel, policy = self.choices.kernel, self.choices.bandwidth
@@ -262,7 +262,7 @@ class SourceForward(AbstractRoundDependence):
             self._sigma = policy(self._sum.known(kernel, self._W), n)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Line 4: the n candidates whose joining leaves the largest HSIC."""
+        """Choose the n candidates whose addition gives the largest HSIC (line 4)."""
         engines = self._engines(sigma)
         hsic = engines.question.hsic if S_dagger.size else 0.0
         gains, record = self.gains(engines, S, n)
@@ -279,7 +279,7 @@ class SourceForward(AbstractRoundDependence):
         return self._hsic_of(Z.T @ Z, T.size)
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        r"""The feature j of T with the largest HSIC(Xi, T \ {j}), and that."""
+        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}), and return both."""
         Z = self._values(T)
         G = Z.T @ Z  # (m, m)
         values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
@@ -287,14 +287,14 @@ class SourceForward(AbstractRoundDependence):
         return int(T[j]), float(values[j])
 
     def _hsic_of(self, G: Float, n_features: int) -> float:
-        """``<W, K>`` at the sigma of the policy."""
+        """``<W, K>`` of the statistic G, at the sigma that the policy chooses."""
         kernel = self.choices.kernel
-        known = DistanceStats(kernel, self._W, Statistic.of(G))
-        sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
-        return known.values([sigma])[0]
+        stats = DistanceStats(kernel, self._W, Statistic.of(G))
+        sigma = self.choices.bandwidth(stats, n_features) if kernel.has_bandwidth else 1.0
+        return stats.values([sigma])[0]
 
     def _values(self, T: Index) -> Float:
-        """Standardised features, (t, m) float64, kept from round to round."""
+        """Standardised features, (t, m) float64, cached between rounds."""
         self._kept = {j: self._kept[j] for j in T.tolist() if j in self._kept}
         new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
         if new.size:
@@ -302,14 +302,14 @@ class SourceForward(AbstractRoundDependence):
         return np.stack([self._kept[int(j)] for j in T])
 
     def gains(self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True) -> Gains:
-        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        """Compute gains of S, accurate enough to rank the n largest, and a record of the work."""
         if self._lasts:
             score = partial(lasting_gains, engines, self.data)
             losses, record = self._lasting.of(S, self.candidates, score)
-            return -losses, record  # what removal would cost
-        asked = Scoring(engines, self.data, n, self._first, aloud)
-        gains, record = self._candidates.gains(S, asked)
-        record.pop("error_bound_used", None)  # of one before the last, which measures its own
+            return -losses, record  # minus the gain of removal
+        scoring = Scoring(engines, self.data, n, self._first, aloud)
+        gains, record = self._candidates.gains(S, scoring)
+        record.pop("error_bound_used", None)  # the last engine measures its own error
         if isinstance(engines.question, LowRankQuestion):
             record |= self._certificate(engines.question, S, gains, n)
         return gains, record
@@ -317,29 +317,32 @@ class SourceForward(AbstractRoundDependence):
     def _certificate(
         self, question: LowRankQuestion, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
-        """How far low rank is from the definition, on features next to the threshold and others."""
+        """Compare low rank with the definition, on features near the threshold and some others."""
         nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
-        some = np.union1d(np.flatnonzero(nearest), every)
+        sampled = np.union1d(np.flatnonzero(nearest), every)
         assert isinstance(self._sum, LandmarkSum), "questions of low rank are of landmarks"
         fit, check = self._sum.fit, self._sum.check
-        errors = joining_row_errors(question, check, self.data.values(S[some]))
-        n_sampled = n * some.size / gains.size if n == gains.size else n
-        found = certify(errors, gains[some], n_sampled, question.n_samples, np.ones(some.size))
+        errors = joining_row_errors(question, check, self.data.values(S[sampled]))
+        n_sampled = n * sampled.size / gains.size if n == gains.size else n
+        certificate = certify(
+            errors, gains[sampled], n_sampled, question.n_samples, np.ones(sampled.size)
+        )
         rank = question.factor(0).rank
         return {
             "engine": f"low rank {rank}: {S.size}",
             "landmarks": fit.n_landmarks + check.n_landmarks,
             "rank": rank,
-            "relative_error": found.relative_error,
-            "cut_error": min(found.expected_swap_rate, 1.0),
+            "relative_error": certificate.relative_error,
+            "cut_error": min(certificate.expected_swap_rate, 1.0),
         }
 
     def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
-        """Bring the statistic to S-dagger, in the order in which features joined.
+        """Update the statistic to S-dagger, in the order in which features joined.
 
-        Where some left again it is summed anew, so that a resumed run gets the same bits; without
-        `rounds`, in which each of them joined, they joined one by one, or all new ones together.
+        If features have left since, the sum is recomputed, so that a resumed run gets identical
+        bits. `rounds` are the rounds in which features joined; without them new features join
+        together, or one by one when the sum is recomputed.
         """
         n = self._inside.size
         if not np.array_equal(self._inside, S_dagger[:n]):
@@ -351,7 +354,7 @@ class SourceForward(AbstractRoundDependence):
         new, when = S_dagger[self._inside.size :], rounds[self._inside.size :]
         for number in np.unique(when):
             self._sum.add(np.sort(self._candidates.features(new[when == number])))
-            if self.choices.kernel.of_inner_products:  # others are bounded
+            if self.choices.kernel.of_inner_products:  # other kernels are bounded
                 check_overflow(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
@@ -369,7 +372,7 @@ class SourceForward(AbstractRoundDependence):
         return AdditionEngines(question, choices.dtype, choices.by_definition, mean)
 
     def _advise(self, engines: AbstractEngines, left: Index, gains: Float, n: int) -> str:
-        """Choose what scores the next round first; in words, which a resumed run reads."""
+        """Choose the first engine of the next round; return its name (resumed runs read it)."""
         if not self._candidates.has_engines or self.choices.kernel.is_additive:
             return ""
         self._first = engines.advice(self.data.facts(left), gains, n)
@@ -377,11 +380,11 @@ class SourceForward(AbstractRoundDependence):
 
     @cached_property
     def _mean_square(self) -> float:
-        """Mean over features of their mean squares, as scaled."""
+        """Mean over features of their mean squares, after scaling."""
         return float(np.mean(self.data.sizes(self.data.alive)))
 
     def _before_the_first(self) -> float:
-        """The median rule with nothing chosen: for a normal feature of the mean variance."""
+        """Sigma of the median rule with nothing chosen: for a normal feature of mean variance."""
         alive, scaling = self.data.alive, self.data.scaling
         unit = self.choices.standardize is True
         scaled = scaling.std[alive] * scaling.scale[alive]
@@ -389,13 +392,13 @@ class SourceForward(AbstractRoundDependence):
         return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
 
     def _best_alone(self, sigma: float) -> float:
-        """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
+        """Largest HSIC of one candidate: criterion of a grid search before any is chosen."""
         gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
-    """Refuse gains that are no numbers, or of a kernel matrix that is the identity or constant."""
+    """Reject gains that are not finite, or that all vanish since K is constant or the identity."""
     lost = int((~np.isfinite(gains)).sum())
     if lost:
         raise InputError(

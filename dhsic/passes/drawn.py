@@ -1,7 +1,7 @@
-"""What is drawn for rounds in low rank: it follows from sizes and a seed alone.
+"""Random draws for low-rank rounds, determined by sizes and a seed alone.
 
-Samples are landmarks. A part of them, the *check rows*, serves no factor: what is estimated on them
-is honest. And features are sampled, by which rounds are certified.
+Landmarks are sampled from the samples. Some of them, the *check rows*, are left out of the factors,
+so that errors estimated on them are unbiased. A sample of the features certifies rounds.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.passes.reader import AbstractReader
 
-#: Landmarks that a run begins with, and the fewest where samples are many.
+#: Number of landmarks at the start of a run, and the minimum for large m.
 FIRST_LANDMARKS, FEWEST = 192, 64
-#: Check rows, at most and at least.
+#: Number of check rows: maximum and minimum.
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
-#: Rows by which turns of the kernel are told, at most and at least, and their entries.
+#: Number of rows that measure the drift of the kernel: maximum, minimum, and entries of all.
 MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
-#: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
+#: Entries of the landmark statistic, and of its check rows, that limit landmarks for large m.
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
-#: Most landmarks, unless that is every sample, and most entries of the statistic with them.
+#: Maximum number of landmarks (short of all samples), and of entries of the statistic with them.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
-#: Features of the sample, at most and at least, and its entries.
+#: Number of features in the sample: maximum and minimum; and maximum entries of their values.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSet:
-    """Samples that are landmarks, `rows` (b,), ascending.
+    """Landmarks: samples with numbers `rows` (b,), ascending.
 
-    `fit` and `check` are positions among them: those that make factors, and that check them.
+    `fit` and `check` are positions in `rows`: landmarks that build factors, and check rows.
     """
 
     rows: Index
@@ -41,9 +41,9 @@ class LandmarkSet:
 
     @staticmethod
     def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
-        """`n` landmarks for factors, and check rows; where those are most samples, all are both.
+        """Draw `n` landmarks for factors, and check rows; if that is most samples, all are both.
 
-        With `everyone` every sample is a landmark, and K is known, but as many make factors.
+        With `everyone` every sample is a landmark, so that K is known, but only `n` build factors.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
         n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
@@ -56,41 +56,41 @@ class LandmarkSet:
 
     @property
     def is_everyone(self) -> bool:
-        """Every sample is a landmark: K is known."""
+        """Whether every sample is a landmark, so that K is known."""
         return len(self.rows) == self.n_samples
 
 
 def check_number(m: int) -> int:
-    """Check rows of a run over m samples."""
+    """Number of check rows for m samples."""
     return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Samples whose rows of K tell its turns, ascending: check rows of any set of landmarks."""
+    """Samples whose rows of K measure its drift, ascending: check rows of any landmark set."""
     n = min(check_number(m), int(np.clip(TURN_ENTRIES // m, FEWEST_TURNS, MOST_TURNS)))
     return np.sort(np.random.default_rng([seed, m]).permutation(m)[:n])
 
 
 def most_number(m: int) -> int:
-    """Landmarks that a run over m samples may come to, short of all samples."""
+    """Maximum number of landmarks for m samples, short of all samples."""
     return max(first_number(m), min(MOST_LANDMARKS, MOST_ENTRIES // m))
 
 
 def first_number(m: int) -> int:
-    """Landmarks that a run over m samples begins with."""
+    """Number of landmarks at the start of a run over m samples."""
     return int(np.clip(ENTRIES // m, FEWEST, FIRST_LANDMARKS))
 
 
 def sample_size(m: int) -> int:
-    """Features of a sample, about: half to all of them."""
+    """Approximate maximum number of sampled features; a sample has half to all of them."""
     return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
 
 
 class Sample:
-    """Sampled features.
+    """Random sample of features.
 
-    Every feature has a random number; in the sample are those below a threshold, which is doubled
-    when half of the features are left. So the sample is a function of S alone.
+    Every feature has a random number, and features below a threshold are in the sample. The
+    threshold doubles when half of the features have left, so the sample is a function of S alone.
     """
 
     def __init__(self, data: AbstractReader, seed: int) -> None:
@@ -99,12 +99,12 @@ class Sample:
         self._size = sample_size(data.n_samples)
 
     def of(self, S: Index) -> Index:
-        """Features of the sample that are in S."""
+        """Select the features of S that are in the sample."""
         d = len(self._lots)
         share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
         features = S[self._lots[S] < share]
-        # Fewer than a quarter come by chance alone: where few are sampled, they need not be others
-        # in every round.
+        # The sample is smaller than a quarter only by chance; then the smallest numbers are taken,
+        # so that it need not change in every round.
         fewest = min(SAMPLE_FEWEST, self._size // 4)
         if features.size < min(S.size, fewest):
             features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:fewest])]

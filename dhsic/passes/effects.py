@@ -1,10 +1,10 @@
 r"""Additive effects: coefficient, standard error and p-value of each feature in a regression.
 
-Real labels: ordinary least squares on ``[1, covariates, x]``. By Frisch, Waugh and Lovell all of it
-is in a few inner products; samples whose value is missing leave through the rows of the basis that
-they have. Two classes: logistic regression by Newton's method, whose Hessians are one matrix
-product for all features of a tile; the coefficient is the logarithm of the odds ratio for one more
-copy of the allele. Both are what ``plink2 --glm`` computes.
+Real labels: ordinary least squares on ``[1, covariates, x]``, reduced to a few inner products by
+the theorem of Frisch, Waugh and Lovell; samples with a missing value are removed by subtracting
+their rows of the basis. Two classes: logistic regression by Newton's method, with the Hessians of
+all features of a tile in one matrix product; the coefficient is the log odds ratio per copy of the
+allele. Both agree with ``plink2 --glm``.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.sources.scaling import missing_mask
 from dhsic.validation import is_number
 
-#: Labels that are controls; of other two classes that is the first one in order.
+#: Class names that mean controls; if neither class has one, the first in order is the control.
 CONTROLS = frozenset(("control", "controls", "ctrl", "ctl", "healthy", "unaffected", "no", "false"))
-#: Numbers of a feature: samples, coefficient, standard error, p-value.
+#: Columns of the result: number of samples, coefficient, standard error, p-value.
 COLUMNS = 4
-#: Steps of Newton's method, change of the coefficient at which it ends, and its largest size.
+#: Newton's method: maximum number of steps, tolerance and maximum size of the coefficient.
 STEPS, TOLERANCE, LARGEST = 25, 1e-9, 30.0
-#: Part of a feature's variance that covariates leave, below which it has no effect of its own.
+#: Minimum fraction of a feature's variance not explained by covariates, for it to have an effect.
 EXPLAINED = 1e-9
-#: float64 arrays of a tile.
+#: Number of float64 arrays of a tile.
 TILES = 8
 
 
 def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
-    """Response (m,) of a regression on one target (m,), and the class that is 1.
+    """Response (m,) of a regression on one target (m,), and the name of the class coded as 1.
 
-    The class is "" where labels are real; None for more than two classes. Whole numbers that may
-    name classes are real, unless `label_kernel` is one on classes.
+    The name is "" for real labels. Returns None for more than two classes. Integers that may be
+    class numbers count as real, unless `label_kernel` is a kernel on classes.
     """
     if target_kernels(y[:, None], label_kernel)[0] not in CLASS_KERNELS:
         return y.astype(np.float64), ""
@@ -52,12 +52,12 @@ def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str]
 
 @dataclass(frozen=True, slots=True)
 class AdditiveEffects(AbstractByTile):
-    """Effects of the features, (c, `COLUMNS`); NaN where a feature has none of its own.
+    """Effects of the features, (c, `COLUMNS`); NaN where no effect can be estimated.
 
     Attributes
     ----------
     y : (m,)
-        Labels; 0 and 1 of two classes.
+        Labels; coded 0 and 1 for two classes.
     Q : (m, p)
         Basis of ``[1, covariates]``.
     is_logistic : bool
@@ -70,14 +70,14 @@ class AdditiveEffects(AbstractByTile):
 
     @classmethod
     def of(cls, y: Float, covariates: Array | None, *, is_logistic: bool) -> AdditiveEffects:
-        """From labels (m,) and covariates (m, q)."""
+        """Create the pass from labels (m,) and covariates (m, q)."""
         return cls(y, covariate_basis(covariates, len(y)), is_logistic)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
         return tile_height(2 * m), self.of_tile
 
     def of_tile(self, tile: Tile) -> Array:
-        """Effects of the features of a tile, (c, `COLUMNS`)."""
+        """Estimate effects of the features of a tile, (c, `COLUMNS`)."""
         mask = missing_mask(tile.raw, tile.missing_code)
         missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
         X = np.where(missing, 0.0, tile.raw.astype(np.float64))
@@ -106,8 +106,8 @@ class AdditiveEffects(AbstractByTile):
         size[size <= EXPLAINED * xx] = np.nan
         beta = (xy - np.vecdot(b, inverse_c)) / size
         degrees = n - Q.shape[1] - 1
-        rest = yy - np.vecdot(c, inverse_c) - beta * beta * size
-        error = np.sqrt(np.maximum(rest, 0.0) / degrees / size)
+        residual_square = yy - np.vecdot(c, inverse_c) - beta * beta * size
+        error = np.sqrt(np.maximum(residual_square, 0.0) / degrees / size)
         return beta, error, 2.0 * t.sf(np.abs(beta / error), degrees)
 
     def _logistic(self, X: Float, missing: Mask, _: Array) -> tuple[Float, Float, Float]:
@@ -123,19 +123,19 @@ class AdditiveEffects(AbstractByTile):
             x, w = X[at], there[at]
             eta = coefficients[at, :p] @ self.Q.T + coefficients[at, p:] * x
             mu = 1.0 / (1.0 + np.exp(-np.clip(eta, -LARGEST, LARGEST)))
-            rest, weights = w * (y - mu), w * mu * (1.0 - mu)
+            residuals, weights = w * (y - mu), w * mu * (1.0 - mu)
             weighted = weights * x
-            some = np.empty((at.size, p + 1, p + 1))
-            some[:, i, k] = some[:, k, i] = weights @ products
-            some[:, :p, p] = some[:, p, :p] = weighted @ self.Q
-            some[:, p, p] = np.vecdot(weighted, x)
-            gradient = np.column_stack([rest @ self.Q, np.vecdot(rest, x)])
-            sound = np.linalg.cond(some) < 1 / np.finfo(float).eps
+            hessians = np.empty((at.size, p + 1, p + 1))
+            hessians[:, i, k] = hessians[:, k, i] = weights @ products
+            hessians[:, :p, p] = hessians[:, p, :p] = weighted @ self.Q
+            hessians[:, p, p] = np.vecdot(weighted, x)
+            gradient = np.column_stack([residuals @ self.Q, np.vecdot(residuals, x)])
+            sound = np.linalg.cond(hessians) < 1 / np.finfo(float).eps
             step = np.zeros_like(gradient)
             if sound.any():
-                step[sound] = np.linalg.solve(some[sound], gradient[sound][..., None])[..., 0]
+                step[sound] = np.linalg.solve(hessians[sound], gradient[sound][..., None])[..., 0]
             coefficients[at] += step
-            H[at] = some
+            H[at] = hessians
             coefficients[at[~sound], p] = np.nan
             is_open[at] = sound & (np.abs(step[:, p]) > TOLERANCE)
             is_open &= np.abs(coefficients[:, p]) < LARGEST

@@ -1,10 +1,10 @@
-"""Which engines score a run: decided by its sizes, so that it is the same on all machines.
+"""Choice of the engines of a run, by sizes alone, so that it is the same on all machines.
 
-Exact or low rank, round by round: the cheaper one that is good enough. A round by the exact engine
-costs ``2 m^2 |S|`` flops, and its statistic as many as half a round; in low rank both are nearly
-free. So a wide matrix begins in low rank, and the exact engine takes over where it has become
-cheap. From there on scores may be kept from round to round (`dhsic.passes.lazy`), and with a few
-features left nothing is approximated any more.
+Each round is exact or in low rank: whichever is cheaper and accurate enough. An exact round costs
+``2 m^2 |S|`` flops, plus half as many for its statistic; low rank costs almost nothing. So a run
+with many features begins in low rank, and the exact engine takes over once it is cheap. From then
+on scores may be reused between rounds (`dhsic.passes.lazy`), and the last rounds, with few
+features, are not approximated at all.
 """
 
 from __future__ import annotations
@@ -33,28 +33,29 @@ from dhsic.passes.survivors import HOME_BYTES
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 
-#: Flops of a round by the exact engine: up to here it is always taken, seconds at most.
+#: Flops of an exact round (seconds at most) up to which it is always exact.
 CHEAP = 5e10
-#: m x m matrices in the middle of a run: up to so many samples.
+#: Maximum number of samples for which (m, m) matrices are made in the middle of a run.
 MOST_SAMPLES = 6000
-#: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
+#: Up to this number of features rounds are exact: K has many directions, each error matters, and
+#: exact scores are cheap.
 ALWAYS_EXACT = 1024
-#: float64 numbers of a sample that the process which asks has where slices are on workers: labels,
-#: rows of W, and those of the kernel that tell turns. And where there is no folder in which workers
-#: leave directions for each other, so that these come here.
+#: float64 numbers per sample in the client process while slices are on workers: labels, rows of W,
+#: and kernel rows that measure drift. The second number applies if there is no shared folder
+#: through which workers exchange directions, so that they pass through the client.
 OF_SAMPLE, WITH_DIRECTIONS = 64, 192
-#: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
-#: sample of its certificate in float32.
+#: Number of (b, m) float64 matrices in low rank (statistic, kernel rows, factors), and of float32
+#: copies of the feature sample that certifies rounds.
 LOW_RANK, SAMPLES = 4, 4
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Flops of a round by the exact engine, its share of the statistic included."""
+    """Flops of an exact round, including its share of the statistic."""
     return 2.3 * m * m * n_features
 
 
 def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
-    """Whether a round of so many features is for the exact engine, where that may be used."""
+    """Whether a round with `n_features` should be exact, if the exact engine is allowed."""
     cheap = flops_of_round(m, n_features) <= CHEAP
     return n_features <= ALWAYS_EXACT or (eager and cheap)
 
@@ -63,21 +64,21 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
 class EnginePlan:
     """Engines of a run."""
 
-    is_low_rank: bool  # at first
-    eager: bool  # exact as soon as that is cheap
-    may_square: bool  # whether m x m matrices may be made
-    is_lazy: bool = False  # whether rounds of the exact engine may keep gains of others
+    is_low_rank: bool  # in the first round
+    eager: bool  # whether rounds become exact as soon as that is cheap
+    may_square: bool  # whether (m, m) matrices may be made
+    is_lazy: bool = False  # whether exact rounds may reuse gains of earlier ones
 
     @staticmethod
     def of(
         approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto"
     ) -> EnginePlan:
-        """Plan of a run with m samples and d features.
+        """Plan the engines of a run with m samples and d features.
 
-        ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
-        kernel that takes one round, ten of them), and wherever m x m matrices would be too large;
-        never with labels that cannot be factored or a kernel that low rank does not know. It goes
-        by the sizes alone and not by the memory that is there: a run is the same on all machines.
+        ``approx="auto"`` begins in low rank if an exact round is expensive (for an additive kernel,
+        which needs one round, if ten are), or if (m, m) matrices would be too large; never for
+        labels that cannot be factored or kernels without low-rank support. The choice depends on
+        sizes and not on the memory of the machine, so that results are the same everywhere.
         """
         check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
@@ -89,39 +90,39 @@ class EnginePlan:
         return EnginePlan(low_rank, eager, may_square, is_lazy)
 
     def exact_from(self, m: int) -> int:
-        """So many features left are scored exactly, and fewer, after others; or 0."""
+        """Number of features from which on rounds are exact after others; 0 if never."""
         if self.is_lazy and not self.is_low_rank:
             return fewest(m)
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager and not self.is_lazy else 0
         return max(ALWAYS_EXACT, cheap) if self.may_square else 0
 
     def n_landmarks(self, m: int) -> int:
-        """Most landmarks in low rank, check rows included, before it is all samples."""
+        """Maximum number of landmarks, check rows included, short of all samples; 0 if exact."""
         n = first_number(m)
         while 2 * n <= most_number(m) and not self.may_square:
             n *= 2
         return min(m, n + check_number(m)) if self.is_low_rank else 0
 
     def _takes_over(self, m: int, d: int) -> int:
-        """Features left, at most, that the exact engine begins with."""
+        """Maximum number of features with which the exact engine begins."""
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
         return min(d, max(ALWAYS_EXACT, cheap)) if self.is_low_rank else d
 
     def costs(self, kernel: AbstractKernel, m: int, d: int) -> list[tuple[Cost, int]]:
-        """Costs of passes that a run may come to, and how many results each adds up."""
-        found = []
+        """Costs of the passes that a run may need, each with the number of results it adds up."""
+        pass_costs = []
         if self.may_square:
             few = n_partials(self._takes_over(m, d))
-            found += [(Sum(kernel.sums).cost(m), few), (scoring_cost(kernel, m), 1)]
+            pass_costs += [(Sum(kernel.sums).cost(m), few), (scoring_cost(kernel, m), 1)]
         rows = np.arange(self.n_landmarks(m))
         if rows.size:
-            found.append((LandmarkSums(rows).cost(m), n_partials(d)))
+            pass_costs.append((LandmarkSums(rows).cost(m), n_partials(d)))
         if rows.size and self.may_square:
-            found.append((AllSums().cost(m), n_partials(d, WORTH_SQUARES)))
-        return found
+            pass_costs.append((AllSums().cost(m), n_partials(d, WORTH_SQUARES)))
+        return pass_costs
 
     def _squares(self, m: int, n_bases: int) -> int:
-        """Bytes of m x m matrices."""
+        """Bytes of (m, m) matrices."""
         if not self.may_square:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
@@ -129,10 +130,10 @@ class EnginePlan:
     def _of_slices(
         self, source: AbstractSource, runtime: AbstractRuntime, m: int
     ) -> MemoryEstimate:
-        """Memory of who asks where slices of the samples are on workers, and stay there."""
+        """Memory of the client process while slices of the samples are kept on workers."""
         numbers = WITH_DIRECTIONS if runtime.shared_folder is None else OF_SAMPLE
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
-        ends = itemsize * self.n_landmarks(m) * d  # what slices are told of features
+        ends = itemsize * self.n_landmarks(m) * d  # feature values at landmarks, sent to slices
         landmarks = 8 * numbers * m + ends
         return MemoryEstimate(resident_bytes(), vectors=VECTORS * 8 * d, landmarks=landmarks)
 
@@ -144,7 +145,7 @@ class EnginePlan:
         m: int,
         limit: int | None,
     ) -> tuple[MemoryEstimate, int | None]:
-        """Memory of a run at most, and how much of it survivors get if that is less."""
+        """Estimate the peak memory of a run, and a reduced survivor budget (None: not reduced)."""
         d, n_landmarks = source.n_features, self.n_landmarks(m)
         stored = m * d * np.dtype(source.dtype).itemsize
         sampled = sample_size(m) * m if n_landmarks else 0
@@ -159,16 +160,16 @@ class EnginePlan:
             return self._of_slices(source, runtime, m), None
 
         def promised(budget: int) -> MemoryEstimate:
-            held = min(stored, HOME_BYTES if runtime.is_remote else budget)
-            # Here survivors move up where they are; those that leave are in memory besides.
-            apart = COMPACTING if self.is_low_rank else SquareSum.epoch
-            copied = held // apart if runtime.is_remote else 0
+            survivor_bytes = min(stored, HOME_BYTES if runtime.is_remote else budget)
+            # Survivors move within one array; features removed since then are held in addition.
+            copy_ratio = COMPACTING if self.is_low_rank else SquareSum.epoch
+            copied = survivor_bytes // copy_ratio if runtime.is_remote else 0
             projects = self.is_low_rank and not kernel.is_additive
             numbers = bytes_held(kernel, d) if projects else 0
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=self._squares(m, n_bases),
-                survivors=held + copied + FEW_LEAVING * m * 8,
+                survivors=survivor_bytes + copied + FEW_LEAVING * m * 8,
                 vectors=VECTORS * 8 * d + numbers,
                 landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
                 **tasks,

@@ -1,10 +1,10 @@
-"""Inner products of features: among each other, and with directions of the samples.
+"""Inner products of features: with each other, and with directions of the samples.
 
 The gains of the linear kernel are such products (`MeasureLinear`). Under ``K = sum_j x_j x_j'``
-removing feature j gains ``-x_j' W x_j``, whatever else is left (JMLR 5.1.1), and W is known before
-anything is read. It is of low rank with a diagonal of its own, so the gain is a sum over a few
-products of the feature and one of its square (`dhsic.linalg.quadratic`): those of all runs are
-taken together (`dhsic.linalg.directions`), in float64.
+removing feature j gains ``-x_j' W x_j``, independent of the other features (JMLR 5.1.1), and W is
+known before anything is read. W is of low rank plus a diagonal, so the gain needs a few products of
+the feature and one of its square (`dhsic.linalg.quadratic`). Those of all runs are computed
+together (`dhsic.linalg.directions`), in float64.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ from dhsic.passes.statistic import MEASURING, height_of, lowrank_tile, scaled
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scale, Scaling
 
-#: Samples of which values are standardised at a time.
+#: Number of samples whose values are standardised at a time.
 AT_ONCE = 1024
-#: Entries of features that are standardised at a time, so that they and their squares stay in the
-#: cache.
+#: Entries of features standardised at a time: they and their squares fit in the cache.
 ENTRIES = 1 << 16
 
 
@@ -54,8 +53,8 @@ class Inner(AbstractSum):
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
         tiles = list(blocks)
         total = np.zeros((self.n_features, self.n_features))
-        for some in slices(m, AT_ONCE):
-            X = np.concatenate([tile.of_samples(some).values(np.float64) for tile in tiles])
+        for part in slices(m, AT_ONCE):
+            X = np.concatenate([tile.of_samples(part).values(np.float64) for tile in tiles])
             total += X @ X.T
         return total
 
@@ -66,7 +65,7 @@ class Inner(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class ProductsWithLabels(AbstractByTile):
-    """``X'U`` of features, (c, q), and beside it their values at some samples, (c, s)."""
+    """``X'U`` of features, (c, q), concatenated with their values at some samples, (c, s)."""
 
     U: Float  # (m, q)
     samples: Index  # (s,)
@@ -86,17 +85,19 @@ class ProductsWithLabels(AbstractByTile):
 def measured_linear(
     data: AbstractReader, weights: LowRankSymmetric, *, standardize: Scale
 ) -> tuple[Scaling, Gains]:
-    """First pass under the linear kernel, where A is W, exactly: what features gain for good."""
+    """Run the first pass under the linear kernel, where A is W: returns scaling and exact gains."""
     ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
     form = weights.hadamard(ones).form(1.0, np.float64)
-    found: list[Any] = []
-    scaling = data.measure(MeasureLinear(form, standardize), lambda *rest: found.extend(rest))
-    gains = np.asarray(np.concatenate(found[0]))
+    first_results: list[Any] = []
+    scaling = data.measure(
+        MeasureLinear(form, standardize), lambda *rest: first_results.extend(rest)
+    )
+    gains = np.asarray(np.concatenate(first_results[0]))
     return scaling, (gains, {"engine": f"low rank {len(form.theta)}"})
 
 
 def inner_products(data: AbstractReader, features: Index) -> Float:
-    """``X'X`` of standardised features (ascending), (n, n), added up over slices of the samples."""
+    """``X'X`` of standardised features (ascending), (n, n), summed over slices of the samples."""
     jobs = data.jobs(features)
     blocks = tuple(block for job in jobs for block in job.blocks)
     columns = tuple(part for job in jobs for part in job.payload)
@@ -110,7 +111,7 @@ def inner_products(data: AbstractReader, features: Index) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class MeasureLinear(AbstractShared, AbstractSum):
-    """Scaling of features and their gains, (c,) each, both in parts; W is the form, in float64."""
+    """Scaling of features and their gains, (c,), both as lists of parts; `form` is that of W."""
 
     form: LowRankQuadratic
     standardize: Scale = True
@@ -137,8 +138,8 @@ class MeasureLinear(AbstractShared, AbstractSum):
             parts.append(scaling)
             U, V = _products(replace(tile, scaling=scaling), along, own, moved)
             both = zip(along.places, own.places, strict=True)
-            for form, (place, diagonal), some in zip(forms, both, gains, strict=True):
-                some.append(-(np.square(U[:, place]) @ form.theta + V[:, diagonal][:, 0]))
+            for form, (place, diagonal), run_gains in zip(forms, both, gains, strict=True):
+                run_gains.append(-(np.square(U[:, place]) @ form.theta + V[:, diagonal][:, 0]))
         return [([Scaling.join(parts)], some) for some in gains]
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], list[Float]]:
@@ -156,9 +157,9 @@ class MeasureLinear(AbstractShared, AbstractSum):
 
 
 def _products(tile: Tile, along: Directions, own: Directions, moved: Any) -> tuple[Float, Float]:
-    """Those of features with directions, (c, k), and of their squares with diagonals, (c, n)."""
+    """Products of features with directions, (c, k), and of squares with diagonals, (c, n)."""
     U, V = [], []
-    with np.errstate(over="ignore", invalid="ignore"):  # such features are refused
+    with np.errstate(over="ignore", invalid="ignore"):  # features that overflow are rejected later
         for part in tile.cut(max(1, at_a_time(own.panels[0], ENTRIES) // tile.raw.shape[1])):
             X: Array = part.values(np.float64, moved)
             U.append(along.times(X))

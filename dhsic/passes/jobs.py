@@ -1,4 +1,4 @@
-"""How a pass is cut into jobs: by sizes and the source alone, so that every run is cut alike."""
+"""Division of a pass into jobs, by sizes and the source alone, so that all runs agree."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from dhsic.runtime.base import Job, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 
-#: Stored bytes of a block that a task reads at a time.
+#: Stored bytes of a block, which a task reads at once.
 BLOCK_BYTES = 8 << 20
-#: Blocks of a pass over features in memory: this many where each has 384 features or more, for a
-#: product with fewer takes up to half as long again; else 4 where each has 96, or 2; always an even
-#: number, for threads come in even numbers too, but of fewer than 16 features in all.
+#: Number of blocks of a pass over features in memory: `MANY_BLOCKS` if each has at least `WIDE`
+#: features (with fewer, products take up to 1.5 times as long); else `SOME_BLOCKS` if each has at
+#: least `NARROW`; else 2. The number is even, like most numbers of threads, except below `FEWEST`
+#: features.
 MANY_BLOCKS, WIDE = 64, 384
 SOME_BLOCKS, NARROW = 4, 96
 FEWEST = 16
-#: Jobs of a statistic, each of which gives a matrix that is added: so many where each has this many
-#: features. More than `MANY_PARTIALS` have twice as many each; of `MOST_PARTIALS`, a tree keeps 8.
+#: Number of jobs for a statistic, each of which returns a matrix to be added: `FEW_PARTIALS` if
+#: each has `WORTH_FEW` features, `MANY_PARTIALS` if each has `WORTH_MANY`; beyond that, jobs have
+#: at least twice as many features, up to `MOST_PARTIALS` jobs, of which the summation tree keeps 8
+#: results.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
 MOST_PARTIALS = 256
-#: Jobs of a pass for each thread of a cluster, where results are put one after the other.
+#: Jobs per thread of a cluster, for passes whose results are concatenated.
 JOBS_PER_THREAD = 4
-#: Tasks that write scratch, at most, and stored blocks that each reads at least: two tasks read the
-#: one between.
+#: Maximum number of tasks that write scratch, and minimum number of stored blocks that each reads;
+#: a block on the border is read by two tasks.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
-    """Features of a block: about 8 MiB as stored or less, so that there are enough blocks."""
+    """Features per block: at most 8 MiB as stored, and fewer if there would be too few blocks."""
     n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
     n_blocks = max(n_blocks // 2 * 2, 2 if d >= FEWEST else 1)
     by_bytes = max(2 * FEWEST, BLOCK_BYTES // max(1, m * itemsize))
@@ -42,10 +45,10 @@ def block_width(m: int, d: int, itemsize: int) -> int:
 
 
 def block_bytes(source: AbstractSource, m: int) -> int:
-    """Bytes of the widest block of a pass of m samples, of which a task holds five times.
+    """Bytes of the widest block of a pass over m samples; a task holds five times as much.
 
-    All that is read for it counts. A chunk that is larger than the matrix is decoded whole, and
-    held twice meanwhile.
+    Everything read to get the block counts: a chunk larger than the matrix is decoded as a whole,
+    and held twice during decoding.
     """
     itemsize = np.dtype(source.dtype).itemsize
     blocks = source.blocks(block_width(m, source.n_features, itemsize))
@@ -54,7 +57,7 @@ def block_bytes(source: AbstractSource, m: int) -> int:
 
 
 def positions(some: Index, among: Index) -> Index:
-    """Places of `some` among the features `among`, both ascending; by a table if that is sooner."""
+    """Positions of `some` in `among`, both ascending; uses a lookup table if that is faster."""
     if some.size == among.size:
         return np.arange(some.size)
     if min(some.size, among.size) * 8 < among[-1]:
@@ -65,7 +68,7 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
-    """Stored blocks and which of the positions `at` (ascending) lie in each."""
+    """Yield stored blocks, each with the slice of the positions `at` (ascending) that lie in it."""
     edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
     for block, (a, b) in zip(blocks, edges.tolist(), strict=True):
         if b > a:
@@ -73,36 +76,39 @@ def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, sl
 
 
 def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:
-    """Blocks with even numbers of the positions `at`, wherever those are kept."""
+    """Split the positions `at` evenly into blocks, regardless of how they are stored."""
     for index, a in enumerate(range(0, at.size, width)):
         b = min(a + width, at.size)
         yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
 
 
 def merged(jobs: Jobs, n: int) -> list[Job]:
-    """The same jobs in at most n, consecutive ones together."""
+    """Merge consecutive jobs, into at most n."""
     n = min(n, len(jobs))
     edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
     out = []
     for a, b in pairwise(edges):
-        some = jobs[a:b]
+        batch = jobs[a:b]
         out.append(
-            Job(tuple(x for j in some for x in j.blocks), tuple(x for j in some for x in j.payload))
+            Job(
+                tuple(x for j in batch for x in j.blocks),
+                tuple(x for j in batch for x in j.payload),
+            )
         )
     return out
 
 
 def grouped(jobs: Jobs, worth_many: int = WORTH_MANY) -> list[Job]:
-    """The same jobs in a few, consecutive ones together, for results that are large.
+    """Merge consecutive jobs into few, for passes with large results that are added up.
 
-    More than `FEW_PARTIALS` are made where each has `worth_many` features: results are added.
+    There are more than `FEW_PARTIALS` only if each has `worth_many` features.
     """
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
     return merged(jobs, n_partials(n_features, worth_many))
 
 
 def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
-    """Jobs of a sum over so many features, at most."""
+    """Maximum number of jobs of a sum over `n_features`."""
     few, many = min(FEW_PARTIALS, n_features // WORTH_FEW), n_features // worth_many
     more = min(MOST_PARTIALS, many // 2)
     return max(max(few, min(MANY_PARTIALS, many), more) // 2 * 2, 1)
@@ -111,10 +117,10 @@ def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
 def writing_jobs(
     blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
 ) -> list[Job]:
-    """Cut positions `at` of a source into runs of whole chunks of scratch: `most`, or two.
+    """Split positions `at` of a source into at most `most` runs of whole scratch chunks.
 
-    Runs begin close to where stored blocks do, so that few of those are read twice; `blocks` says
-    which of `at` lie in each.
+    Runs begin near the start of stored blocks, so that few blocks are read twice; `blocks` are
+    stored blocks with the slice of `at` that lies in each.
     """
     starts = np.array([part.start for _, part in blocks])
     n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, most, MOST_WRITERS))

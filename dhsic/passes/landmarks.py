@@ -1,8 +1,8 @@
-"""The sum over features against landmarks, kept up to date as they leave or join.
+"""The sum over features against landmarks, updated as features leave or join.
 
-As of `dhsic.passes.sums`, in O(b m): down-dated by the features removed, summed anew when few
-are left of those it was summed from, or when more landmarks are asked for. A part of the landmarks,
-the *check rows*, serves no factor: what is estimated on them is honest.
+Like `dhsic.passes.sums`, in O(b m): removed features are subtracted, and the sum is recomputed when
+few features are left, or when more landmarks are needed. Some of the landmarks, the *check rows*,
+are left out of the factors, so that errors estimated on them are unbiased.
 """
 
 from __future__ import annotations
@@ -47,27 +47,26 @@ from dhsic.runtime.base import Held, Job, Jobs, Make, Site
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
-#: So many features, and more, are summed against half as many landmarks and check rows: what is
-#: wrong there costs nothing in the end.
+#: From this number of features on, half as many landmarks and check rows are used: errors among so
+#: many features have no effect on the final selection.
 MANY_FEATURES = 1 << 17
-#: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
+#: Features for which a travelling (m, m) triangle pays off: sending it takes 5% of their time.
 WORTH_SQUARES = 16384
-#: Part of the trace of K that its factor may miss where features join, unless the landmarks are too
-#: few for that.
+#: Fraction of the trace of K that its factor may miss in forward selection, if landmarks suffice.
 MISSING = 1e-7
-#: Part of ``W o K`` that its compression may lose there, and most directions that are left of it.
+#: Fraction of ``W o K`` that compression may lose there, and maximum number of directions left.
 LOST, MOST = 1e-6, 512
-#: Directions of W times those of K, at most: ``W o K`` is compressed from as many.
+#: Maximum product of the ranks of W and K, from which ``W o K`` is compressed.
 PRODUCTS = 1536
-#: Samples of a slice, at least, where there are more than one.
+#: Minimum number of samples in a slice, if there are several.
 SLICE = 16384
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Sum for landmarks with all samples, (b, m), and squared norms; or for all, (m, m).
+    """Sum for landmarks with all samples, (b, m), and squared norms; or for all samples, (m, m).
 
-    It is asked in slices of samples (`dhsic.lowrank.slices`), each of which keeps what a round
-    leaves there for the next one.
+    The samples are divided into slices (`dhsic.lowrank.slices`). Each keeps its part of the sum,
+    and the results of a round that the next round reuses.
     """
 
     epoch = 32
@@ -79,7 +78,7 @@ class LandmarkSum(AbstractFeatureSum):
         n: int | None = None,
         weights: LowRankSymmetric | None = None,
     ) -> None:
-        """Against `n` landmarks, by default as many as a run begins with, and directions of W."""
+        """Create a sum against `n` landmarks (default: initial number) and the directions of W."""
         super().__init__(data)
         m = data.n_samples
         n = (
@@ -94,31 +93,31 @@ class LandmarkSum(AbstractFeatureSum):
         self._cuts, self._runtime = sample_slices(m, data.source), data.runtime
         self._held: Held | None = None
         self._block: Slice | None = None
-        self._square: Float | None = None  # of all samples, where that is known
-        self._ends: tuple[Index, Ends] | None = None  # of features, where there are many slices
-        #: Features that slices do not know to have left, and those that were left then.
+        self._square: Float | None = None  # statistic of all samples, if known
+        self._ends: tuple[Index, Ends] | None = None  # values at landmarks, for several slices
+        #: Removed features that slices have not subtracted yet, and the survivors at that time.
         self._leaving: tuple[Index, Index] | None = None
-        self.sampled: Index | None = None  # features whose values slices have
+        self.sampled: Index | None = None  # features whose values slices hold
 
     @property
     def fit(self) -> Landmarks:
-        """The sum against landmarks that make factors."""
+        """The sum against the landmarks that build factors."""
         return self._some(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
-        """The sum against those that check them."""
+        """The sum against the check rows."""
         return self._some(self.marks.check)
 
     @property
     def statistic(self) -> Statistic:
-        """The sum of all samples, where it is known."""
+        """The sum for all samples; it is only known if every sample is a landmark."""
         assert self._square is not None, "every sample is a landmark"
         return Statistic(self._square)
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """What a first pass takes of features besides their scaling."""
+        """Pass over features that a first pass runs in addition to their scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends
@@ -128,7 +127,7 @@ class LandmarkSum(AbstractFeatureSum):
         return max(self.ask(longest, None), default=0.0)
 
     def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
-        """Distances among landmarks, and HSIC by their factor."""
+        """Distances among landmarks, and HSIC as a function of sigma, for bandwidth policies."""
         block = self.block
         among = Landmarks(block.inner, block.norms, np.arange(len(block.norms)))
         return LandmarkStats(lambda: among, lambda sigma: self.question(kernel, sigma, W).hsic)
@@ -136,7 +135,7 @@ class LandmarkSum(AbstractFeatureSum):
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
     ) -> LowRankQuestion:
-        """What a round of forward selection asks: Cholesky with these landmarks factors K."""
+        """Scoring problem of a round of forward selection, with K factored by Cholesky."""
         factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), tolerance=MISSING)
         fit = self.fit
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
@@ -147,17 +146,17 @@ class LandmarkSum(AbstractFeatureSum):
     def round(
         self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool
     ) -> SlicedRound:
-        """What slices are told of a round, with so many directions at most.
+        """Parameters of a round for slices, with at most `rank` directions.
 
-        `linear` says whether inner products have directions too.
+        `linear` says whether inner products get directions too.
         """
         block, fit = self.block, self.marks.fit
         some = Landmarks(block.inner[fit], block.norms, fit)
 
         def extension(kernel: AbstractKernel, base: int | None) -> Extension:
             rows = BaseRows(kernel, sigma, some, base)
-            found, _ = Spectral(rank).extension(rows, self._m, self._seed)
-            return replace(found, used=fit[found.used])
+            factors, _ = Spectral(rank).extension(rows, self._m, self._seed)
+            return replace(factors, used=fit[factors.used])
 
         order = kernel.exact_order or 1
         bases = {term.base for term in kernel.expansion(order, sigma).terms}
@@ -172,9 +171,9 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
     def step(self, function: SliceWork, state: Any) -> Sums:
-        """Have all slices do something, and add up what they say.
+        """Apply a function to all slices, which renews them, and add up what it returns.
 
-        Features that have left, but of which they do not know that, go at once.
+        Pending removals of features are subtracted in the same step.
         """
         if self._leaving is not None:
             return self.settle(function, state)
@@ -183,13 +182,13 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Have all slices say something, and add that up; they stay as they are."""
-        asked = InSlices(function, renews=False)
-        _, sums = self.data.stepped(self._here, asked, self._sites(), state)
+        """Apply a function to all slices without changing them, and add up what it returns."""
+        work = InSlices(function, renews=False)
+        _, sums = self.data.stepped(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Slices get values of sampled features, and say something: what that adds up to."""
+        """Load values of sampled features into slices, apply a function, and add up its results."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
         self._held, (self._block, said) = self.data.stepped(
@@ -199,42 +198,42 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", said)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
-        """What all slices answer, in their order."""
-        told = [question] * len(self._sites())
-        return self.data.asked(self._here, answer, told, state)
+        """Evaluate a function of every slice, in order."""
+        functions = [question] * len(self._sites())
+        return self.data.asked(self._here, answer, functions, state)
 
     def gathered(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
-        """What is made of the answers of all slices: a part of the state of a pass."""
-        told = [question] * len(self._sites())
-        return self.data.runtime.gathered(self._here, answer, told, state, make)
+        """Apply a function to every slice, and combine the results by `make` into a state."""
+        functions = [question] * len(self._sites())
+        return self.data.runtime.gathered(self._here, answer, functions, state, make)
 
     @property
     def _here(self) -> Held:
-        """Values of the slices, where the reader's passes run: here once features have come."""
+        """Slices, in the runtime of the reader; moved to this process with the features."""
         self.settle()
         if self._held is None:
             self.clear()
             assert self._held is not None, "slices have begun"
         if self._runtime is not self.data.runtime:
-            told = [itself] * len(self._sites())
-            self._held = Held(list(self._runtime.asked(self._held, answer, told, None)))
+            functions = [itself] * len(self._sites())
+            self._held = Held(list(self._runtime.asked(self._held, answer, functions, None)))
             self._runtime = self.data.runtime
         return self._held
 
     @property
     def n_slices(self) -> int:
-        """How many slices there are."""
+        """Number of slices."""
         return len(self._sites())
 
     def _sites(self, jobs: Jobs = ()) -> list[Site]:
-        """Slices, where all samples are landmarks a single one; with the jobs of each."""
+        """Sites of the slices, with their jobs; a single slice if all samples are landmarks."""
         if len(self._cuts) == 1 or self.chosen.is_everyone:
             return [Site(tuple(jobs), slice(0, self._m))]
         return [Site(tuple(replace(job, samples=s) for job in jobs), s) for s in self._cuts]
 
     @property
     def marks(self) -> LandmarkSet:
-        """Landmarks that slices know: where all samples are, those that serve factors or checks."""
+        """Landmarks that slices use; if all samples are landmarks, those for factors and checks."""
         chosen = self.chosen
         if not chosen.is_everyone:
             return chosen
@@ -246,7 +245,7 @@ class LandmarkSum(AbstractFeatureSum):
     def block(self) -> Slice:
         """The slice of the landmarks.
 
-        While slices do not know of features that have left, it is without these all the same.
+        Pending removals of features are subtracted from it, even if slices have not done so yet.
         """
         if self._block is None:
             self.clear()
@@ -254,25 +253,27 @@ class LandmarkSum(AbstractFeatureSum):
         return self._block if self._leaving is None else self._without(self._leaving[0])
 
     def _without(self, features: Index) -> Slice:
-        """The slice of the landmarks when features have left, by their values there."""
+        """The slice of the landmarks after removal of features, by their values there."""
         assert self._ends is not None, "there are many slices"
         assert self._block is not None, "slices have begun"
         of, ends = self._ends
-        mine = ends.some(positions(features, of))
-        tile = Tile(mine.raw, self.data.source.missing_code, self.data.scaling.take(features))
+        landmark_ends = ends.some(positions(features, of))
+        tile = Tile(
+            landmark_ends.raw, self.data.source.missing_code, self.data.scaling.take(features)
+        )
         with single_blas_thread():
             X = tile.values(np.float64)
-            sums = self._block.sums - np.column_stack([X, mine.sums]).T @ X
+            sums = self._block.sums - np.column_stack([X, landmark_ends.sums]).T @ X
         norms = self._block.norms - np.vecdot(X.T, X.T)
         return replace(self._block, sums=sums, norms=norms, F={})
 
     @property
     def is_behind(self) -> bool:
-        """Whether slices do not know yet of features that have left."""
+        """Whether slices have yet to subtract removed features."""
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
-        """Tell slices of features that have left, and add up what they say of what they do then."""
+        """Subtract pending removals in all slices, and add up the results of `then`."""
         if self._leaving is None:
             return {}
         (features, left), self._leaving = self._leaving, None
@@ -283,7 +284,7 @@ class LandmarkSum(AbstractFeatureSum):
     # -- features ------------------------------------------------------------------------------
 
     def start(self, features: Index, taken: Any) -> None:
-        """Begin with `features`, those that vary; `taken` is what a first pass gave of all."""
+        """Begin with `features`, those that vary; `taken` is the first pass's result for all."""
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
@@ -298,7 +299,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._renew(anew=True)
 
     def add(self, features: Index) -> None:
-        """Add features by their values, a part after the other."""
+        """Add features by their values, one part at a time."""
         for Z in self.data.joined(Values(), self.data.jobs(features)):
             self._renew(values=Z)
 
@@ -315,7 +316,7 @@ class LandmarkSum(AbstractFeatureSum):
         self.data.compact(self.features)
 
     def restart(self, S: Index) -> None:
-        if self._leaving is not None:  # slices forget the others anyway
+        if self._leaving is not None:  # slices are reset anyway
             self.data.compact(S)
         self._square = self._ends = self._leaving = None
         if self.chosen.is_everyone:
@@ -323,8 +324,8 @@ class LandmarkSum(AbstractFeatureSum):
             self._renew(sums=self._of_square(), anew=True)
         else:
             if len(self._sites()) > 1:
-                taken = self.data.added(self._take_ends, self.data.jobs(S))
-                self._ends = S, Ends.join(taken)
+                ends = self.data.added(self._take_ends, self.data.jobs(S))
+                self._ends = S, Ends.join(ends)
             self._renew(S, anew=True)
         self.begin(S)
 
@@ -345,10 +346,10 @@ class LandmarkSum(AbstractFeatureSum):
         then: SliceWork | None = None,
         asked: Any = None,
     ) -> Sums:
-        """Sums of slices change, see `Renewal`, by `features` that are read or what is given.
+        """Change the sums of slices (see `Renewal`) by `features`, to be read, or given values.
 
-        Where they begin anew all else that slices know is forgotten. What they say of what they
-        do `then` is added up.
+        With `anew` slices start from zero and forget everything else. Returns the added results of
+        the function `then`.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
@@ -360,12 +361,12 @@ class LandmarkSum(AbstractFeatureSum):
                 tags = np.arange(features.size)
             jobs = grouped(self.data.jobs(features, tags=tags), WORTH_MANY)
         W = self._weights if anew else None
-        told = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W, asked)
+        renewal = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W, asked)
         if anew:
             self.sampled, self._runtime = None, self.data.runtime
         held = None if anew else self._here
         sites, step = self._sites(jobs), RenewSums(then)
-        self._held, (self._block, said) = self.data.stepped(held, step, sites, told)
+        self._held, (self._block, said) = self.data.stepped(held, step, sites, renewal)
         return cast("Sums", said)
 
     def _all(self, features: Index) -> Float:
@@ -373,19 +374,20 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Float", self.data.added(AllSums(), jobs))
 
     def _of_square(self) -> InnerProducts:
-        """Inner products with the landmarks that slices know, and directions of W; norms."""
-        known, rows = self._square, self.marks.rows
-        assert known is not None, "every sample is a landmark"
+        """Inner products with landmarks and directions of W, and norms, from the full statistic."""
+        square, rows = self._square, self.marks.rows
+        assert square is not None, "every sample is a landmark"
         above = np.arange(self._m) >= rows[:, None]
-        inner = np.where(above, known[rows], known[:, rows].T)
-        F, norms = self._weights.F, np.diagonal(known).copy()
-        products = F.T @ known + (known @ F).T - F.T * norms  # the lower triangle is 0
+        inner = np.where(above, square[rows], square[:, rows].T)
+        F, norms = self._weights.F, np.diagonal(square).copy()
+        products = F.T @ square + (square @ F).T - F.T * norms  # the lower triangle is 0
         return np.concatenate([inner, products]), norms
 
     def grow(self, S: Index, *, to_everyone: bool) -> bool:
-        """Sum S against twice as many landmarks, or all samples; False where there are no more.
+        """Recompute the sum for S with twice as many landmarks, or all samples.
 
-        Half as many as a run of fewer features begins with are doubled in any case.
+        Returns False if there are no more. A halved initial number (see `MANY_FEATURES`) is always
+        doubled.
         """
         if self.chosen.is_everyone:
             return False
@@ -401,11 +403,11 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def are_few(self) -> bool:
-        """Whether landmarks are half as many as a run of fewer features begins with."""
+        """Whether there are half as many landmarks as runs with fewer features begin with."""
         return len(self.chosen.fit) < first_number(self._m) and not self.chosen.is_everyone
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat rounds that are done, see `replay`, each of which ended with so many landmarks."""
+        """Repeat completed rounds (see `replay`); `n_rows` are their numbers of landmarks."""
         grown = []
         for number, n in enumerate(n_rows):
             if n != len(self.chosen.rows):
@@ -415,7 +417,7 @@ class LandmarkSum(AbstractFeatureSum):
         self.settle()
 
     def _of_rows(self, n_rows: int) -> LandmarkSet:
-        """Landmarks of which there are so many, check rows included."""
+        """Landmark set with `n_rows` landmarks, check rows included."""
         n = first_number(self._m) // (1 if n_rows == self._m else 2)
         while n_rows < self._m and len(LandmarkSet.of(self._m, n, self._seed).rows) < n_rows:
             n *= 2
@@ -423,18 +425,20 @@ class LandmarkSum(AbstractFeatureSum):
 
     def _some(self, which: Index) -> Landmarks:
         parts = [*self.ask(rows_and_norms, which)]
-        inner = np.concatenate([found for found, _ in parts], axis=1)
+        inner = np.concatenate([part for part, _ in parts], axis=1)
         return Landmarks(
             inner, np.concatenate([norms for _, norms in parts]), self.marks.rows[which]
         )
 
 
 def sample_slices(m: int, source: AbstractSource) -> list[slice]:
-    """Slices of m samples, as many in each, but for one: by how many there are.
+    """Split m samples into slices of nearly equal size.
 
-    All are one slice where nobody can read some without the others.
+    There is one slice if the source cannot read some samples without the others.
     """
     n = max(1, m // SLICE)
-    whole = source.stored_samples(np.arange(1)) >= source.n_samples and not source.in_memory
-    edges = np.linspace(0, m, (1 if whole else n) + 1).astype(int).tolist()
+    is_indivisible = (
+        source.stored_samples(np.arange(1)) >= source.n_samples and not source.in_memory
+    )
+    edges = np.linspace(0, m, (1 if is_indivisible else n) + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]

@@ -1,25 +1,25 @@
-r"""Lazy rounds: gains that were found in an earlier round, moved to where the kernel is now.
+r"""Lazy rounds: gains of an earlier round are reused, and updated for the change of the kernel.
 
 To first order the gain of a feature is a quadratic form, ``q = x' B x`` with
-``B = 2 sigma (diag(A 1) - A)`` and ``A = W o K``, and B turns slowly. With u the last round that
+``B = 2 sigma (diag(A 1) - A)`` and ``A = W o K``, and B changes slowly. With u the last round that
 scored all features,
 
     ``B_t = alpha B_u + Y' diag(theta) Y + Diag(c) + rest``,  ``alpha = <B_t, B_u> / <B_u, B_u>``,
 
-Y being the leading directions of what alpha leaves off the diagonal, and c what they leave on it.
-So a feature's gain is close to
+where Y are the leading directions of ``B_t - alpha B_u`` off the diagonal, and c is its diagonal.
+So the gain of a feature is approximately
 
     ``alpha q_u + sum_k theta_k (y_k' x)^2 + c' x^2``,
 
-a small part of the work of ``x' B x``. What the rest and higher orders add is an error without
-structure, of deviation ``sqrt(2) ||rest||_F`` for a feature of independent values. Of features that
-are alike, such as neighbouring genotypes, it is up to four times as large; those next to the
-threshold say how large: they are scored exactly, as after low rank
-(`dhsic.passes.candidates.Threshold`), and what the others may cost is counted among what a run may
-lose (`dhsic.engines.survival`). Where many would have to be scored, because the kernel has turned
-or round u is long ago, all are, and kept anew.
+which takes a small fraction of the work of ``x' B x``. The rest and higher orders are an
+unstructured error, with standard deviation ``sqrt(2) ||rest||_F`` for a feature with independent
+values. For correlated features, such as neighbouring genotypes, it is up to four times as large.
+Its size is measured on the features next to the threshold: they are scored exactly, as after low
+rank (`dhsic.passes.candidates.Threshold`), and the expected loss from the others counts towards the
+loss that a run is allowed (`dhsic.engines.survival`). If many features would need exact scores,
+because the kernel has changed or round u is long ago, all are scored, and their gains are kept.
 
-A run that is resumed has q_u from its checkpoint and makes B_u again, of the same bits.
+A resumed run reads q_u from its checkpoint and recomputes B_u, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import lowrank_cost
 from dhsic.passes.sums import SquareSum
 
-#: Leading directions of a change, and steps of the iteration that finds them.
+#: Number of leading directions of a change, and iterations that compute them.
 DIRECTIONS, STEPS = 8, 2
-#: Rows of B that a thread works on at a time.
+#: Rows of B per thread at a time.
 STRIP = 256
-#: By how much gains of features that are alike err more than others; and features that are scored
-#: at least to see it, or one in so many of all.
+#: Factor on the error for correlated features; and minimum number of features that are scored
+#: exactly to measure the error (at most one in `PART`).
 ALIKE, PROBED, PART = 4.0, 128, 8
-#: Part of the spread of gains that those of all features may neglect, where the ones next to the
-#: threshold are exact; and what the engine of such a round is called.
+#: Error of roughly computed gains of all features relative to their spread (features next to the
+#: threshold are exact); and the engine name of such a round.
 ROUGHLY, ROUGH = 3e-3, "rough"
-#: Up to so many features left no more gains are kept.
+#: Gains are not kept with this number of features, or fewer.
 LEAST_KEPT = 1024
-#: Up to so many features left all are scored in every round: where that takes `WORTH` flops, but no
-#: fewer than the one and no more than the other.
+#: Number of features up to which every round scores all exactly: as many as take `WORTH` flops,
+#: limited to the range `FEWEST`.
 FEWEST, WORTH = (128, 1024), 2.5e8
-#: Weights in float32 are larger than this, and what rounding may do to K next to `ROUGHLY`.
+#: Minimum size of float32 weights; and rounding error of K that is allowed, relative to `ROUGHLY`.
 SMALLEST, ROUNDED = 1e-20, 0.1
-#: Every so-many-th row of B says how much of the last one it is.
+#: Step between the rows of B that are used to estimate alpha.
 APART = 64
-#: Part of the features that a lazy round may score: with more, the next one scores all.
+#: Maximum fraction of features scored exactly in a lazy round; above it, the next round scores all.
 MOST = 0.25
-#: (m, m) matrices in float32 of a lazy round.
+#: Number of (m, m) float32 matrices of a lazy round.
 SQUARES = 4
-#: Array that a resumed run needs.
+#: Key of the array that a resumed run needs.
 GAINS_KEPT = "gains_kept"
 
 
@@ -79,17 +79,17 @@ def may_be_lazy(kernel: AbstractKernel) -> bool:
 
 
 def fewest(m: int) -> int:
-    """Features left, at most, from which on every round of m samples scores all exactly."""
+    """Number of features up to which every round over m samples scores all exactly."""
     return int(np.clip(WORTH / m**2, *FEWEST))
 
 
 def is_rough(record: Mapping[str, Any]) -> bool:
-    """Whether a round scored all features roughly, as its record has it."""
+    """Whether a round scored all features roughly, according to its record."""
     return str(record.get("engine", "")).startswith(ROUGH)
 
 
 class Lazy:
-    """What lazy rounds of one run know; `survival` says what they may lose."""
+    """State of the lazy rounds of one run; `survival` limits the expected loss."""
 
     def __init__(self, survival: Survival) -> None:
         self._survival = survival
@@ -97,11 +97,11 @@ class Lazy:
         self._gains: Float = np.empty(0)
         self._form: FirstOrderForm | None = None  # B_u
         self._room = Room()
-        self._weights: Array | None = None  # in float32
-        self._fits = True  # whether these are neither too large nor too small
+        self._weights: Array | None = None  # W in float32
+        self._fits = True  # whether W is within the range of float32
 
     def weights(self, W: Float, sigma: float, total: SquareSum) -> Float:
-        """W, (m, m), in float32 unless K of this sum needs more digits."""
+        """W, (m, m), in float32 unless rounding errors of K would be too large."""
         if self._weights is None:
             self._weights = W.astype(np.float32)
             self._fits = float(np.abs(self._weights).max()) > SMALLEST
@@ -110,40 +110,40 @@ class Lazy:
 
     @staticmethod
     def may_spare(size: int, n: int, m: int) -> bool:
-        """Whether a round of m samples may be lazy at which n of so many features leave."""
+        """Whether a round that removes n of `size` features, over m samples, may be lazy."""
         return fewest(m) < size > n
 
     def gains(self, question: Question, data: AbstractReader, S: Index, n: int) -> Gains | None:
-        """Gains of S good enough to place the n largest, and a record; None if all must be scored.
+        """Compute gains of S, accurate enough to rank the n largest; None if all must be scored.
 
-        Those that leave are in the order of these gains.
+        Returns a record too. Removed features are ordered by these gains.
         """
-        found = None
+        result = None
         if self._form is not None:
             gains, deviation = self._moved(question, self._form, data, S)
-            found = self._corrected(question, data, S, n, gains, deviation, LAZY)
-        if found is None or found[1]["products_float32"] > MOST * S.size:
+            result = self._corrected(question, data, S, n, gains, deviation, LAZY)
+        if result is None or result[1]["products_float32"] > MOST * S.size:
             self._form = None  # the next round scores all
-        if found is None and S.size > LEAST_KEPT:
+        if result is None and S.size > LEAST_KEPT:
             gains = scored_to(ROUGHLY, question, data, S, aloud=True)
             deviation = ROUGHLY * float(np.std(gains / data.sizes(S)))
-            found = self._corrected(question, data, S, n, gains, deviation, ROUGH)
-            if found is not None:
-                found[1]["products_float32"] += S.size
-                self.keep(question, S, found[0])
-        return found
+            result = self._corrected(question, data, S, n, gains, deviation, ROUGH)
+            if result is not None:
+                result[1]["products_float32"] += S.size
+                self.keep(question, S, result[0])
+        return result
 
     def _moved(
         self, question: Question, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
-        """Gains that were kept, moved to where the kernel is now, and the deviation of an error."""
+        """Update the kept gains to the present kernel; returns them and the std of the error."""
         m = question.n_samples
         place = self._room.array("change", (m, m), np.float32)
         form, size, alpha = _change(question, before, place)
-        change, rest = _in_few(form, size, question.each)
+        change, rest_norm = _in_few(form, size, question.each)
         moved = data.scores(Change(change), data.jobs(S), aloud=True)
         gains = alpha * self._gains[np.searchsorted(self._features, S)] + moved
-        return gains, ALIKE * np.sqrt(2) * rest
+        return gains, ALIKE * np.sqrt(2) * rest_norm
 
     def _corrected(
         self,
@@ -155,7 +155,7 @@ class Lazy:
         deviation: float,
         words: str,
     ) -> Gains | None:
-        """Gains that are exact next to the threshold, and a record; None where that is most."""
+        """Make gains exact next to the threshold, add a record; None if that is most features."""
         sizes = data.sizes(S)
         guess = certified(0.0, gains, n, deviation, sizes)
         near = next_to_threshold(gains, n, PROBE * guess.deviation * sizes)
@@ -163,40 +163,40 @@ class Lazy:
             return None
         tolerance = self._survival.rate(guess, S.size, n)
         threshold = Threshold(question, data, tolerance, S, n, fewest=min(PROBED, S.size // PART))
-        gains, scored, left = threshold.corrected(gains, guess)
+        gains, scored, remaining = threshold.corrected(gains, guess)
         if words == ROUGH and scored.size > MOST * S.size:
             return None
-        self._survival.lose(left, n)
+        self._survival.lose(remaining, n)
         return gains, {
             "engine": f"{words}: {S.size}, exact: {scored.size}",
             "products_float32": scored.size,
             "products_float64": 0,
             "error_bound_used": 0.0,
-            "relative_error": float(left.deviation * sizes.mean() / np.std(gains)),
-            "cut_error": left.expected_swap_rate,
+            "relative_error": float(remaining.deviation * sizes.mean() / np.std(gains)),
+            "cut_error": remaining.expected_swap_rate,
         }
 
     def keep(self, question: Question, S: Index, gains: Float) -> None:
-        """Keep the gains of a round that has scored all features."""
+        """Keep the gains of a round that scored all features."""
         self._features, self._gains = S, gains
         m, self._form = question.n_samples, None
         if S.size > LEAST_KEPT:
             self._form = FirstOrderForm.of(question, self._room.array("B_u", (m, m), np.float32))
 
     def resume(self, question: Question, S: Index) -> None:
-        """Make B of the round whose gains are kept, in which S were left."""
+        """Recompute B of the round whose gains were kept; S are its features."""
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
-        """What a run needs to go on from here."""
+        """Arrays that a resumed run needs."""
         return {} if self._form is None else {GAINS_KEPT: self._gains}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on with what was kept; `resume` follows."""
+        """Restore the kept gains; `resume` must follow."""
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Number of the round whose gains a resumed run goes on with, from 0; None for none."""
+        """Number of the round whose gains a resumed run reuses, from 0; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))
@@ -204,7 +204,7 @@ class Lazy:
 
 @dataclass(frozen=True, slots=True)
 class Change(AbstractByTile):
-    """By how much first-order gains have moved, (c,)."""
+    """Change of first-order gains, (c,)."""
 
     form: LowRankQuadratic
     device: str | None = field(default_factory=wanted_device)
@@ -222,7 +222,7 @@ class Change(AbstractByTile):
 class FirstOrderForm:
     """B of a round, by its entries below the diagonal and on it.
 
-    `below` (m, m) float32 has zeros on the diagonal; what is far above it has no meaning.
+    `below` (m, m) float32 has zeros on the diagonal; entries above the diagonal are undefined.
     """
 
     below: Array
@@ -230,7 +230,7 @@ class FirstOrderForm:
 
     @staticmethod
     def of(question: Question, below: Array) -> FirstOrderForm:
-        """B, into the place given."""
+        """Compute B, and write it to `below`."""
 
         def fill(rows: slice) -> None:
             _entries(question, rows, below[rows, : rows.stop])
@@ -241,10 +241,10 @@ class FirstOrderForm:
 
 
 def _entries(question: Question, rows: slice, out: Array) -> None:
-    """Some rows of B, from the first column to the last of these rows, below the diagonal."""
+    """Write rows of B below the diagonal to `out`, up to the last column of these rows."""
     T, scale = question.weighted(0).T[rows, : rows.stop], -2 * float(question.sigma)
     np.multiply(T[:, : rows.start], scale, out=out[:, : rows.start], casting="same_kind")
-    # Above the diagonal T may never have been written to.
+    # T may be uninitialised above the diagonal.
     np.multiply(np.tril(T[:, rows], -1), scale, out=out[:, rows], casting="same_kind")
 
 
@@ -254,12 +254,12 @@ def _diagonal(question: Question) -> Float:
 
 
 def _strips(m: int) -> list[slice]:
-    """Rows that threads share out, those with most below the diagonal first."""
+    """Strips of rows for threads, ordered by decreasing size below the diagonal."""
     return slices(m, STRIP)[::-1]
 
 
 def _multiple(question: Question, before: FirstOrderForm, diagonal: Float) -> float:
-    """Alpha, by the diagonal and some rows."""
+    """Estimate alpha from the diagonal and a sample of rows."""
     T, now, then = question.weighted(0).T, diagonal, before.diagonal
     inner, size = float(now @ then), float(then @ then)
     for i in range(0, len(then), APART):
@@ -272,7 +272,7 @@ def _multiple(question: Question, before: FirstOrderForm, diagonal: Float) -> fl
 def _change(
     question: Question, before: FirstOrderForm, place: Array
 ) -> tuple[FirstOrderForm, float, float]:
-    """``B - alpha before``, its square norm off the diagonal, and alpha; into the place given."""
+    """``B - alpha before`` (written to `place`), its squared norm off the diagonal, and alpha."""
     diagonal = _diagonal(question)
     alpha = _multiple(question, before, diagonal)
     factor = np.float32(alpha)
@@ -289,12 +289,12 @@ def _change(
 
 @lru_cache(maxsize=1)
 def _start(m: int) -> Array:
-    """Directions that the iteration begins with, (m, 2 `DIRECTIONS`) at most: the same for all."""
+    """Random start of the subspace iteration, (m, 2 `DIRECTIONS`) at most; a function of m."""
     return np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
 
 
 def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
-    """What a form of that square norm says in few directions, and the norm of the rest."""
+    """Low-rank approximation of a form of squared norm `size`, and the norm of its error."""
     m = len(form.below)
 
     def times(Q: Array) -> Array:
@@ -315,7 +315,7 @@ def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRan
     leading = np.argsort(-np.abs(theta), kind="stable")[:DIRECTIONS]
     Y = np.ascontiguousarray((Q @ V[:, leading]).T * np.sqrt(m), dtype=np.float32)
     theta = theta[leading]
-    own = theta / m @ np.square(Y, dtype=np.float64)  # on the diagonal
-    rest = float(np.sqrt(max(size - theta @ theta - own @ own, 0.0)))
+    own = theta / m @ np.square(Y, dtype=np.float64)  # diagonal of the approximation
+    rest_norm = float(np.sqrt(max(size - theta @ theta - own @ own, 0.0)))
     correction = (form.diagonal - own).astype(np.float32)
-    return LowRankQuadratic(Y, theta / m, correction), rest
+    return LowRankQuadratic(Y, theta / m, correction), rest_norm

@@ -1,10 +1,10 @@
-"""HSIC(sigma, S) in linear time: rounds scored by matrices of low rank.
+"""HSIC(sigma, S) in linear time: rounds scored by low-rank matrices.
 
-Every round has a certificate (`dhsic.engines.certificate`) before a single feature is scored: a
-seeded sample of features is held against rows where K is known. Where features that would leave by
-mistake cost more in the end than a run may lose (`dhsic.engines.survival`), K is needed: of all
-samples where an m x m matrix can be had, and then features next to the threshold are scored
-exactly; else against more landmarks.
+Every round is certified (`dhsic.engines.certificate`) before features are scored: a seeded sample
+of features is compared on rows where K is known. If the expected loss from wrong removals exceeds
+what the run allows (`dhsic.engines.survival`), more of K is needed. Where an (m, m) matrix fits in
+memory K is computed for all samples, and features next to the threshold are scored exactly;
+otherwise the number of landmarks grows.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
 from dhsic.sources.scaling import Scaling
 
-#: Directions that a factor may have, of which those are kept that predict other rows.
+#: Maximum number of directions of a factor; those that predict other rows are kept.
 DIRECTIONS = 32
-#: Parts of the features for which the series in powers is to be long enough: the others are read.
+#: Fractions of features for which the power series must suffice; the others are read.
 NEARLY_ALL, MOST = 0.98, 0.5
-#: Part of ``W o K`` that compression may lose.
+#: Fraction of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
-#: Features that are judged at a time.
+#: Number of features whose series is checked at a time.
 JUDGED = 1 << 17
 
 
 class AbstractLowRankScorer(AbstractScorer):
-    """Scorer in linear time, as long as it is good enough.
+    """Scorer in linear time, used while it is accurate enough.
 
-    What a round makes of the data is left to subclasses, so that a plan can suppose it.
+    Subclasses compute the directions of a round; that of a plan assumes them.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        survival: Survival | None = None,  # what mistakes cost, and may cost
+        survival: Survival | None = None,  # tracks and limits the expected loss
         *,
-        may_square: bool = True,  # whether m x m matrices may be made
+        may_square: bool = True,  # whether (m, m) matrices may be made
         seed: int = 0,  # of landmarks, directions and the sample
-        # Makes what takes over once that is needed; None where low rank goes on to the end:
+        # Creates the exact scorer once it is needed; None if low rank goes on to the end:
         exact: Callable[[], ExactScorer] | None = None,
-        eager: bool = False,  # it does as soon as it is cheap; else with a handful of features
+        eager: bool = False,  # whether exact rounds begin as soon as they are cheap
     ) -> None:
-        along = None if choices.kernel.is_additive else weights  # of which nothing is asked there
+        along = None if choices.kernel.is_additive else weights  # additive kernels need none
         self.sum: LandmarkSum = LandmarkSum(data, seed, weights=along)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
@@ -110,8 +110,8 @@ class AbstractLowRankScorer(AbstractScorer):
         self._question: Question | None = None
         self._W: Float | None = None
         self._are_codes = False
-        self._projected = 0  # features of the last round in which they were projected; 0 if none
-        self._said: Sums | None = None  # by slices, of the last fit
+        self._projected = 0  # number of features when last projected; 0 if they were not
+        self._said: Sums | None = None  # results of slices in the last fit
 
     def measure(self) -> Scaling:
         if self._choices.kernel.is_additive:
@@ -121,9 +121,9 @@ class AbstractLowRankScorer(AbstractScorer):
             self.sum.begin(self._data.alive)
             return scaling
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
-        found: list[Any] = []
-        scaling = self._data.measure(first, lambda *rest: found.extend(rest))
-        sums, are_codes = found
+        first_results: list[Any] = []
+        scaling = self._data.measure(first, lambda *rest: first_results.extend(rest))
+        sums, are_codes = first_results
         self._are_codes = self._choices.kernel.is_product and bool(are_codes)
         self.sum.start(self._data.alive, sums)
         return scaling
@@ -187,7 +187,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return gains[features], record
 
     def _exactly(self, S: Index) -> ExactScorer:
-        """Exact scorer that takes over where S is left; all of low rank is forgotten."""
+        """Create the exact scorer that takes over with features S; low-rank state is released."""
         assert self._exact is not None, "a run that goes on exactly says how"
         del self.sum, self.sample
         self._W = self._question = None
@@ -198,61 +198,62 @@ class AbstractLowRankScorer(AbstractScorer):
         return scorer
 
     def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, Certificate]:
-        """State of a fit that costs no more than it may, or of the best; and its certificate."""
+        """Fit within the allowed expected loss, or the best fit; returns state, certificate."""
         while True:
-            found = self._fit(sigma)
+            fit = self._fit(sigma)
             for anew in (False, True):
-                state = self._along(found, S, anew=anew)
+                state = self._along(fit, S, anew=anew)
                 certificate = self._certify(state, S, n)
                 if self._survival.allows(certificate, S.size, n):
                     return state, certificate
-                if self._projected in (0, S.size):  # another projection would hold no more
+                if self._projected in (0, S.size):  # projecting again would not help
                     break
             if not self.sum.grow(S, to_everyone=self._may_square):
                 return state, certificate
-            if self._projected == S.size:  # what a round is projected on is its last fit
+            if self._projected == S.size:  # the last fit defines a round's projection
                 self._projected = 0
 
     def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
-        """Gains by a pass over the values."""
+        """Compute gains in a pass over the values."""
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> tuple[Index, bool]:
-        """Features of the sample, and whether slices have their values."""
-        features, known = self.sample.of(S), self.sum.sampled
-        has = known is not None and np.isin(features, known, assume_unique=True).all()
+        """Sampled features, and whether slices hold their values."""
+        features, sampled = self.sample.of(S), self.sum.sampled
+        has = sampled is not None and np.isin(features, sampled, assume_unique=True).all()
         return features, bool(has)
 
     @abstractmethod
     def _replay(self, survivors: Sequence[Index], history: History) -> None:
-        """Repeat rounds in low rank that are done."""
+        """Repeat completed low-rank rounds."""
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Directions of the round's base matrices."""
+        """Compute directions of the round's base matrices."""
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
         """State of the round, along the directions that features are projected on, if any.
 
-        They are projected where they have not been, where the kernel has turned since, or `anew`.
+        Features are projected if they have not been, if the kernel has changed too much, or if
+        `anew`.
         """
 
     @abstractmethod
     def _scored(self, state: Any, S: Index) -> tuple[Float, int]:
-        """Gains of S, and the highest order of the series that one of them takes."""
+        """Compute gains of S, and the highest order of the series used."""
 
     @abstractmethod
     def _certify(self, state: Any, S: Index, n: int) -> Certificate:
-        """Certificate from the sample of features that are left."""
+        """Certify the round by the sampled features that remain."""
 
     @abstractmethod
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
     ) -> tuple[Float, int, Certificate]:
-        """Gains, how many of them are exact now, and the certificate of all; not all of S leave."""
+        """Gains, the number of exact ones, and the certificate of all; n is less than S.size."""
 
     @abstractmethod
     def _hsic(self, sigma: float, state: Any = None) -> float:
@@ -271,7 +272,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
 
     def _asked(self, sigma: float) -> Question:
-        """The round's question, with K and W of all samples."""
+        """Scoring problem of the round, with K and W for all samples."""
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
                 self._W = self._weights.rows(np.arange(self._data.n_samples))
@@ -283,23 +284,23 @@ class LowRankScorer(AbstractLowRankScorer):
         kernel, m = self._choices.kernel, self._data.n_samples
         is_known = self.sum.chosen.is_everyone and self._may_square
         linear = kernel.has_bandwidth and not is_known
-        asked = self.sum.round(kernel, sigma, DIRECTIONS, linear=linear)
-        self._said = sums = self.sum.step(factor, asked)
-        found = fitted(asked, self.sum.block, sums, m)
+        request = self.sum.round(kernel, sigma, DIRECTIONS, linear=linear)
+        self._said = sums = self.sum.step(factor, request)
+        fit = fitted(request, self.sum.block, sums, m)
         if kernel.has_bandwidth and is_known:
-            found = replace(found, row_sums=self._asked(sigma).weighted(0).row_sums)
-        return found, sums
+            fit = replace(fit, row_sums=self._asked(sigma).weighted(0).row_sums)
+        return fit, sums
 
     def _along(self, found: tuple[Fitted, Sums], S: Index, *, anew: bool) -> Weighed:
-        order, known = self._order(found[0].asked.sigma, S), self._projection
+        order, projection = self._order(found[0].asked.sigma, S), self._projection
         if not order:
             self._projected, self._projection = 0, None
             return self._weighed(*self._lead(found[0], S))
-        if not (self._projected and known and self.sum.block.P) or known.order < order:
+        if not (self._projected and projection and self.sum.block.P) or projection.order < order:
             anew = True
         if anew or ANEW * S.size <= self._projected:
             return self._project(found[0], S, order)
-        assert known is not None, "features are projected by now"
+        assert projection is not None, "features are projected by now"
         self._keep(S)
         core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
         of_differences = self._series(found[0]).of_differences
@@ -307,61 +308,61 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._told(S, along, weigh, self.sum.say))
 
     def _series(self, found: Fitted) -> PowerSeries:
-        """The series in powers that features are projected for, or its beginning."""
+        """The power series that features are projected for, or its first term."""
         order = 1 if self._projection is None else self._projection.order
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
     def _lead(
         self, found: Fitted, S: Index, most: int | None = None, multiplied: int = 0
     ) -> tuple[Along, Sums]:
-        """Leading directions of A take the place of those that slices have; what these say."""
+        """Replace directions in slices by the leading ones of A; returns these and results."""
         sums = self.sum.say(gram, found)
         mix, T = leading(found, sums, self._weights, COMPRESSION, most)
         core = {base: np.diag(values) for base, values in T.items()}
-        asked = Lead(Along(found, core, self._series(found).of_differences), mix, multiplied)
-        along = self._looking_at(S, asked.along, lead(self.sum.block, asked)[0])
-        return along, self._told(S, replace(asked, along=along), lead_and_weigh, self.sum.step)
+        request = Lead(Along(found, core, self._series(found).of_differences), mix, multiplied)
+        along = self._looking_at(S, request.along, lead(self.sum.block, request)[0])
+        return along, self._told(S, replace(request, along=along), lead_and_weigh, self.sum.step)
 
     def _project(self, found: Fitted, S: Index, order: int) -> Weighed:
-        """Numbers of S along the directions of a round, which is weighed along them."""
-        self._projection = self._numbers = None  # that need not be there with those to come
+        """Project S on the directions of a round, and return the round's state along them."""
+        self._projection = self._numbers = None  # frees memory before the new ones are computed
         along, sums = self._lead(found, S, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
         widths = {base: len(core) for base, core in along.core.items()}
-        known = Projection(found.asked.kernel, order, basis, widths)
+        projection = Projection(found.asked.kernel, order, basis, widths)
         directions = self.sum.gathered(projected_on, basis, stacked)
-        self._numbers = self._data.taken(Project(known.numbers(directions)), S)
-        release_pages()  # of what blocks were decoded to
-        self._projection, self._projected = known, S.size
+        self._numbers = self._data.taken(Project(projection.numbers(directions)), S)
+        release_pages()  # memory of decoded blocks
+        self._projection, self._projected = projection, S.size
         return self._weighed(along, sums)
 
     def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
-        """With the sample of S, and check rows of the slice of the landmarks."""
+        """Add the sample of S, and the check rows in the slice of the landmarks."""
         features, is_there = self._sampled(S)
-        known = self.sum.sampled if is_there else features
-        assert known is not None, "slices have the sample"
-        return replace(along.from_checks(block), sampled=positions(features, known))
+        sampled = self.sum.sampled if is_there else features
+        assert sampled is not None, "slices have the sample"
+        return replace(along.from_checks(block), sampled=positions(features, sampled))
 
     def _told(self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]) -> Sums:
-        """What slices are told to do, once they have the sample of S."""
+        """Run a function in all slices, after loading the sample of S if necessary."""
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
 
     def _weighed(self, along: Along, sums: Sums) -> Weighed:
-        """What the samples say of A along its directions."""
+        """State of the round: results of slices about A along its directions."""
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
-            some = self.sum.block.part(along.fitted.asked.check)
+            check_rows = self.sum.block.part(along.fitted.asked.check)
             for base, T in self._projection.basis.items():
                 even[base] = T.T @ sums["B'f", base]
                 if along.of_differences:
-                    f = along.functional(base, some)
-                    lost[base] = f - some.B[base] @ (T @ even[base])
+                    f = along.functional(base, check_rows)
+                    lost[base] = f - check_rows.B[base] @ (T @ even[base])
         return Weighed(along, sums, even, lost)
 
     def _forms(self, state: Weighed) -> Forms:
-        """What slices are told for features that are scored by their values."""
+        """Parameters for slices to score features by their values."""
         if self._forms_of is None or self._forms_of[0] is not state:
             basis = {} if self._projection is None else self._projection.basis
             m = self._data.n_samples
@@ -370,7 +371,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._forms_of[1]
 
     def _order(self, sigma: float, S: Index) -> int:
-        """Order in powers that does for most of S, or for nearly all; 0 where none does."""
+        """Order of the power series that suffices for most of S or nearly all; 0 if none does."""
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)
         for order in range(kernel.exact_order or 1, highest + 1):
@@ -380,11 +381,11 @@ class LowRankScorer(AbstractLowRankScorer):
         return 0
 
     def _enough(self, order: int, sigma: float, S: Index) -> Mask:
-        """Whether the series up to `order` will do for each of S."""
+        """Whether the power series up to `order` suffices, for each feature of S."""
         kernel, data = self._choices.kernel, self._data
-        some = (data.facts(S[part]) for part in slices(S.size, JUDGED))
+        statistics = (data.facts(S[part]) for part in slices(S.size, JUDGED))
         m = data.n_samples
-        return np.concatenate([enough(kernel, order, sigma, f, m, NEGLECTED) for f in some])
+        return np.concatenate([enough(kernel, order, sigma, f, m, NEGLECTED) for f in statistics])
 
     def _scored(self, state: Weighed, S: Index) -> tuple[Float, int]:
         gains, does, order = self._by_numbers(state, S)
@@ -394,9 +395,9 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Gains of S by what was taken of them, of whom that will do, and to which order.
+        """Gains of S by their projections, a mask of those that suffice, and the order.
 
-        They are asked for once: for a certificate, then for the round.
+        They are cached, because the certificate and the round both use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -404,26 +405,26 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._asked_of[1]
 
     def _ask_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        known, gains = self._projection, np.empty(S.size)
-        if known is None:
+        projection, gains = self._projection, np.empty(S.size)
+        if projection is None:
             return gains, np.zeros(S.size, dtype=bool), 0
-        does = self._enough(known.order, state.sigma, S)
+        does = self._enough(projection.order, state.sigma, S)
         assert self._numbers is not None, "features are projected by now"
-        score = known.scorer(self._series(state.along.fitted), state.along.core, state.even)
+        score = projection.scorer(self._series(state.along.fitted), state.along.core, state.even)
         gains[does] = np.concatenate([*self._numbers.asked(S[does], score)])
-        return gains, does, known.order
+        return gains, does, projection.order
 
     def _keep(self, S: Index) -> None:
-        """Keep what was taken of S, at least."""
+        """Keep the projections of S; those of others may be dropped."""
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Gains by the values, to the order that each feature takes, and the highest of those."""
+        """Gains by the values, to the order that each feature needs; and the highest order."""
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())
-        asked = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)
-        return self._by_values(self.sum.gathered(state_of, asked, whole), S, aloud=True), order
+        request = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)
+        return self._by_values(self.sum.gathered(state_of, request, whole), S, aloud=True), order
 
     def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
@@ -435,9 +436,9 @@ class LowRankScorer(AbstractLowRankScorer):
         sampled = positions(features, S)
         gains, does = every[sampled], does[sampled]
         if not does.all():
-            rest, which = features[~does], state.along.sampled[~does]
-            asked = Sampled(self._forms(state), which, self._data.facts(rest))
-            gains[~does] = ended(self.sum.block, asked, self.sum.ask(begun, asked))
+            remaining, which = features[~does], state.along.sampled[~does]
+            request = Sampled(self._forms(state), which, self._data.facts(remaining))
+            gains[~does] = ended(self.sum.block, request, self.sum.ask(begun, request))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         rounded = ROUNDED if order else 0.0

@@ -1,11 +1,11 @@
-"""Passes of several runs over one reading of the data.
+"""Shared passes: several runs over one reading of the data.
 
-Runs over the same data, a target each or a bandwidth each, ask for the same blocks at about the
-same time. Each run is a thread that knows nothing of the others. Its runtime is a `Seat`, which
-hands what it is asked for to a `Meeting` and waits. Once all runs that are under way wait, passes
-whose jobs read the same blocks become one, which reads a block for all of them (`run_together`);
-others take turns. A run gets what it would get alone, bit for bit: its own pass, over its own
-features of the same jobs, added along the same tree.
+Runs over the same data, one per target or bandwidth, request the same blocks at about the same
+time. Each run is a thread that knows nothing of the others. Its runtime is a `Seat`, which submits
+requests to a `Meeting` and waits. Once all active runs wait, passes whose jobs read the same blocks
+are merged into one, which reads each block once (`run_together`); other requests are done in turn.
+Results of a run are bit for bit those that it would get alone: its own pass, over its own features
+of the same jobs, added along the same tree.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from dhsic.sources.views import ChecksummedSource, ScaledSource
 
 T = TypeVar("T")
 
-#: Values of a job, at most, that are held until every pass has been over them.
+#: Maximum number of values of a job that are held until every pass has processed them.
 HELD_VALUES = 1 << 25
 
 
 class CancelledError(Exception):
-    """Another run of the meeting has failed."""
+    """Another run of the shared scan has failed."""
 
 
 @dataclass(eq=False)
 class Asked(ABC):
-    """What a run waits for."""
+    """A pending request of one run."""
 
     found: deque[Any] = field(default_factory=deque, kw_only=True)
     error: BaseException | None = field(default=None, kw_only=True)
@@ -54,17 +54,17 @@ class Asked(ABC):
 
     @abstractmethod
     def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
-        """What comes of it, a part at a time."""
+        """Execute the request on a runtime; yields its results."""
 
     def joins(self, other: Asked) -> bool:
-        """Whether both can be done as one."""
+        """Whether both requests can be merged."""
         del other
         return False
 
 
 @dataclass(eq=False)
 class AskedCall(Asked):
-    """A function of the runtime that is called."""
+    """A request to call a function of the runtime."""
 
     call: Callable[[AbstractRuntime], Any]
 
@@ -74,7 +74,7 @@ class AskedCall(Asked):
 
 @dataclass(eq=False)
 class AskedPass(Asked):
-    """Results of a task over jobs; with `add` their sum."""
+    """A request for the results of a task over jobs, or with `add` for their sum."""
 
     task: Task
     source: AbstractSource
@@ -85,13 +85,13 @@ class AskedPass(Asked):
     add: Add | None = None
 
     def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
-        asked = self.task, self.source, self.jobs, self.state
+        arguments = self.task, self.source, self.jobs, self.state
         if self.add is not None:
-            return iter([runtime.added(*asked, self.add)])
-        return runtime.joined(*asked) if self.divisible else runtime.map(*asked)
+            return iter([runtime.added(*arguments, self.add)])
+        return runtime.joined(*arguments) if self.divisible else runtime.map(*arguments)
 
     def joins(self, other: Asked) -> bool:
-        """Whether both are passes that read the same blocks, job by job, of the same samples."""
+        """Whether both are passes that read the same blocks, job by job, for the same samples."""
         if not (isinstance(other, AskedPass) and self.task is other.task is run):
             return False
         are_sums = [self.add is not None, other.add is not None]
@@ -111,13 +111,13 @@ class AskedPass(Asked):
 
 
 def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
-    """Passes over the same blocks, those together that are the same over the same features."""
+    """Group passes over the same blocks: identical passes over the same features together."""
     groups: list[tuple[bytes | None, list[AskedPass]]] = []
     for one in asked:
         key = pickle.dumps(one.state[0]) if one.state[0].is_common else None
-        for known, some in groups:
-            if key is not None and known == key and _is_alike(some[0].jobs, one.jobs):
-                some.append(one)
+        for known_key, members in groups:
+            if key is not None and known_key == key and _is_alike(members[0].jobs, one.jobs):
+                members.append(one)
                 break
         else:
             groups.append((key, [one]))
@@ -125,7 +125,7 @@ def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
 
 
 def _is_alike(jobs: Jobs, others: Jobs) -> bool:
-    """Whether jobs that read the same blocks take the same features of them."""
+    """Whether jobs that read the same blocks use the same features of them."""
     return all(
         np.array_equal(one.local, two.local)
         and one.tags is two.tags is None
@@ -137,19 +137,19 @@ def _is_alike(jobs: Jobs, others: Jobs) -> bool:
 
 
 def _are_scaled_alike(one: Scaling | None, other: Scaling | None) -> bool:
-    """Whether features are scaled by the same numbers: weights are among them."""
+    """Whether features have the same scaling, including weights."""
     if one is None or other is None:
         return one is other
-    names = [known.name for known in fields(one)]
+    names = [item.name for item in fields(one)]
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def together(asked: Sequence[AskedPass]) -> AskedPass:
-    """One pass for several that read the same blocks; what comes of it is a part for each."""
+    """Merge passes that read the same blocks; each result is a tuple with a part for each."""
     first = asked[0]
     jobs = [
-        Job(some[0].blocks, tuple(zip(*(job.payload for job in some), strict=True)))
-        for some in zip(*(one.jobs for one in asked), strict=True)
+        Job(same_jobs[0].blocks, tuple(zip(*(job.payload for job in same_jobs), strict=True)))
+        for same_jobs in zip(*(one.jobs for one in asked), strict=True)
     ]
     state = tuple(one.state for one in asked)
     adds = [one.add for one in asked if one.add is not None]
@@ -158,23 +158,22 @@ def together(asked: Sequence[AskedPass]) -> AskedPass:
 
 
 def fits(job: Job, m: int) -> bool:
-    """Whether the values of all blocks of a job can be held."""
+    """Whether the values of all blocks of a job fit in memory at once."""
     n_features = sum(int(columns.local.size) for columns in job.payload)
     return n_features * m <= HELD_VALUES
 
 
 def same_samples(one: Index | None, other: Index | None) -> bool:
-    """Whether the same samples take part."""
+    """Whether both runs use the same samples."""
     if one is None or other is None:
         return one is other
     return bool(np.array_equal(one, other))
 
 
 def _is_same(one: AbstractSource, other: AbstractSource) -> bool:
-    """Whether two sources read the same, and scale it alike.
+    """Whether two sources read the same values and scale them alike.
 
-    Every run has a view of its own, which knows how features are scaled and compares them with what
-    the run read first.
+    Every run has its own view of the source, with the scaling and checksums of its first pass.
     """
     if isinstance(one, ScaledSource) and isinstance(other, ScaledSource):
         if not _are_scaled_alike(one.scaling, other.scaling):
@@ -210,7 +209,7 @@ def run_together(
 def _tiles(
     source: AbstractSource, block: Block, columns: Sequence[Columns], rows: Index | None
 ) -> list[Tile]:
-    """Features of a block, those that each pass wants."""
+    """Tiles of one block for all passes, each with the features that its pass needs."""
     wanted = columns[0].local
     are_same = all(np.array_equal(c.local, wanted) for c in columns)
     if not are_same:
@@ -233,12 +232,12 @@ def _tiles(
 
 
 def add_together(adds: Sequence[Add], left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
-    """Sum of two results for each of several passes."""
+    """Add two results for each of several passes."""
     return tuple(add(a, b) for add, a, b in zip(adds, left, right, strict=True))
 
 
 class Meeting:
-    """Runs that are under way, and what they wait for; passes go one after the other."""
+    """Coordinator of runs: collects their requests, and executes them one after another."""
 
     def __init__(self, runtime: AbstractRuntime) -> None:
         self.runtime = runtime
@@ -246,14 +245,14 @@ class Meeting:
         self._n_at_work = 0
         self._asked: list[Asked] = []
         self._error: BaseException | None = None
-        # Of what runs do by themselves, no more goes on at once than there are cores.
+        # Runs compute on at most as many cores as there are, besides their passes.
         self._cores = threading.Semaphore(runtime.n_here)
 
     def hold(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
-        """Results of the runs, in their order; an error of one ends all."""
-        found: list[Any] = [None] * len(runs)
+        """Execute the runs, and return their results in order; an error in one ends all."""
+        results: list[Any] = [None] * len(runs)
         works = [
-            partial(copy_context().run, self._work, run, i, found) for i, run in enumerate(runs)
+            partial(copy_context().run, self._work, run, i, results) for i, run in enumerate(runs)
         ]
         threads = [threading.Thread(target=work, name="dhsic-run", daemon=True) for work in works]
         self._n_at_work = len(threads)
@@ -261,8 +260,8 @@ class Meeting:
             thread.start()
         try:
             while asked := self._all_asked():
-                for some in grouped(asked):
-                    self._answer(some)
+                for group in grouped(asked):
+                    self._answer(group)
                 self._go_on(asked)
         except BaseException as error:
             self._fail(error)
@@ -272,10 +271,10 @@ class Meeting:
                 thread.join()
         if self._error is not None:
             raise self._error
-        return found
+        return results
 
     def answered(self, asked: Asked) -> deque[Any]:
-        """What comes of what a run asks for; it waits for that, and others may work meanwhile."""
+        """Submit a request of a run, wait, and return its results; other runs work meanwhile."""
         self._cores.release()
         try:
             with self._changed:
@@ -304,26 +303,26 @@ class Meeting:
             self._changed.notify_all()
 
     def _all_asked(self) -> list[Asked]:
-        """What runs ask for, once all of them wait; nothing once all have ended, or one failed."""
+        """Wait until all runs wait, and return their requests; none if all ended or one failed."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n_at_work or self._error is not None)
             asked, self._asked = self._asked, []
             return [] if self._error is not None else asked
 
     def _answer(self, asked: list[Asked]) -> None:
-        """Do what can be done as one; its error is that of all who asked."""
+        """Execute requests as one; an error is passed to every run concerned."""
         groups: Sequence[Sequence[Asked]] = [asked]
         if len(asked) > 1:
             groups = distinct([one for one in asked if isinstance(one, AskedPass)])
-        firsts = [some[0] for some in groups]
+        firsts = [group[0] for group in groups]
         passes = [one for one in firsts if isinstance(one, AskedPass)]
         what = firsts[0] if len(firsts) == 1 else together(passes)
         try:
             for result in what.begin(self.runtime):
                 parts = [result] if len(firsts) == 1 else result
-                for some, part in zip(groups, parts, strict=True):
-                    some[0].found.append(part)
-                    for other in some[1:]:
+                for group, part in zip(groups, parts, strict=True):
+                    group[0].found.append(part)
+                    for other in group[1:]:
                         other.found.append(deepcopy(part))
         except Exception as error:  # the run raises it
             for one in asked:
@@ -343,10 +342,10 @@ class Meeting:
 
 
 def grouped(asked: Sequence[Asked]) -> list[list[Asked]]:
-    """What was asked for, in groups that can be done as one."""
+    """Group requests that can be merged."""
     groups: list[list[Asked]] = []
     for one in asked:
-        group = next((some for some in groups if one.joins(some[0])), None)
+        group = next((members for members in groups if one.joins(members[0])), None)
         if group is None:
             groups.append([one])
         else:
@@ -355,7 +354,7 @@ def grouped(asked: Sequence[Asked]) -> list[list[Asked]]:
 
 
 class Seat(AbstractRuntime):
-    """The runtime of a run in a meeting: that of the meeting, which does what all runs ask for."""
+    """Runtime of one run: forwards requests to the meeting, which executes those of all runs."""
 
     def __init__(self, meeting: Meeting) -> None:
         self._meeting, self._base = meeting, meeting.runtime
@@ -374,13 +373,13 @@ class Seat(AbstractRuntime):
         return self._base.shared_folder
 
     def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
-        found = self._meeting.answered(AskedPass(*asked, divisible=divisible))
-        while found:  # whoever takes them does not have to hold all
-            yield found.popleft()
+        results = self._meeting.answered(AskedPass(*asked, divisible=divisible))
+        while results:  # results are released as the caller consumes them
+            yield results.popleft()
 
     def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
-        asked = AskedPass(task, source, jobs, state, add=add)
-        return self._meeting.answered(asked).popleft()
+        request = AskedPass(task, source, jobs, state, add=add)
+        return self._meeting.answered(request).popleft()
 
     def stepped(self, *asked: Any) -> Any:
         call = AskedCall(lambda runtime: runtime.stepped(*asked))

@@ -1,8 +1,8 @@
-"""One pass over a source: what criteria say of each feature alone, and what its values are.
+"""One pass over a source that scores each feature by itself, or determines the kind of its values.
 
-A task reads a block, measures it and applies the criterion while the values are at hand: one read
-of the data in all. What comes back is a few numbers per feature. Before any other pass, values are
-looked at (`look_at`): dosages and codes for missing ones, or others.
+A task reads a block, measures it and applies the criterion while the values are in memory, so the
+data are read once. The result is a few numbers per feature. Before any other pass, `look_at`
+examines values: whether they are dosages with codes for missing values, or something else.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ from dhsic.sources.scaling import (
 from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
-#: Values up to which a plan looks at all of them.
+#: Number of values up to which a plan examines all of them.
 LOOKED_AT = 1 << 30
-#: Jobs that are looked at first: where these are of another kind, so are the rest.
+#: Number of jobs examined first; if their values are no dosages, no others are examined.
 FEW_JOBS = 3
-#: Jobs of which two blocks each are worked on together: few calls, for threads wait between them.
+#: Minimum number of jobs left when jobs are merged in pairs: tasks then process two blocks per
+#: call, which makes calls fewer, because threads wait between them.
 MANY_JOBS = 128
-#: float64 arrays of a tile: values, deviations, their squares, and masks.
+#: Number of float64 arrays of a tile: values, deviations, their squares, and masks.
 TILES = 6
 
-#: Directions of each run by their rows, as of `Directions.alike`.
+#: Directions of each run, grouped by distinct rows (see `Directions.alike`).
 Alike = Sequence[tuple[Array, Float] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Judge(AbstractShared):
-    """Scaling of the features and what a criterion says of each, (k, c).
+    """Scaling of the features, and the columns that a criterion computes for each, (k, c).
 
-    `prepared` is what it made of the labels; without a criterion only the scaling is wanted.
+    `prepared` is the criterion's state, from the labels; without a criterion only scaling is
+    computed.
     """
 
     standardize: Scale
@@ -68,12 +70,12 @@ class Judge(AbstractShared):
 
     @property
     def leaves_missing_out(self) -> bool:
-        """As of the criterion."""
+        """Whether the criterion leaves missing values out."""
         return self.criterion is not None and self.criterion.leaves_missing_out
 
     @property
     def goes_by_ranks(self) -> bool:
-        """As of the criterion."""
+        """Whether the criterion uses ranks of the values."""
         return self.criterion is not None and self.criterion.goes_by_ranks
 
     @classmethod
@@ -88,8 +90,8 @@ class Judge(AbstractShared):
         for tile in _cut(blocks, m, coded=passes[0]._takes_codes):
             scaling, features, alive = _features(tile, directions, alike, passes[0])
             scalings.append(scaling)
-            for each, place, some in zip(passes, directions.places, columns, strict=True):
-                some.append(each._columns(features, place, alive, len(tile.raw)))
+            for each, place, run_columns in zip(passes, directions.places, columns, strict=True):
+                run_columns.append(each._columns(features, place, alive, len(tile.raw)))
         scaling = Scaling.join(scalings)
         return [(scaling, np.concatenate(some, axis=1)) for some in columns]
 
@@ -104,27 +106,27 @@ class Judge(AbstractShared):
         return self.criterion is not None and self.criterion.takes_codes
 
     def _directions(self, m: int) -> Float:
-        """What the criterion multiplies features with."""
+        """Directions that the criterion multiplies features with, (m, k)."""
         if self.criterion is None:
             return np.empty((m, 0))
         return self.criterion.directions(self.prepared)
 
     def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
-        """Columns of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""
+        """Columns of a tile, (k, c); NaN for features that are constant or overflow."""
         if self.criterion is None:
             return np.empty((0, c))
-        some = self.criterion.columns(self.prepared, features, place)
+        columns = self.criterion.columns(self.prepared, features, place)
         if alive.size == c:
-            return some
-        out = np.full((len(some), c), np.nan)
-        out[:, alive] = some
+            return columns
+        out = np.full((len(columns), c), np.nan)
+        out[:, alive] = columns
         return out
 
 
 def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
-    """Tiles of genotypes as they are stored, where they are taken so, or in float64.
+    """Split blocks into tiles: genotype codes as stored, if the criterion uses codes, or float64.
 
-    Those of two blocks are worked on together: few calls, as of `CODE_ENTRIES`.
+    Codes of two blocks are processed together, so that calls are few (see `CODE_ENTRIES`).
     """
     height, waiting, n = max(1, 2 * CODE_ENTRIES // m), list[Tile](), 0
     for block in blocks:
@@ -144,7 +146,7 @@ def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
 def _features(
     tile: Tile, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Scaling of a tile, and its features that vary."""
+    """Scaling of a tile, its varying features, and their positions."""
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
         return _coded(codes, directions, alike, judge)
@@ -158,9 +160,9 @@ def _features(
 
 
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
-    """Sums of directions over the samples of each code, (4, c, k), and its counts, (4, c).
+    """Sums of directions over the samples of each code, (4, c, k), and their counts, (4, c).
 
-    Directions of few different rows, as of classes, by counts of these, which are exact in float32.
+    Directions with few distinct rows, such as classes, use counts of these rows, exact in float32.
     """
     c, m = codes.raw.shape
     sums, at = np.zeros((4, c, PANEL * len(directions.panels))), 0
@@ -183,7 +185,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 def _coded(
     codes: Codes, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """As of `_features`, of genotypes, by sums over their levels."""
+    """`_features` for genotypes, by sums over their levels."""
     sums, counts = _sums_over_levels(codes, directions, alike)
     counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
     scaling = scaling_of(counts, standardize=judge.standardize)
@@ -213,9 +215,9 @@ def _coded(
 
 
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
-    """Features (n,), and what judges them: those with haploid and diploid calls by values alone.
+    """Split features (n,) by how they are judged: those with haploid and diploid calls by values.
 
-    In one part where there are none of these, or the criterion has no levels.
+    There is one part if there are no such features, or if the criterion does not use levels.
     """
     state = judge.prepared
     if not isinstance(state, Multiscale):
@@ -223,14 +225,14 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
     is_mixed = np.isin(features, source.haploid_features())
     mixed = replace(judge, prepared=state.additive)
     parts = [(features[~is_mixed], judge), (features[is_mixed], mixed)]
-    return [(some, by) for some, by in parts if some.size]
+    return [(subset, by) for subset, by in parts if subset.size]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the pass found out of d features.
+    """Result of the pass for d features.
 
-    `columns` (k, d) are as of `AbstractCriterion.columns`, NaN for features that do not vary.
+    `columns` (k, d) are those of `AbstractCriterion.columns`, NaN for constant features.
     """
 
     scaling: Scaling
@@ -239,13 +241,13 @@ class Judged:
 
     @staticmethod
     def of(parts: Sequence[tuple[Index, Judged]]) -> Judged:
-        """Of all features, from what was found of some at a time."""
+        """Merge results for subsets of the features, ordered by feature."""
         order = np.argsort(np.concatenate([features for features, _ in parts]))
-        found = [judged for _, judged in parts]
+        parts_in_order = [judged for _, judged in parts]
         return Judged(
-            Scaling.join([each.scaling for each in found]).take(order),
-            np.concatenate([each.columns for each in found], axis=1)[:, order],
-            sum(each.bytes_read for each in found),
+            Scaling.join([each.scaling for each in parts_in_order]).take(order),
+            np.concatenate([each.columns for each in parts_in_order], axis=1)[:, order],
+            sum(each.bytes_read for each in parts_in_order),
         )
 
 
@@ -258,11 +260,11 @@ def read_once(
     rows: Index | None = None,
     features: Index | None = None,
 ) -> Judged:
-    """Pass over all features, or some, of samples `rows`; `reporter` hears of them."""
+    """Run the pass over the given features and samples (None: all), and report progress."""
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     parts = [
-        (some, _read(source, runtime, each, reporter, rows, some))
-        for some, each in by_ploidy(source, every, judge)
+        (subset, _read(source, runtime, each, reporter, rows, subset))
+        for subset, each in by_ploidy(source, every, judge)
     ]
     return parts[0][1] if len(parts) == 1 else Judged.of(parts)
 
@@ -275,7 +277,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Pass over features that are judged alike."""
+    """Run the pass over features that are judged alike."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
@@ -288,7 +290,7 @@ def _read(
 
 
 def float64_height(m: int) -> int:
-    """Features of a tile in float64, in the memory of one in float32."""
+    """Number of features per float64 tile, with the memory of a float32 tile."""
     return tile_height(2 * m)
 
 
@@ -298,26 +300,26 @@ def look_at(
     rows: Index | None,
     features: Index | None = None,
     *,
-    whole: bool = True,  # whether more than a few blocks may be read
-    as_they_are: bool = False,  # whether every number counts as it is, whatever the source says
-    loading: Reader | None = None,  # loads all into memory, where all are read (`load_here`)
+    whole: bool = True,  # whether all blocks may be read
+    as_they_are: bool = False,  # whether to treat all numbers as plain values
+    loading: Reader | None = None,  # loads all features into memory if all are read
 ) -> ValueKind:
-    """What the values of a source are.
+    """Determine the kind of the values of a source.
 
-    A few blocks are read, of samples `rows` and `features`, by default of all; where those look
-    like dosages all blocks are, unless the format says what values are. Errors are those of
+    A few blocks of samples `rows` and `features` (default: all) are read. If they look like
+    dosages, all blocks are, unless the format declares the kind. Raises the errors of
     `ValueKind.judged`.
     """
-    known = ValueKind.known(source)
-    if known is not None:
-        return known
+    declared = ValueKind.known(source)
+    if declared is not None:
+        return declared
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
-    tally, rest = look_at_few(reader, census, reader.jobs(every, tags=every))
+    tally, remaining = look_at_few(reader, census, reader.jobs(every, tags=every))
     if whole and not tally.is_ordinary:
         if loading is not None and loading.load_here():
-            tally, rest = Census(), reader.jobs(every, tags=every)
-        tally = sum(reader.joined(census, rest), tally)
+            tally, remaining = Census(), reader.jobs(every, tags=every)
+        tally = sum(reader.joined(census, remaining), tally)
     return ValueKind.judged(source, tally, as_they_are=as_they_are)
 
 
@@ -329,9 +331,9 @@ def looked_at(
     *,
     stacklevel: int = 2,
 ) -> tuple[Reader, ValueKind]:
-    """Reader of a source whose values were looked at, and what they are, as of `look_at`.
+    """Return a reader of the source, after `look_at`, and the kind of its values.
 
-    A warning tells of codes that are taken for missing, `stacklevel` calls up.
+    Codes that are treated as missing values cause a warning, `stacklevel` calls up.
     """
     values = look_at(source, runtime, rows, features)
     if values.codes:
@@ -340,18 +342,18 @@ def looked_at(
 
 
 def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
-    """Census of a few jobs, and the others."""
-    some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
-    return tally, [job for i, job in enumerate(jobs) if i not in some]
+    """Take the census of a few jobs, and return it with the other jobs."""
+    first_jobs = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
+    tally = sum(reader.joined(census, [jobs[i] for i in first_jobs]), Census())
+    return tally, [job for i, job in enumerate(jobs) if i not in first_jobs]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeCensus(AbstractPass):
-    """Census of the values; tags are the numbers of the features, `rows` those of the samples."""
+    """Census of the values; tags are feature numbers, `rows` sample numbers."""
 
     rows: Index | None
 
     def over(self, blocks: Iterator[Tile], m: int) -> Census:
-        found = (Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks)
-        return sum(found, Census())
+        censuses = (Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks)
+        return sum(censuses, Census())

@@ -1,16 +1,16 @@
-"""What reads the features of a run while they leave: which blocks, in which jobs, from where.
+"""Reader of the features of a run: chooses blocks and jobs, and where survivors are kept.
 
-As features leave, less and less of a block is needed, and the survivors are compacted: kept in
-memory where they fit a fixed budget, else rewritten to scratch, so that all passes together decode
-a small multiple of one. Low rank does so once half of what is stored has left; the exact engine
-asks for it when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster they
-go to scratch in either case, unless they are few. All features are loaded in the same way before
-the first round (`AbstractReader.load`) where they fit: a run looks at its values
-(`dhsic.passes.once`), loads, measures (the first pass), and goes through rounds, whose blocks are
-then decoded from memory. Whether, and the cut into jobs, depends on sizes and the source alone,
-never on where survivors are kept, so every run over the same data sums in the same order.
+As features leave, less of each block is needed, and the survivors are compacted: kept in memory if
+they fit a fixed budget, else rewritten to scratch, so that all passes together decode a small
+multiple of one pass. Low rank compacts once half of the stored features have left; the exact engine
+does when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster survivors go
+to scratch, unless they are few. All features are loaded in the same way before the first round, if
+they fit (`AbstractReader.load`). So a run examines its values (`dhsic.passes.once`), loads them,
+measures them (the first pass), and then its rounds decode blocks from memory. Decisions and jobs
+depend on sizes and the source alone, never on where survivors are kept, so all runs over the same
+data sum in the same order.
 
-`AbstractReader` decides all that. `Reader` runs the passes; that of a plan counts them.
+`AbstractReader` makes these decisions. `Reader` runs the passes; the reader of a plan counts them.
 """
 
 from __future__ import annotations
@@ -69,27 +69,27 @@ from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 
-#: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
-#: apart from the start: in memory where there is so much.
+#: Maximum bytes of survivors as they are stored (packed if possible) for which all features are
+#: loaded at the start, into memory if the budget allows.
 COMPACT_BYTES = 512 << 20
-#: Survivors are kept apart where that is asked for and what is stored is this many times as much.
+#: Minimum ratio of stored features to survivors for compaction.
 COMPACTING = 2
-#: Features whose sizes are taken at a time.
+#: Number of features whose sizes are computed at a time.
 AT_A_TIME = 1 << 17
 
 
 class Reporter(Protocol):
-    """Hears of progress."""
+    """Receiver of progress reports."""
 
     def scored(self, n_features: int) -> None:
-        """Hear that so many more features are scored in the first pass of a round."""
+        """Report that `n_features` more features have been scored."""
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
-    """Whether features are to be kept apart, in `n_bytes`, from what they are read from.
+    """Whether `n_features` should be stored separately, in `n_bytes`, from the `n_stored` now read.
 
-    All of them are where they fit in memory, some where they are few; by sizes alone, so that a
-    resumed run decides as the one before.
+    All features are if they fit in memory, and survivors if they are few. Only sizes count, so that
+    resumed runs decide alike.
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
@@ -97,11 +97,11 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
 
 
 class AbstractReader(ABC):
-    """Reads features of a source, numbered as in the whole of it, from where they are kept.
+    """Reader of features, numbered as in the whole source, wherever they are stored at present.
 
-    Those of the samples `rows` (m,), in this order, or of all. `memory` are bytes of survivors that
-    are kept in memory here, `COMPACT_BYTES` by default; more go to scratch, which changes nothing
-    else. Every worker of a cluster keeps as much of it.
+    `rows` (m,) are the samples of the run, in order (None: all). `memory` is the budget in bytes
+    for survivors in memory (default `COMPACT_BYTES`), for this process and for every worker of a
+    cluster; more go to scratch, which changes nothing else.
     """
 
     def __init__(
@@ -113,17 +113,18 @@ class AbstractReader(ABC):
     ) -> None:
         self.source, self.runtime, self.rows = source, runtime, rows
         self.room = COMPACT_BYTES if memory is None else memory
-        #: All features, where they were read into memory before (`Reader.load_here`).
+        #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
         self.loaded: HeldSource | None = None
-        #: Features that `source` holds, ascending, once some were kept apart; None for all.
+        #: Features that `source` contains, ascending, once some were stored separately; None for
+        #: all.
         self.held: Index | None = None
-        self.scratch: AbstractScratch | None = None  # where `source` lies, if that is scratch
-        self.is_home = False  # whether survivors of a cluster have come to this process
-        self.reporter: Reporter | None = None  # hears of scores
-        self.bytes_read = 0  # stored bytes, by passes so far
+        self.scratch: AbstractScratch | None = None  # storage of `source`, if it is scratch
+        self.is_home = False  # whether survivors of a cluster are in this process now
+        self.reporter: Reporter | None = None  # receives progress reports
+        self.bytes_read = 0  # stored bytes read by all passes
         self._scaling: Scaling | None = None
         self._sent: ScaledSource | None = None
-        self._is_alone = True  # no other reader has the same source
+        self._is_alone = True  # whether no other reader uses the same source
 
     # -- how passes are run, and survivors kept ---------------------------------------------------
 
@@ -131,66 +132,66 @@ class AbstractReader(ABC):
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         """Results of the pass over the jobs, in order.
 
-        Where they are `divisible` they are put one after the other, whatever each of them is over.
+        `divisible` results are concatenated by the caller, so that jobs may be split or merged.
         """
 
     @abstractmethod
     def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
-        """Results of the pass over some jobs, added up along a tree that is always the same."""
+        """Run the pass over jobs, and add results along a fixed tree."""
 
     @abstractmethod
     def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
-        """Results of a pass over features, which stay where they are taken."""
+        """Run a pass over features, and leave the results on the workers."""
 
     @abstractmethod
     def _stepped(
         self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
-        """As of a runtime, for jobs of this reader."""
+        """Apply a step of the runtime to the jobs of this reader."""
 
     def stepped(
         self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
-        """New values of all sites, and the sum of their parts, as of its runtime."""
+        """Renew the values at all sites, and return them with the sum of their parts."""
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
         return self._stepped(held, step, sites, state)
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """As of its runtime."""
+        """Ask values at all sites, as `AbstractRuntime.asked`."""
         return self.runtime.asked(held, ask, told, state)
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
-        """Whether the values of features can be packed; it takes a pass."""
+        """Whether the values of features can be packed; needs a pass."""
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        """Keep `features` there (not in the store) in this form; False where they do not pack.
+        """Store `features` at `place` (not `STORED`) in this form; False if they cannot be packed.
 
-        UnwritableError says that scratch takes no more.
+        Raises UnwritableError if scratch is full.
         """
 
-    # -- what is known of features ----------------------------------------------------------------
+    # -- statistics of features --------------------------------------------------------------------
 
     @property
     def n_samples(self) -> int:
-        """Samples that take part, m."""
+        """Number of samples m of the run."""
         return self.source.n_samples if self.rows is None else len(self.rows)
 
     @property
     def bytes_per_feature(self) -> int:
-        """Stored bytes of one feature."""
+        """Stored bytes per feature."""
         return int(self.n_samples * np.dtype(self.source.dtype).itemsize)
 
     @property
     def scaling(self) -> Scaling:
-        """Scaling of all features of the source, after the first pass."""
+        """Scaling of all features of the source, known after the first pass."""
         assert self._scaling is not None, "measure comes first"
         return self._scaling
 
     @property
     def is_measured(self) -> bool:
-        """Whether their scaling is known."""
+        """Whether the scaling of the features is known."""
         return self._scaling is not None
 
     @property
@@ -200,16 +201,16 @@ class AbstractReader(ABC):
 
     def sizes(self, features: Index) -> Float:
         """Mean squares of standardised features, (c,)."""
-        known, out = self.scaling, np.empty(features.size)
-        for some in slices(features.size, AT_A_TIME):
-            out[some] = (known.std[features[some]] * known.scale[features[some]]) ** 2
+        scaling, out = self.scaling, np.empty(features.size)
+        for part in slices(features.size, AT_A_TIME):
+            out[part] = (scaling.std[features[part]] * scaling.scale[features[part]]) ** 2
         return out
 
     def facts(self, features: Index) -> FeatureStats:
-        """What engines know of features."""
-        known = self.scaling
+        """Statistics of features that engines need."""
+        scaling = self.scaling
         return FeatureStats(
-            known.max_abs[features], known.fourth_moment[features], known.n_levels[features]
+            scaling.max_abs[features], scaling.fourth_moment[features], scaling.n_levels[features]
         )
 
     # -- passes -----------------------------------------------------------------------------------
@@ -222,10 +223,11 @@ class AbstractReader(ABC):
         weighted: Scaling | None = None,
         tags: Index | None = None,
     ) -> list[Job]:
-        """Jobs whose results, joined, are in the order of `features` (ascending).
+        """Jobs whose concatenated results are in the order of `features` (ascending).
 
-        What is known of their scaling goes with the source if they are to be `scaled`, or another
-        one with them where `weighted` is given (of all features of the source), and `tags` (s,).
+        If `scaled`, tasks use the known scaling of the source; with `weighted`, a scaling of all
+        features of the source, they use that instead. `tags` (s,) are integers that go with the
+        features.
         """
         is_known = scaled and weighted is None and self._scaling is not None
         at = self._places(features)
@@ -240,34 +242,34 @@ class AbstractReader(ABC):
 
     @property
     def known_source(self) -> AbstractSource:
-        """The source as tasks get it: with the scaling of its features, once that is known."""
+        """The source as sent to tasks: with the scaling of its features, once known."""
         scaling, source = self._scaling, self.source
         if scaling is None:
             return source
         if self._sent is None or self._sent.base is not source:
-            held = self.held
-            if held is not None and held.size < scaling.std.size:
-                scaling = scaling.take(held)
+            positions_held = self.held
+            if positions_held is not None and positions_held.size < scaling.std.size:
+                scaling = scaling.take(positions_held)
             self._sent = ScaledSource(source, scaling)
         return self._sent
 
     def map(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Results of the pass over the jobs, in order."""
+        """Run the pass over the jobs; results are in order."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=False)
 
     def joined(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Results of a pass that works block by block, in order: to be put one after the other."""
+        """Run a pass that works block by block; the results, in order, are to be concatenated."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
     def added(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
-        """Results of the pass over some jobs, added up."""
+        """Run the pass over jobs, and add the results."""
         self.bytes_read += self.bytes_of(jobs)
         return self.summed(a_pass, jobs)
 
     def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
-        """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
+        """Run a pass and concatenate its results; report progress if `aloud`."""
         parts = []
         for part in self.joined(a_pass, jobs):
             parts.append(part)
@@ -280,43 +282,43 @@ class AbstractReader(ABC):
         return np.concatenate(list(self.joined(Values(dtype), self.jobs(features))))
 
     def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
-        """Load all features where they fit, and run the first pass over them: how they are scaled.
+        """Load all features if they fit, run the first pass, and return the scaling.
 
-        Its result begins with that, in parts; `take` gets what else is in it. What is read from
-        now on is where the first pass has left it, and is compared with that.
+        The pass's result begins with a list of scalings; `take` receives the other parts. Later
+        reads use the loaded features, and compare them with the checksums of this pass.
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
         self.load()
         jobs = self.jobs(every)
         is_large = a_pass.cost(self.n_samples).result > 0
-        found = self.summed(a_pass, grouped(jobs) if is_large else jobs)
-        release_pages()  # of what blocks were decoded to
+        first_results = self.summed(a_pass, grouped(jobs) if is_large else jobs)
+        release_pages()  # memory of decoded blocks
         if take is not None:
-            take(*found[1:])
-        if self._scaling is None:  # of a plan it is supposed
-            self.know(Scaling.join(found[0]))
+            take(*first_results[1:])
+        if self._scaling is None:  # a plan assumes it
+            self.know(Scaling.join(first_results[0]))
         return self.scaling
 
     def know(self, scaling: Scaling) -> None:
-        """Take features for scaled so, and what is read from now on for what was scaled then."""
+        """Set the scaling of the features; later reads are compared with its checksums."""
         self._scaling = scaling
         self.compare(scaling)
 
     def compare(self, scaling: Scaling) -> None:
-        """Compare what is read from now on with what was scaled so."""
+        """Compare values read from now on with the checksums of a scaling."""
         if isinstance(self.source, RecutSource):
             self.source = self.source.checked(scaling.checksum, self.rows)
-        elif self.held is None:  # else this process has seen to it, or it is in memory
+        elif self.held is None:  # else the values were copied by this process
             self.source = ChecksummedSource.over(self.source, scaling.checksum, self.rows)
 
     def tell(self, n_features: int) -> None:
-        """Tell the reporter of features that were scored."""
+        """Report that features were scored."""
         if self.reporter is not None:
             self.reporter.scored(n_features)
 
     def bytes_of(self, jobs: Jobs) -> int:
-        """Stored bytes that the jobs read, 0 from memory."""
+        """Stored bytes that the jobs read; 0 if the source is in memory."""
         if self.source.in_memory:
             return 0
         values = 0
@@ -328,7 +330,7 @@ class AbstractReader(ABC):
         return values * int(np.dtype(self.source.dtype).itemsize)
 
     def apart(self, rows: Index | None = None) -> Self:
-        """Reader of the same, or of other samples; it has read nothing yet and owns no scratch."""
+        """Copy of the reader, or one of other samples, that has read nothing, with no scratch."""
         other = copy(self)
         self._is_alone = other._is_alone = False
         other.bytes_read, other.scratch = 0, None
@@ -336,7 +338,7 @@ class AbstractReader(ABC):
         return other
 
     def in_common(self, runtime: AbstractRuntime) -> Self:
-        """Reader for one of several runs, of what this one has loaded for all of them."""
+        """Reader for one of several runs that share the features loaded by this one."""
         other = self.apart()
         other.bytes_read, self.bytes_read = self.bytes_read, 0
         if isinstance(self.source, HeldSource):
@@ -346,7 +348,7 @@ class AbstractReader(ABC):
         return other
 
     def close(self) -> None:
-        """Remove the scratch that is read from, if there is one, and end threads of its own."""
+        """Remove the scratch that this reader owns, and stop its threads."""
         if self.scratch is not None:
             self.scratch.close()
         if self.is_home:
@@ -355,38 +357,37 @@ class AbstractReader(ABC):
     # -- where features are kept ------------------------------------------------------------------
 
     def load(self) -> None:
-        """Keep all features apart, before any has left, if they fit `COMPACT_BYTES`."""
+        """Store all features separately, before any has left, if they fit `COMPACT_BYTES`."""
         every = np.arange(self.source.n_features, dtype=np.int64)
         if self.loaded is not None:
             self._move(self.loaded.marked(self.source.missing_code), every)
             self.loaded = None
-        elif self.held is None:  # else it was done for several runs
+        elif self.held is None:  # else they were loaded for several runs
             self._keep_apart(every)
 
     def load_for_all(self) -> None:
-        """Load them for several runs (`in_common`), the first of which counts what was read."""
+        """Load features for several runs (`in_common`); the first run counts the bytes read."""
         every = np.arange(self.source.n_features, dtype=np.int64)
         n_bytes = self.bytes_of(self.jobs(every))
         self.load()
         self.bytes_read = n_bytes if self.held is not None else 0
 
     def compact(self, S: Index) -> None:
-        """Keep S apart once it is a small part of what is stored."""
+        """Store S separately, once it is a small part of what is stored."""
         if S.size < self.source.n_features:
             self._keep_apart(S)
 
     def _keep_apart(self, features: Index) -> None:
-        """Read `features` from memory or scratch, or as before where nothing is gained.
+        """Move `features` to memory or scratch, if that is worthwhile.
 
-        The scratch so far is removed once the features are elsewhere. A disk that is full is told
-        of in a warning.
+        The previous scratch is removed afterwards. A full disk causes a warning.
         """
         d, s = self.source.n_features, features.size
         for form in forms(self.n_samples, self.source.dtype):
             n_bytes = s * form.bytes_per_feature
             if not worth_compacting(s, d, n_bytes):
                 continue
-            if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
+            if self.runtime.is_remote and self.source.in_memory:  # no copy; same jobs
                 self.held = np.arange(d)
                 return
             place = self._where(s, n_bytes)
@@ -408,12 +409,12 @@ class AbstractReader(ABC):
                 return
 
     def _recut(self, features: Index, form: Form) -> bool:
-        """Read `features` from the store in the jobs that would read them in this form elsewhere.
+        """Read `features` from the store, in the jobs that would read them in this form elsewhere.
 
-        False where they do not pack.
+        Returns False if they cannot be packed.
         """
         d, s = self.source.n_features, features.size
-        # Where they are kept as they are, if not packed, the cut is the same.
+        # If they would be stored even unpacked, the jobs are the same.
         matters = form.packed and not worth_compacting(s, d, s * self.bytes_per_feature)
         if matters and not self._packs(features):
             return False
@@ -426,7 +427,7 @@ class AbstractReader(ABC):
         return True
 
     def _where(self, n_features: int, n_bytes: int) -> Location:
-        """Location where so many survivors belong, which take so many bytes."""
+        """Choose the location for survivors by their number and bytes."""
         if not self.runtime.is_remote:
             if n_bytes <= self.room:
                 return Location.MEMORY
@@ -436,7 +437,7 @@ class AbstractReader(ABC):
 
     @property
     def _scratch_place(self) -> Path | None:
-        """Folder for scratch; None where it would gain nothing, or workers see another one."""
+        """Folder for scratch; None if scratch is useless, or workers do not share a folder."""
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
@@ -452,9 +453,9 @@ class AbstractReader(ABC):
         *,
         home: bool = False,
     ) -> None:
-        """Features are kept in `source` now, here where `home`; scratch so far is removed.
+        """Switch to features in `source` (`home`: in this process), and remove older scratch.
 
-        Of a cluster once no step may need it again.
+        On a cluster the previous scratch is kept until no step can need it again.
         """
         if not self.runtime.is_remote:
             self.close()
@@ -464,7 +465,7 @@ class AbstractReader(ABC):
             self.runtime, self.is_home = Threads(), True
 
     def _writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
-        """Jobs that write features to scratch, and the chunk they write it in."""
+        """Jobs that write features to scratch, and the number of features per chunk."""
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         most = JOBS_PER_THREAD * self.runtime.n_workers
@@ -481,18 +482,18 @@ class AbstractReader(ABC):
 
 
 class Reader(AbstractReader):
-    """Reads through its runtime; a failure ends its scratch too."""
+    """Reader that runs passes on its runtime; an error removes its scratch."""
 
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
-        way = self.runtime.joined if divisible else self.runtime.map
+        method = self.runtime.joined if divisible else self.runtime.map
         with self._ending():
-            yield from way(run, self.known_source, jobs, (a_pass, self.rows))
+            yield from method(run, self.known_source, jobs, (a_pass, self.rows))
 
     def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
-        asked = a_pass, self.rows
+        state = a_pass, self.rows
         with self._ending():
-            found = self.runtime.added(run, self.known_source, jobs, asked, a_pass.add)
-        return a_pass.whole(found, self.n_samples)
+            total = self.runtime.added(run, self.known_source, jobs, state, a_pass.add)
+        return a_pass.whole(total, self.n_samples)
 
     def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
         jobs = self.jobs(features)
@@ -510,7 +511,7 @@ class Reader(AbstractReader):
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Remove scratch where a pass fails."""
+        """Remove scratch if a pass fails."""
         try:
             yield
         except GeneratorExit:
@@ -520,7 +521,7 @@ class Reader(AbstractReader):
             raise
 
     def load_here(self) -> bool:
-        """Keep all features in memory, as `load` does, if that is where; they are `loaded` then."""
+        """Load all features into memory (`loaded`) before the first pass, if `load` would."""
         every = np.arange(self.source.n_features, dtype=np.int64)
         if self.runtime.is_remote or self.source.in_memory:
             return False
@@ -540,22 +541,26 @@ class Reader(AbstractReader):
         return fits(around(self.results(Extremes(), jobs, divisible=False)))
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        held = self.source
+        source_before = self.source
         is_here = self._is_alone and self.rows is None
-        if isinstance(held, HeldSource) and is_here and held.form.packed == form.packed:
-            self._move(held.only(self._places(features)), features)
+        if (
+            isinstance(source_before, HeldSource)
+            and is_here
+            and source_before.form.packed == form.packed
+        ):
+            self._move(source_before.only(self._places(features)), features)
             return True
         if place is Location.SCRATCH:
             return self._in_scratch(features, form)
         gather = self._at_home if place is Location.HOME else self._in_memory
-        kept, found = gather(self.jobs(features, scaled=False), features.size, form)
-        if found is not None:
-            source = HeldSource(kept, found, self.source.missing_code)
+        values, found_form = gather(self.jobs(features, scaled=False), features.size, form)
+        if found_form is not None:
+            source = HeldSource(values, found_form, self.source.missing_code)
             self._move(source, features, home=place is Location.HOME)
-        return found is not None
+        return found_form is not None
 
     def _in_memory(self, jobs: list[Job], n: int, form: Form) -> tuple[Array, Form | None]:
-        """What is kept of n features, and in which form, once threads here have read them."""
+        """Read n features with local threads; returns values and form (None: not packable)."""
         kept = np.empty((n, form.length), dtype=form.kept_dtype)
         starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
 
@@ -568,9 +573,9 @@ class Reader(AbstractReader):
         return kept, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
-        """What is kept, and in which form, once a cluster has read and packed them."""
-        found = self.results(Encode(form), jobs, divisible=True)
-        parts, spans = zip(*found, strict=True)
+        """Read and pack features on the cluster; returns stored values and their form."""
+        encoded = self.results(Encode(form), jobs, divisible=True)
+        parts, spans = zip(*encoded, strict=True)
         return np.concatenate(parts), form.covering(spans)
 
     def _in_scratch(self, features: Index, form: Form) -> bool:
@@ -579,14 +584,16 @@ class Reader(AbstractReader):
         jobs, chunk = self._writing(features, form)
         scratch = scratch_in(place, shared=self.runtime.is_remote)
         try:
-            asked = Write(scratch, chunk, form), self.rows
-            found = form.covering(self.runtime.map(run, source, jobs, asked))
+            state = Write(scratch, chunk, form), self.rows
+            found_form = form.covering(self.runtime.map(run, source, jobs, state))
         except BaseException:
             scratch.close()
             raise
-        if found is None:
+        if found_form is None:
             scratch.close()
             return False
-        kept = ScratchSource(scratch, features.size, chunk, found, source.missing_code, self.room)
-        self._move(kept, features, scratch)
+        scratch_source = ScratchSource(
+            scratch, features.size, chunk, found_form, source.missing_code, self.room
+        )
+        self._move(scratch_source, features, scratch)
         return True

@@ -1,4 +1,4 @@
-"""Passes that score features: by an engine, or by matrices of low rank, and what they cost."""
+"""Passes that score features, by an engine or by low-rank matrices, and their costs."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from dhsic.passes import (
 )
 from dhsic.sources.scaling import Codes, Scale, code_values, scaling_of
 
-#: Time of scoring a value in low rank, and that for each direction, over that of standardising it;
-#: and directions of a factor at most, for its size.
+#: Time of low-rank scoring per value, and per value and direction, relative to standardising a
+#: value; and maximum number of directions in a factor, for the estimate of its size.
 SCORING, DIRECTION, MOST_DIRECTIONS = 2.0, 0.17, 128
-#: Of a feature like many others.
+#: Statistics of a typical feature, for cost estimates.
 ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
 class Score(AbstractByTile):
-    """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
+    """Gains by an engine, (c,); `device` is where features are scored (None: the CPU)."""
 
     engine: AbstractEngine
     state: Any
@@ -66,9 +66,9 @@ class Score(AbstractByTile):
 def scoring_cost(
     kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
 ) -> Cost:
-    """Cost of so many quadratic forms a feature by the exact engine.
+    """Cost of `forms` quadratic forms per feature by the exact engine.
 
-    A triangle is sent for each base of an expansion that has an order of its own.
+    A triangle is sent for each base matrix of the expansion.
     """
     itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
     flops = form_flops(m) * forms
@@ -83,10 +83,10 @@ def scoring_cost(
 
 @dataclass(frozen=True, slots=True)
 class ScoreLowRank(AbstractByTile):
-    """Gains by matrices of low rank, (c,).
+    """Gains by low-rank matrices, (c,).
 
-    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
-    often each code occurs says all of it.
+    Jobs with genotypes only are sent without scaling, which would be most of their size: the counts
+    of the codes determine it.
     """
 
     state: RoundState
@@ -120,9 +120,9 @@ class ScoreLowRank(AbstractByTile):
 
 
 def _sides(state: RoundState) -> Array | None:
-    """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
+    """Matrix whose sums over levels give the gain, (m, R + 2): Y, row sums, ones; None if no such.
 
-    Row sums are what those of A have besides those of Y.
+    Row sums are those of A minus those of its directions Y.
     """
     if not state.kernel.is_product:
         return None
@@ -134,13 +134,13 @@ def _sides(state: RoundState) -> Array | None:
 
 
 def rank_of(state: RoundState) -> int:
-    """Most directions of a base matrix; 0 where they are not of low rank."""
+    """Maximum number of directions of the base matrices; 0 if they are not low-rank."""
     forms = (A for A in state.A.values() if isinstance(A, LowRankQuadratic))
     return max((len(A.theta) for A in forms), default=0)
 
 
 def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
-    """Cost of so many quadratic forms of so many directions a feature."""
+    """Cost of `forms` quadratic forms with `rank` directions per feature."""
     return Cost(
         float32=2.0 * rank * m * forms,
         values=(SCORING + DIRECTION * rank) * m,
@@ -150,5 +150,5 @@ def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
 
 
 def dtype_of(engine: AbstractEngine) -> str:
-    """Precision that an engine works in: "float32" or "float64"."""
+    """Precision of an engine's products: "float32" or "float64"."""
     return str(np.dtype(getattr(engine, "dtype", np.float64)))

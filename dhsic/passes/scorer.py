@@ -1,7 +1,7 @@
-"""What scores the candidates of a round: a strategy, `AbstractScorer`.
+"""Scorers of the candidates of a round: the strategy `AbstractScorer`, and the exact scorer.
 
-Exact in its result, here, or in low rank (`dhsic.passes.lowrank`), from which the exact one takes
-over. The weights W are those of an estimator, or come from a machine in every round.
+The low-rank scorer is in `dhsic.passes.lowrank`; the exact one takes over from it. The weights W
+are those of an estimator, or a machine computes them in every round.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.sources.scaling import Scale, Scaling
 
-#: What the history says of rounds without error, in a run that has others.
+#: Facts in records of exact rounds, in a run that has others.
 NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
-#: Part of the sum of all weights that is rounding.
+#: Rounding errors, relative to the sum of all absolute weights.
 NOTHING = 1e-13
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What does not change during a run.
+    """Settings that do not change during a run.
 
-    `dtype` is of the products; `by_definition` scores with the direct engine alone.
+    `dtype` is that of products; `by_definition` uses the direct engine alone.
     """
 
     kernel: AbstractKernel
@@ -49,59 +49,59 @@ class Choices:
 
 
 class AbstractScorer(ABC):
-    """Finds what the removal of candidates gains."""
+    """Computes the gain of removing each candidate."""
 
-    sum: AbstractFeatureSum  # over the features that are left
+    sum: AbstractFeatureSum  # over the surviving features
 
     @abstractmethod
     def measure(self) -> Scaling:
-        """Pass over all features: their scaling and, with it, the sum over those that vary."""
+        """Run the first pass: scaling of all features, and the sum over those that vary."""
 
     @abstractmethod
     def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:
-        """Repeat rounds that are done, to the same bits; what scored the last of them.
+        """Repeat completed rounds, bit for bit, and return the scorer of the last one.
 
-        `survivors` are the features left at the start of every round, `history` their records.
+        `survivors` are the features at the start of every round, `history` the records of rounds.
         """
 
     @abstractmethod
     def begin(self, S: Index) -> AbstractScorer:
-        """Follow to the features S; what scores their round: this, or what takes over."""
+        """Begin a round with the features S; return its scorer: self, or one that takes over."""
 
     @abstractmethod
     def known(self) -> BandwidthStats:
-        """What policies for the bandwidth may ask."""
+        """Statistics that bandwidth policies use."""
 
     @abstractmethod
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        """Gains of the candidates S, (s,), good enough to place the n largest.
+        """Compute gains of the candidates S, (s,), accurate enough to rank the n largest.
 
-        Then HSIC of what is left, and a record of what they took.
+        Returns gains, HSIC of S, and a record of the work.
         """
 
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        """Choose what scores the next round first, where these are left; in words."""
+        """Choose the first engine of the next round, over `left`; return its name."""
 
     @abstractmethod
     def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        """Rows of B, as of `dhsic.engines.turns`, (r, m); None of a kernel known as a whole."""
+        """Rows of B (see `dhsic.engines.turns`), (r, m); None for kernels with no single rows."""
 
 
 class ExactScorer(AbstractScorer):
-    """Exact in its result, from the statistic of all samples."""
+    """Exact scorer, from the statistic of all samples."""
 
     def __init__(
         self,
         choices: Choices,
-        total: SquareSum,  # over the features that are left
+        total: SquareSum,  # over the surviving features
         candidates: AbstractCandidates,
         W: Float,  # (m, m), weights of the estimator
         *,
-        machine: Callable[[Float], Float] | None = None,  # makes others of K, anew in every round
-        takes_over: bool = False,  # from low rank: the history says that errors are none now
-        lazy: Lazy | None = None,  # spares rounds that would score all features
-        engines: Callable[..., AbstractEngines] = RemovalEngines,  # a plan supposes what they find
+        machine: Callable[[Float], Float] | None = None,  # computes weights from K in every round
+        takes_over: bool = False,  # from low rank: records then state that errors are 0
+        lazy: Lazy | None = None,  # replaces rounds that would score all features
+        engines: Callable[..., AbstractEngines] = RemovalEngines,  # a plan assumes their results
     ) -> None:
         self.sum: SquareSum = total
         self._choices, self._data, self._candidates = choices, total.data, candidates
@@ -112,7 +112,7 @@ class ExactScorer(AbstractScorer):
         self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
         self._is_spared = False  # whether the last round was lazy
-        self._questions: dict[bool, Question] = {}  # whether few digits do
+        self._questions: dict[bool, Question] = {}  # by whether low precision suffices
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
@@ -127,12 +127,14 @@ class ExactScorer(AbstractScorer):
     def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:
         if history and not self._choices.kernel.is_additive:
             self._first = EngineChoice.read(history[-1]) if history[-1].get("advice") else None
-            kept = None if self._lazy is None else self._lazy.kept_in(history)
-            if self._lazy is not None and kept is not None:
-                self.sum.replay(survivors[: kept + 1])
-                asked = self._asked(float(history[kept]["sigma"]), few=is_rough(history[kept]))
-                self._lazy.resume(asked, survivors[kept])
-                survivors = survivors[kept + 1 :]
+            kept_round = None if self._lazy is None else self._lazy.kept_in(history)
+            if self._lazy is not None and kept_round is not None:
+                self.sum.replay(survivors[: kept_round + 1])
+                question = self._asked(
+                    float(history[kept_round]["sigma"]), few=is_rough(history[kept_round])
+                )
+                self._lazy.resume(question, survivors[kept_round])
+                survivors = survivors[kept_round + 1 :]
             self.sum.replay(survivors)
         return self
 
@@ -146,8 +148,8 @@ class ExactScorer(AbstractScorer):
         return self.sum.known(self._choices.kernel, self._W)
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels: W of K over all features."""
-        if self._choices.kernel.is_additive:  # whose first pass sums nothing
+        """Use the data as their own labels: W is computed from K over all features."""
+        if self._choices.kernel.is_additive:  # the first pass has not summed the statistic
             self.sum.restart(self.sum.features)
         self._W = weigh(own_labels(self._choices, self.sum))
 
@@ -184,9 +186,9 @@ class ExactScorer(AbstractScorer):
         kernel = self._choices.kernel
         if kernel.scored_by == "matrix" or self._machine is not None:
             return None
-        known = self.sum.statistic
-        norms = known.diagonal
-        K = kernel.gram(known.rows(rows), norms[rows], norms, sigma)
+        statistic = self.sum.statistic
+        norms = statistic.diagonal
+        K = kernel.gram(statistic.rows(rows), norms[rows], norms, sigma)
         return form_rows(K * self._W[rows], rows)
 
     def _engines(self, sigma: float, *, few: bool = False) -> AbstractEngines:
@@ -194,7 +196,7 @@ class ExactScorer(AbstractScorer):
         return self._engines_of(self._asked(sigma, few=few), dtype, self._choices.by_definition)
 
     def _asked(self, sigma: float, *, few: bool) -> Question:
-        """The round's question, which keeps what engines made of it; `few` digits may do."""
+        """Scoring problem of the round, with cached matrices; `few`: low precision suffices."""
         if few not in self._questions or self._questions[few].sigma != sigma:
             kernel = self._choices.kernel
             if self._machine is not None:
@@ -207,14 +209,14 @@ class ExactScorer(AbstractScorer):
 
 
 class LastingGains:
-    """Gains of an additive kernel: scored once, then looked up, `words` say in the history."""
+    """Gains of an additive kernel, scored once; `words` name the engine in later records."""
 
     def __init__(self, data: AbstractReader, words: str) -> None:
         self._data, self._words = data, words
         self._found: tuple[Index, Float] | None = None
 
     def of(self, features: Index, everyone: Index, score: Callable[[Index], Gains]) -> Gains:
-        """Gains of features, and a record of what it took; `score` is asked for all, once."""
+        """Return gains of features, and a record; the first call scores `everyone` by `score`."""
         record: dict[str, Any] = {"engine": self._words}
         if self._found is None:
             gains, record = score(everyone)
@@ -226,14 +228,14 @@ class LastingGains:
 
 def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Index) -> Gains:
     """Gains of features under an additive kernel, from all samples, and a record."""
-    asked = Scoring(engines, data, features.size, EngineChoice(), aloud=False)
-    gains, record = Singles().gains(features, asked)
+    scoring = Scoring(engines, data, features.size, EngineChoice(), aloud=False)
+    gains, record = Singles().gains(features, scoring)
     check_shared(engines.question, gains)
     return gains, record
 
 
 def own_labels(choices: Choices, of_all: SquareSum) -> Float:
-    """K over all features at the sigma of the policy, (m, m)."""
+    """K over all features, (m, m), at the sigma that the policy chooses."""
     sigma = 1.0
     if choices.kernel.has_bandwidth:
         if isinstance(choices.bandwidth, Grid):
@@ -246,7 +248,7 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
 
 
 def check_shared(question: Question, gains: Float) -> None:
-    """Refuse features of which the delta kernel sees nothing: no samples share a value."""
+    """Reject features whose values are all different, under the delta kernel."""
     if not question.kernel.is_of_categories:
         return
     if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):

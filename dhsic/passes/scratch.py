@@ -1,9 +1,9 @@
 """Scratch: survivors that do not fit in memory, rewritten by the tasks that read them.
 
-It holds nothing but the survivors, packed where they can be, in chunks of a quarter of what a task
-reads, each with its checksum. In one process it is a file without a name: whatever ends the
-process, the kernel removes it. On a cluster every chunk is a file in the folder that the runtime
-shares with its workers, and goes with it.
+It contains only survivors, packed if possible, in chunks of a quarter of what a task reads, each
+with a checksum. In one process it is an unnamed file, which the operating system removes when the
+process ends. On a cluster every chunk is a file in the folder that the runtime shares with its
+workers, and is removed with it.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
 from dhsic.sources.blocks import Block, group_chunks, regular_edges, run_of
 
-#: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
+#: Chunks per block that a task reads; the ones at both ends are read in part, by two tasks.
 CHUNKS_PER_BLOCK = 4
-#: Bytes of a chunk, at least.
+#: Minimum number of bytes per chunk.
 CHUNK_BYTES = 512 << 10
-#: Bytes at its end that hold its checksum.
+#: Bytes of the checksum at the end of a chunk.
 CHECKSUM = 4
-#: How values that are not packed are written: dosages take 5% more than at level 5, 5 times faster.
+#: Compression of unpacked values: for dosages 5% larger than level 5, and 5 times faster.
 CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
 
 
 class UnwritableError(Exception):
-    """The place takes no more: the disk is full, or it cannot be written at all."""
+    """Scratch cannot be written: the disk is full, or writing is not possible at all."""
 
 
 class AbstractScratch(ABC):
-    """Chunks of what is kept of survivors, by their numbers."""
+    """Chunks of stored survivors, numbered."""
 
     @abstractmethod
     def write(self, number: int, data: bytes) -> None:
-        """Write a chunk; OSError says why not."""
+        """Write a chunk; raises OSError."""
 
     @abstractmethod
     def read(self, number: int) -> bytes:
-        """Read a chunk; OSError says why not."""
+        """Read a chunk; raises OSError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Remove all of them."""
+        """Remove all chunks."""
 
     @final
     def put(self, number: int, kept: Array, form: Form) -> None:
-        """Write what is kept of the features of a chunk, (c, length)."""
-        # Compressed, packed values would be 1.6 times smaller, and take 3 times as long to read.
+        """Write the stored values of the features of a chunk, (c, length)."""
+        # Packed values would be 1.6 times smaller if compressed, and take 3 times as long to read.
         data = kept.tobytes() if form.packed else CODEC.encode(np.ascontiguousarray(kept))
         try:
             self.write(number, data + _checksum(data))
@@ -73,7 +73,7 @@ class AbstractScratch(ABC):
 
     @final
     def get(self, number: int, form: Form) -> Array:
-        """Read what is kept of the features of a chunk, (c, length)."""
+        """Read the stored values of the features of a chunk, (c, length)."""
         try:
             stored = self.read(number)
         except OSError as error:
@@ -100,10 +100,10 @@ def _lost(why: str) -> ScratchError:
 
 
 class LocalScratch(AbstractScratch):
-    """A file of this process in `place` that has no name there, one chunk after the other."""
+    """An unnamed file of this process in `place`, with chunks one after another."""
 
     def __init__(self, place: Path) -> None:
-        # Without a buffer, which would be written again when a full disk is closed.
+        # Unbuffered: a buffer would be written again when the file is closed on a full disk.
         self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115  # it stays
         self._lock = threading.Lock()
         self._spans: dict[int, tuple[int, int]] = {}
@@ -128,10 +128,10 @@ class LocalScratch(AbstractScratch):
 
 
 class SharedScratch(AbstractScratch):
-    """A file for each chunk, in a folder of their own in `place`, which all workers see.
+    """A file per chunk, in a new folder in `place`, which all workers see.
 
-    It goes when nothing in the process that made it refers to it: steps that values on workers
-    have gone through do, for as long as they may have to be done again.
+    The folder is removed when no object in the creating process refers to it. Steps that produced
+    values on workers do so as long as they may have to be repeated.
     """
 
     def __init__(self, place: Path) -> None:
@@ -151,7 +151,7 @@ class SharedScratch(AbstractScratch):
 
 
 def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
-    """Scratch in `place`, of this process or `shared` with workers."""
+    """Create scratch in `place`, for this process or `shared` with workers."""
     try:
         return SharedScratch(place) if shared else LocalScratch(place)
     except OSError as error:
@@ -159,9 +159,9 @@ def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
 
 
 class ScratchSource(AbstractSurvivors):
-    """Survivors in scratch, `chunk` of them in each chunk.
+    """Survivors in scratch, `chunk` features per chunk.
 
-    Every process that reads them keeps up to `memory` bytes of it.
+    Every process that reads them caches up to `memory` bytes.
     """
 
     def __init__(
@@ -192,28 +192,29 @@ class ScratchSource(AbstractSurvivors):
         numbers = at // self._chunk_width
         for number in np.unique(numbers).tolist():
             a, b = np.searchsorted(numbers, [number, number + 1])
-            some = at[a:b] - number * self._chunk_width
-            out[a:b] = self.form.some(self._chunk(number)[run_of(some)], rows)
+            positions = at[a:b] - number * self._chunk_width
+            out[a:b] = self.form.some(self._chunk(number)[run_of(positions)], rows)
         return out
 
     def _chunk(self, number: int) -> Array:
-        """A chunk as it is kept in scratch; the first ones that are read stay in memory.
+        """Return a chunk as stored; the first chunks read are cached.
 
-        Others are not put in their place: of passes over more than fits they would serve none.
+        Later ones do not replace them: in repeated passes over more chunks than fit, none would be
+        reused.
         """
-        kept = self._kept.get(number)
-        if kept is None:
-            kept = self._scratch.get(number, self.form)
+        chunk = self._kept.get(number)
+        if chunk is None:
+            chunk = self._scratch.get(number, self.form)
             if len(self._kept) < self._most_kept:
-                self._kept[number] = kept
-        return kept
+                self._kept[number] = chunk
+        return chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Write(AbstractPass):
-    """Writes features, whole chunks of them; returns between which values they lie.
+    """Write features to scratch in whole chunks; returns the range of their values.
 
-    Tags are their places in scratch.
+    Tags are positions in scratch.
     """
 
     scratch: AbstractScratch
@@ -223,22 +224,22 @@ class Write(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
         at = -1
         spans: list[Span] = []
-        left = np.empty((0, self.form.length), dtype=self.form.kept_dtype)
+        pending = np.empty((0, self.form.length), dtype=self.form.kept_dtype)
         for block in blocks:
-            kept, span = self.form.encode(block.raw)
+            encoded, span = self.form.encode(block.raw)
             at = int(block.tags[0]) if at < 0 else at
             spans.append(span)
             if not fits(around(spans)):
-                return around(spans)  # the others need not be written
-            left = np.concatenate([left, kept]) if len(left) else kept
-            while len(left) >= self.chunk:
-                self.scratch.put(at // self.chunk, left[: self.chunk], self.form)
-                at, left = at + self.chunk, left[self.chunk :]
-        if len(left):
-            self.scratch.put(at // self.chunk, left, self.form)
+                return around(spans)  # not packable: stop writing
+            pending = np.concatenate([pending, encoded]) if len(pending) else encoded
+            while len(pending) >= self.chunk:
+                self.scratch.put(at // self.chunk, pending[: self.chunk], self.form)
+                at, pending = at + self.chunk, pending[self.chunk :]
+        if len(pending):
+            self.scratch.put(at // self.chunk, pending, self.form)
         return around(spans)
 
 
 def chunk_width(block_width: int, form: Form) -> int:
-    """Features of a chunk, where tasks read so many."""
+    """Features per chunk, if tasks read blocks of `block_width` features."""
     return max(1, block_width // CHUNKS_PER_BLOCK, CHUNK_BYTES // form.bytes_per_feature)

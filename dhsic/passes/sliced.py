@@ -1,11 +1,11 @@
-"""What slices of the samples do (`dhsic.lowrank.slices`), where they are (`dhsic.runtime.base`).
+"""Steps and questions of slices of the samples (`dhsic.lowrank.slices`) on a runtime.
 
-In steps their sums change, they get values of features, or work. And they make forms of a round
-for features that are scored by their values, as no numbers will do (`dhsic.passes.projection`).
-Those are read, and scored by ``A = W o K`` along all its directions: a slice makes what the engine
-takes of them, `state_of`; tasks put all of it together, `whole`, and so it does not come to who
-asks. Of sampled features slices have the values: they take their part of sums over samples
-themselves, `begun`.
+In steps the sums of slices change, slices load values of features, or they compute. Slices also
+prepare the engine state of a round, for features that no projection suffices for
+(`dhsic.passes.projection`). These are read, and scored by ``A = W o K`` along all its directions:
+each slice makes its part of the state (`state_of`), and tasks concatenate the parts (`whole`), so
+that the client process never holds it. For sampled features slices have the values themselves, and
+compute their contributions to sums over samples (`begun`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from dhsic.runtime.base import AbstractStep, Job
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
-#: What a slice does for a state, with threads that share out its strips.
+#: Function of a slice and a state that returns the renewed slice and sums; the third argument maps
+#: a function over strips in threads.
 SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 
 @dataclass(frozen=True, slots=True)
 class InSlices(AbstractStep):
-    """What slices do without reading anything; unless it `renews` them they say something alone."""
+    """A step in which slices compute without reading; they change only if it `renews` them."""
 
     function: SliceWork
     renews: bool = True
@@ -55,28 +56,28 @@ class InSlices(AbstractStep):
 
 
 def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    """What a slice says to a question."""
+    """Evaluate a function of a slice."""
     with single_blas_thread():
         return question(known, state)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """How sums of slices change: to what is known, or by features that join.
+    """Change of the sums of slices: to given sums, by joining features, or by features read.
 
-    Otherwise features that were read leave; where slices begin anew they are all there are.
+    Features read are subtracted, or, if slices start anew, are the only ones.
     """
 
-    summed: LandmarkSums  # pass over features,
-    rows: Index | None  # and samples that take part
-    landmarks: Index  # (b,), samples that are landmarks to slices
-    sums: InnerProducts | None = None  # that are known
-    values: Float | None = None  # (c, m), of features that join
-    W: LowRankSymmetric | None = None  # where slices begin anew
-    asked: Any = None  # what slices are told of what they do then
+    summed: LandmarkSums  # pass over features
+    rows: Index | None  # samples of the run
+    landmarks: Index  # (b,), samples that are landmarks of slices
+    sums: InnerProducts | None = None  # new sums, if they are given
+    values: Float | None = None  # (c, m), values of joining features
+    W: LowRankSymmetric | None = None  # weights, if slices start anew
+    asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """New sums of some samples; `total` is of what was read, and may be written in."""
+        """Compute new sums of some samples; `total`, the sum of features read, may be reused."""
         n, s = self.summed.n_rows, some.stop - some.start
         if self.sums is not None:
             return self.sums[0][:, some], self.sums[1][some]
@@ -86,32 +87,34 @@ class Renewal:
         if total is None:
             Z = self.values
             assert Z is not None, "slices change by something"
-            part = Z[:, some]
-            return sums + Z[:, self.landmarks].T @ part, norms + np.vecdot(part.T, part.T)
+            values_here = Z[:, some]
+            return sums + Z[:, self.landmarks].T @ values_here, norms + np.vecdot(
+                values_here.T, values_here.T
+            )
         np.subtract(sums, total[0], out=total[0])
         return total[0], np.subtract(norms, total[1], out=total[1])
 
 
 @dataclass(frozen=True, slots=True)
 class AbstractReading(AbstractStep):
-    """A step that reads features: by the results of a pass, added up, slices change.
+    """A step that reads features: the added results of a pass change slices.
 
-    Then they do something, if there is something to do. The part of a slice are those of its
-    samples that are landmarks, and what it says.
+    Afterwards slices evaluate the function `then`, if any. The part that a slice returns are its
+    landmarks, and the function's result.
     """
 
     then: SliceWork | None = None
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractPass:
-        """The pass."""
+        """Pass over the features."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         return run(source, job, (self.pass_over(state), state.rows))
 
     @abstractmethod
     def changed(self, value: Slice | None, total: Any, told: slice, state: Any) -> Slice:
-        """The slice as it is now."""
+        """Return the changed slice."""
 
     def finish(
         self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
@@ -127,7 +130,7 @@ class AbstractReading(AbstractStep):
 
 
 class RenewSums(AbstractReading):
-    """Sums of slices change, see `Renewal`."""
+    """Change the sums of slices (see `Renewal`)."""
 
     def pass_over(self, state: Renewal) -> AbstractPass:
         return state.summed
@@ -145,16 +148,16 @@ class RenewSums(AbstractReading):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How slices get values of features: by a pass, over samples of which some are landmarks."""
+    """Parameters for loading values of features into slices: pass, samples, landmarks."""
 
     values: Values
     rows: Index | None
     landmarks: Index
-    asked: Any  # as of `Renewal`
+    asked: Any  # see `Renewal`
 
 
 class TakeSample(AbstractReading):
-    """Slices get values of features."""
+    """Load values of features into slices."""
 
     def pass_over(self, state: Sampling) -> AbstractPass:
         return state.values
@@ -170,48 +173,48 @@ class TakeSample(AbstractReading):
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:
-    """Those of the samples that are landmarks."""
+    """Restrict a slice to samples that are landmarks."""
     return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
 
 
 def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
-    """Some rows of its sums, and norms."""
+    """Some rows of the sums of a slice, and its norms."""
     return known.sums[which], known.norms
 
 
 def longest(known: Slice, _: None) -> float:
-    """Largest squared norm."""
+    """Largest squared norm of a sample."""
     return float(known.norms.max())
 
 
 def itself(known: Slice, _: None) -> Slice:
-    """The slice."""
+    """Return the slice."""
     return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forms:
-    """What slices are told of a round."""
+    """Parameters of a round for slices."""
 
     held: HeldForms  # A of each base
-    norms: Mapping[int, float]  # ||A||_F of each
-    with_rows: bool = False  # whether some features need the definition: on check rows
+    norms: Mapping[int, float]  # ||A||_F of each base
+    with_rows: bool = False  # whether some features need the definition, on check rows
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """With the norms, by what all slices say, `HeldForms.sizes`."""
+        """Create the parameters, with norms from the `HeldForms.sizes` of all slices."""
         every = [*sizes]
         total = {base: np.sum([found[base] for found in every], axis=0) for base in held.turned}
         return Forms(held, {base: held.norm(base, *size) for base, size in total.items()})
 
     @property
     def scale(self) -> float:
-        """Of the state: as large as the largest of them."""
+        """Scale of the state, by its largest norm."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 
 def sizes(known: Slice, asked: HeldForms) -> dict[int, Float]:
-    """As of `HeldForms`."""
+    """Evaluate `HeldForms.sizes` of a slice."""
     return asked.sizes(known)
 
 
@@ -242,13 +245,15 @@ def _check_rows(known: Slice, asked: Forms) -> SampledRows:
 
 
 def whole(parts: Sequence[RoundState]) -> RoundState:
-    """State of all samples, one slice after the other."""
+    """Concatenate the states of all slices."""
     first = parts[0]
 
     def form(base: int) -> LowRankQuadratic:
-        mine = [part.A[base] for part in parts]
-        Y = np.concatenate([of.Y for of in mine], axis=1)
-        return LowRankQuadratic(Y, mine[0].theta, np.concatenate([of.correction for of in mine]))
+        base_forms = [part.A[base] for part in parts]
+        Y = np.concatenate([of.Y for of in base_forms], axis=1)
+        return LowRankQuadratic(
+            Y, base_forms[0].theta, np.concatenate([of.correction for of in base_forms])
+        )
 
     row_sums = {base: np.concatenate([part.row_sums[base] for part in parts]) for base in first.A}
     rows = None
@@ -264,7 +269,7 @@ def whole(parts: Sequence[RoundState]) -> RoundState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
-    """Features `which` of those whose values slices have, (c,), to be scored."""
+    """Features to be scored: positions `which`, (c,), among those whose values slices hold."""
 
     forms: Forms
     which: Index
@@ -272,12 +277,12 @@ class Sampled:
 
 
 def begun(known: Slice, asked: Sampled) -> list[Part]:
-    """What a slice adds to the gains of sampled features."""
+    """Contribution of a slice to the gains of sampled features."""
     return LowRank().begun(state_of(known, asked.forms), known.X[asked.which], asked.facts)
 
 
 def ended(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
-    """Gains of sampled features, from the parts of all slices; `block` is that of the landmarks."""
+    """Gains of sampled features, from the parts of all slices; `block` is the landmark slice."""
     total: list[Part] = []
     for part in parts:
         total = [a.plus(b) for a, b in zip(total, part, strict=True)] if total else part

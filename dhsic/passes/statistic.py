@@ -1,6 +1,6 @@
-"""The statistic against landmarks, task by task: passes that sum it over features.
+"""The statistic against landmarks: passes that sum it over features.
 
-Genotypes are used as they are stored (`dhsic.sources.scaling`), everything else is standardised
+Genotypes are used as they are stored (`dhsic.sources.scaling`); all other values are standardised
 tile by tile.
 """
 
@@ -22,48 +22,48 @@ from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, cut, mover, ti
 from dhsic.sources.scaling import Codes, Scale, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
-#: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
-#: of it at a time, 16 MiB in float32.
+#: Minimum number of features per tile of a statistic, because products of fewer are memory-bound;
+#: and entries processed at a time (16 MiB in float32).
 LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
-#: Tiles of a task, in float32: codes, squares, products. And time of measuring a value, over that
-#: of standardising it.
+#: Number of float32 tiles of a task: codes, squares, products. And time of measuring a value,
+#: relative to standardising it.
 TILES, MEASURING = 6, 6.0
-#: Time of products of so few features that are added up, over that of a large one of as many flops.
+#: Time per flop of added products of few features, relative to a large product.
 SUMMED = 1.3
-#: Features whose products are added up in float32.
+#: Number of features whose products are added in float32.
 IN_SINGLE = 2048
 #: Inner products (b + q, m) and norms (m,).
 InnerProducts = tuple[Float, Float]
 
 
 def tile_entries(m: int) -> int:
-    """Entries of a tile at a time, at most."""
+    """Maximum number of entries of a tile processed at a time."""
     return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
 
 
 def height_of(device: str | None, m: int) -> int:
-    """Features of a tile, on the cores or on a device."""
+    """Number of features per tile, on the CPU or on a device."""
     if device is None:
         return max(tile_height(m), LEAST_HEIGHT)
     return max(1, min(IN_SINGLE, DEVICE_ENTRIES // m))
 
 
 def lowrank_tile(m: int) -> int:
-    """Bytes that a task in low rank holds."""
+    """Bytes that a low-rank task holds."""
     return TILES * 4 * tile_entries(m)
 
 
 def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
-    """Sum of two; the left one is overwritten."""
-    for have, more in zip(left, right, strict=True):
-        np.add(have, more, out=have)
+    """Add two results; the left one is overwritten."""
+    for total, addend in zip(left, right, strict=True):
+        np.add(total, addend, out=total)
     return left
 
 
 def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Scaling:
-    """Scaling of a tile, from counts of its codes where it has them."""
+    """Measure the scaling of a tile, from counts of its codes if it has codes."""
     if codes is None:
-        few = tile.cut(tile_height(m))  # so few are in float64 at a time
+        few = tile.cut(tile_height(m))  # limits the memory of float64 values
         return Scaling.join([part.measured(standardize=standardize)[0] for part in few])
     scaling = scaling_of(codes.counts(), standardize=standardize)
     return replace(scaling, checksum=checksums(tile.raw))
@@ -71,7 +71,7 @@ def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Sc
 
 @dataclass(frozen=True, slots=True)
 class MeasureLandmarks(AbstractShared, AbstractSum):
-    """Scaling of features, in parts; what is taken of them besides; whether all are codes."""
+    """Scaling of features (a list), the result of `taken`, and whether all values are codes."""
 
     is_common: ClassVar[bool] = True
 
@@ -107,30 +107,30 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What a slice of the samples has to know of features at other samples."""
+    """Data of features that a slice of the samples needs from other samples."""
 
-    raw: Array  # (n, b), values at the landmarks, as they are stored
-    sums: Float  # (n, q), of standardised values along the directions of W
+    raw: Array  # (n, b), values at the landmarks, as stored
+    sums: Float  # (n, q), products of standardised values with the directions of W
 
     @staticmethod
     def join(parts: list[Ends]) -> Ends:
-        """Those of all parts, one after the other."""
+        """Concatenate the data of several parts."""
         raw, sums = (np.concatenate([getattr(p, name) for p in parts]) for name in ("raw", "sums"))
         return Ends(raw, sums)
 
     def some(self, which: Index) -> Ends:
-        """Those of some of the features."""
+        """Select some of the features."""
         return Ends(self.raw[which], self.sums[which])
 
 
 class AbstractTaking(AbstractSum):
-    """A pass that takes something of tiles, along directions; also in a first one."""
+    """A pass that accumulates a result over tiles, along directions; also in a first pass."""
 
     device: str | None
 
     @abstractmethod
     def begun(self, m: int) -> _Tiles:
-        """What takes tiles."""
+        """Create the accumulator of a job."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         taking = self.begun(m)
@@ -141,7 +141,7 @@ class AbstractTaking(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class TakeEnds(AbstractTaking):
-    """`Ends` of features, in parts."""
+    """`Ends` of features, as a list."""
 
     landmarks: Index
     directions: Array
@@ -159,9 +159,9 @@ class TakeEnds(AbstractTaking):
 class LandmarkSums(AbstractTaking):
     """Inner products of landmarks and samples, and norms, (m,), over the features.
 
-    They are (b + q, m) where there are q `directions` (m, q) float32, by which samples are added
-    up: after those of landmarks come those of such sums. Of a slice of the samples all that is in
-    `ends`, and tags of features are their places there.
+    Inner products are (b + q, m), with q `directions` (m, q) float32: rows for landmarks, then rows
+    for weighted sums of samples along directions. For a slice of the samples both come from `ends`,
+    and the tags of features are their positions in it.
     """
 
     landmarks: Index
@@ -171,7 +171,7 @@ class LandmarkSums(AbstractTaking):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the inner products: b + q."""
+        """Number of rows of the inner products: b + q."""
         along = self.directions if self.ends is None else self.ends.sums
         return len(self.landmarks) + (0 if along is None else along.shape[1])
 
@@ -216,10 +216,9 @@ class AllSums(AbstractSum):
 
 
 class _Tiles(ABC):
-    """Tiles of features, a strip of samples at a time.
+    """Accumulator of tiles of features, a strip of samples at a time.
 
-    Where a device is wanted values and products are on it, and so are sums in float32. A tile has
-    `height` features.
+    If a device is used, values, products and float32 sums are on it. A tile has `height` features.
     """
 
     def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
@@ -234,14 +233,14 @@ class _Tiles(ABC):
 
     @abstractmethod
     def take(self, tile: Tile, codes: Codes | None) -> None:
-        """Add a tile, as codes where it has them."""
+        """Add a tile, by its codes if it has them."""
 
     @abstractmethod
     def found(self) -> Any:
-        """What was taken of all tiles; no more can be added."""
+        """Return the result; no more tiles can be added."""
 
     def placed(self, codes: Codes | None) -> Codes | None:
-        """Codes where sums are taken of them."""
+        """Move codes to the device, if there is one."""
         return codes if codes is None or self._moved is None else codes.on(self._moved)
 
     def _values(self, tile: Tile, samples: slice) -> Array:
@@ -250,9 +249,9 @@ class _Tiles(ABC):
     def _cut(
         self, strip: Callable[[slice], Array]
     ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
-        """Strips of samples (c, s) of some features, and their sums along the directions, (c, q).
+        """Strips of samples (c, s) of some features, and their products with directions, (c, q).
 
-        A strip is made again for either, unless there is only one.
+        A strip is computed twice, once for each, unless there is only one.
         """
         strips = ((samples, strip(samples)) for samples in self._strips)
         if self._directions is None:
@@ -261,12 +260,12 @@ class _Tiles(ABC):
             only = list(strips)
             return only, host(only[0][1] @ self._directions).astype(np.float64)
         again = ((samples, strip(samples)) for samples in self._strips)
-        found = [(X @ self._directions[samples, :]).astype(np.float64) for samples, X in strips]
-        return again, np.sum(found, axis=0)
+        products = [(X @ self._directions[samples, :]).astype(np.float64) for samples, X in strips]
+        return again, np.sum(products, axis=0)
 
 
 class _Ends(_Tiles):
-    """Takes `Ends` of tiles."""
+    """Accumulator of `Ends`."""
 
     def __init__(self, asked: TakeEnds, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -291,7 +290,7 @@ class _Ends(_Tiles):
 
 
 class _Statistic(_Tiles):
-    """Sums over tiles: in float32 over a few of them, from there in float64."""
+    """Accumulator of inner products: in float32 over a few tiles, then in float64."""
 
     def __init__(self, asked: LandmarkSums, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -300,9 +299,9 @@ class _Statistic(_Tiles):
         self._inner: Float | None = None
         self._norms = np.zeros(m)
         self._shifts, self._norm_shift = np.zeros(b), 0.0
-        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
+        self._part = np.empty((b, m), dtype=np.float32)  # sum over the last `_n` features
         self._product = np.empty(b * min(self._width, m), dtype=np.float32)
-        self._there: Any = None  # the same on a device
+        self._there: Any = None  # the float32 sum on a device
         self._n = 0
 
     def found(self) -> InnerProducts:
@@ -320,7 +319,7 @@ class _Statistic(_Tiles):
             self._take(tile, ends.raw, None if of_ends is None else codes, ends.sums)
 
     def _take(self, tile: Tile, raw: Array, codes: Codes | None, sums: Float | None) -> None:
-        """Add a tile with these values at the landmarks, and sums along directions if known."""
+        """Add a tile with these values at landmarks, and sums along directions if given."""
         if codes is None:
             values = replace(tile, raw=raw, known=None).values(np.float32)
             self._of_values(tile, values, sums)
@@ -330,9 +329,9 @@ class _Statistic(_Tiles):
             self._of_codes(codes, tile.scaling, L.filled(tile.scaling.mean), sums)
 
     def _of_values(self, tile: Tile, L: Array, sums: Float | None) -> None:
-        """Features that are standardised, a strip of samples at a time; L (c, b) too."""
-        parts, found = self._cut(lambda samples: self._values(tile, samples))
-        sums = found if sums is None else sums
+        """Add standardised features, a strip of samples at a time; L (c, b) are landmark values."""
+        parts, own_sums = self._cut(lambda samples: self._values(tile, samples))
+        sums = own_sums if sums is None else sums
         if sums is not None:
             L = np.column_stack([L, sums.astype(np.float32)])
         for samples, X in parts:
@@ -341,16 +340,16 @@ class _Statistic(_Tiles):
         self._count(len(L))
 
     def _of_codes(self, codes: Codes, scaling: Scaling, L: Float, sums: Float | None) -> None:
-        """Codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
+        """Add codes g with ``x = s (g - h)``: ``sum_j s^2 (g - h) g'``, and corrections for h."""
         square, shift = scaling.scale**2, scaling.mean
         L = L - shift[:, None]  # (c, b) float64
-        parts, found = self._cut(lambda samples: codes.some(samples).filled(shift))
-        if found is not None and self._directions is not None:
-            found -= shift[:, None] * host(self._directions).sum(axis=0, dtype=np.float64)
+        parts, products = self._cut(lambda samples: codes.some(samples).filled(shift))
+        if products is not None and self._directions is not None:
+            products -= shift[:, None] * host(self._directions).sum(axis=0, dtype=np.float64)
         elif sums is not None:
-            found = sums / scaling.scale[:, None]
-        if found is not None:
-            L = np.column_stack([L, found])
+            products = sums / scaling.scale[:, None]
+        if products is not None:
+            L = np.column_stack([L, products])
         L *= square[:, None]
         self._shifts += shift @ L
         weights = np.stack([square, -2 * square * shift]).astype(np.float32)
@@ -364,7 +363,7 @@ class _Statistic(_Tiles):
         self._count(len(L))
 
     def _add(self, L: Array, X: Array, samples: slice) -> None:
-        if self._moved is not None:  # where a strip has all samples
+        if self._moved is not None:  # then a strip has all samples
             product = self._moved(L).T @ X
             self._there = product if self._there is None else self._there + product
             return
@@ -394,7 +393,7 @@ class _Statistic(_Tiles):
 
 
 def _norms(X: Array) -> Float:
-    """Squared norms of samples over features X (c, s), (s,), NumPy's."""
+    """Squared norms of samples over features X (c, m), as a NumPy array."""
     here: Any = X
     if isinstance(here, np.ndarray):
         return np.asarray(np.einsum("ij,ij->j", X, X))

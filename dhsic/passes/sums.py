@@ -1,8 +1,9 @@
-"""A sum over a set of features, kept up to date as they leave or join: `AbstractFeatureSum`.
+"""Sums over a set of features, updated as they leave or join: `AbstractFeatureSum`.
 
-Of all samples, G is down-dated by the features removed; what that costs in digits is bounded by
-starting anew whenever an eighth is left (an *epoch*), which is also when survivors are compacted.
-Both follow from the sizes of S alone, so a resumed run repeats them and gets the same bits.
+The statistic G of all samples is down-dated by removed features. The loss of digits is bounded by
+recomputing it whenever an eighth of the features is left (an *epoch*); survivors are compacted at
+the same time. Both depend on the sizes of S alone, so a resumed run repeats them and gets the same
+bits.
 """
 
 from __future__ import annotations
@@ -25,43 +26,43 @@ from dhsic.passes import Sum
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import AbstractReader
 
-#: Up to how many features G is down-dated by their values, (c, m). The same number for all
-#: runtimes: the two ways add up in other orders, and to other bits.
+#: Maximum number of features by whose values, (c, m), G is down-dated. It is the same for all
+#: runtimes, because the order of summation determines the last bits.
 FEW_LEAVING = 2048
-#: Features that join together and are sent by their values, not their statistic.
+#: Maximum number of joining features that are sent by their values instead of their statistic.
 FEW_CHOSEN = 128
 
 
 class AbstractFeatureSum(ABC):
-    """Inner products of samples, or what else a kernel sums, over a set of features.
+    """Inner products of samples, or other sums that a kernel needs, over a set of features.
 
-    How it is stored is a subclass's to say: (m, m) here, or samples against landmarks.
+    Subclasses store it for all pairs of samples, (m, m), or for samples and landmarks.
     """
 
-    #: A new epoch begins when one in so many features of the last one is left.
+    #: A new epoch begins when one in this many features of the last one is left.
     epoch: ClassVar[int]
 
     def __init__(self, data: AbstractReader) -> None:
         self.data = data
-        #: Those that it is the sum over, where they leave; ascending.
+        #: Features of the sum in backward elimination; ascending.
         self.features: Index = np.empty(0, dtype=np.int64)
         self._base = 0
 
     @abstractmethod
     def clear(self) -> None:
-        """Sum over no feature."""
+        """Reset the sum to no features."""
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join together; the same bits for the same features."""
+        """Add features (ascending) that join together; deterministic to the bit."""
 
     @abstractmethod
     def remove(self, features: Index) -> None:
-        """Take features away that leave together."""
+        """Subtract features that leave together."""
 
     @abstractmethod
     def restart(self, S: Index) -> None:
-        """Sum anew, over S: a new epoch."""
+        """Recompute the sum over S; a new epoch begins."""
 
     @property
     @abstractmethod
@@ -70,18 +71,18 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def known(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
-        """What policies for the bandwidth may ask."""
+        """Statistics that bandwidth policies use."""
 
     @abstractmethod
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> AnyQuestion:
-        """What engines are asked in a round."""
+        """Scoring problem of a round, for engines."""
 
     def begin(self, S: Index) -> None:
-        """Begin an epoch with S, over which the sum is."""
+        """Begin an epoch with S, the features of the present sum."""
         self.features, self._base = S, S.size
 
     def move_to(self, S: Index) -> None:
-        """Follow to S, a subset of the features so far."""
+        """Update the sum to S, a subset of its features."""
         if S.size == self.features.size:
             return
         if S.size * self.epoch <= self._base:
@@ -90,13 +91,13 @@ class AbstractFeatureSum(ABC):
         else:
             leaves = np.ones(self.features[-1] + 1, dtype=bool)
             leaves[S] = False
-            gone, self.features = self.features[leaves[self.features]], S
-            self.remove(gone)
+            removed, self.features = self.features[leaves[self.features]], S
+            self.remove(removed)
 
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:
-        """Repeat what an uninterrupted run did for these S: the same bits, not all the work.
+        """Repeat the updates of an uninterrupted run for these S, with the same bits.
 
-        `restarted` are numbers of those S for which it was summed anew whatever their sizes.
+        `restarted` are positions of those S for which the sum was recomputed regardless of sizes.
         """
         base, last = self._base, None
         for number, S in enumerate(survivors):
@@ -111,14 +112,14 @@ class AbstractFeatureSum(ABC):
 
 
 class SquareSum(AbstractFeatureSum):
-    """Sum for all samples with each other, (m, m), its upper triangle."""
+    """Sum for all pairs of samples, (m, m), upper triangle."""
 
     epoch = 8
 
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Make a sum of what `sums` says; `upper` is where to put it, by default new memory."""
+        """Create a sum of the kernel's statistic `sums`, in `upper` (default: new memory)."""
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
@@ -126,11 +127,11 @@ class SquareSum(AbstractFeatureSum):
 
     @property
     def statistic(self) -> Statistic:
-        """The sum."""
+        """The sum, as a statistic."""
         return Statistic(self._upper)
 
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
-        """K of the features, (m, m)."""
+        """Kernel matrix K of the features, (m, m)."""
         norms = self.statistic.diagonal
         return kernel.gram(self.statistic.whole(), norms, norms, sigma)
 
@@ -138,7 +139,7 @@ class SquareSum(AbstractFeatureSum):
         self._upper[...] = 0.0
 
     def include(self, upper: Float) -> None:
-        """Add the sum over some features."""
+        """Add a sum over other features."""
         self._upper += upper
 
     def add(self, features: Index) -> None:
@@ -148,7 +149,7 @@ class SquareSum(AbstractFeatureSum):
             self._sums.add(self._upper, self.data.values(features))
 
     def remove(self, features: Index) -> None:
-        """Take features away by their values where they are few, else by their sum."""
+        """Subtract features: by their values if they are few, else by their sum."""
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:
@@ -174,13 +175,13 @@ class SquareSum(AbstractFeatureSum):
 
 
 def survivors_of(state: SelectionState) -> list[Index]:
-    """S at the start of every round done, and of the first; ascending arrays.
+    """Features at the start of every completed round, including the first; ascending.
 
-    Where the last one led is left to the round that comes, which moves the sum there itself.
+    The result of the last round is not included: the next round moves the sum there.
     """
     S = np.sort(np.concatenate([state.survivors, state.eliminated]))
     out = [S]
     for number in range(1, state.round):
-        gone = state.eliminated[state.removed_in == number]
-        out.append(S := np.setdiff1d(S, gone, assume_unique=True))
+        removed = state.eliminated[state.removed_in == number]
+        out.append(S := np.setdiff1d(S, removed, assume_unique=True))
     return out

@@ -1,14 +1,13 @@
-"""Survivors: where they belong, and how they are kept, packed or not.
+"""Survivors: where they are stored, and in which form, packed or not.
 
-Values that take at most four consecutive integers are kept modulo 4 (`Form`), four to a byte, so
-the least of them is needed to read them and not to write them: it is found on the way. Packing
-costs 0.15 ns a value and unpacking 0.2, less than reading four times the bytes from memory that is
-shared.
+Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
+Decoding needs their minimum, encoding does not: it is determined during encoding. Packing costs
+0.15 ns per value and unpacking 0.2 ns, less than reading four times the bytes from shared memory.
 
-Sums depend on the cut in their last bits. So features that have no place of their own (no folder
-that all workers see, a full disk) are read from stored blocks as before, but by the jobs that
-would read them from their place (`RecutSource`): every run over the same data sums in the same
-order.
+The last bits of sums depend on how features are divided into jobs. So features that cannot be
+stored separately (no shared folder, a full disk) are read from the original blocks, but in the jobs
+that would read them from separate storage (`RecutSource`): all runs over the same data sum in the
+same order.
 """
 
 from __future__ import annotations
@@ -31,34 +30,35 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, row_span, run_of
 from dhsic.sources.views import ChecksummedSource
 
-#: Consecutive integers that two bits tell apart, and values in a byte.
+#: Number of consecutive integers that two bits can encode, and of values in a byte.
 LEVELS = 4
-#: Moves the low bits of the four bytes of a word side by side, into its highest byte.
+#: Multiplier that moves the low bits of the four bytes of a word into its highest byte.
 GATHER = np.uint32(1 << 24 | 1 << 18 | 1 << 12 | 1 << 6)
 LOW_BITS = np.uint32(0x03030303)
-#: Values that are packed or unpacked at a time: they stay in the cache.
+#: Number of values packed or unpacked at a time: they stay in the cache.
 TILE_VALUES = 1 << 19
 
-#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
+#: Maximum bytes of survivors that a cluster may transfer to the client process.
 HOME_BYTES = 128 << 20
-#: And samples at most: sums over more are slices (`dhsic.lowrank.slices`) that belong on workers.
+#: Maximum number of samples for that; sums over more are slices (`dhsic.lowrank.slices`) on
+#: workers.
 HOME_SAMPLES = 1 << 15
-#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+#: Flops per local thread that take no longer than the response time of a cluster.
 HOME_FLOPS = 2e9
 
-#: Least and greatest of some values.
+#: Minimum and maximum of some values.
 Span = tuple[int, int]
 
 
 class Location(Enum):
-    """A place for survivors."""
+    """Storage of survivors."""
 
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
 
 def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
-    """Whether so few features are scored sooner here, or as soon, as by a cluster."""
-    if m >= HOME_SAMPLES or wanted_device() is not None:  # the workers have it
+    """Whether features should be scored in this process, as fast as by a cluster or faster."""
+    if m >= HOME_SAMPLES or wanted_device() is not None:  # the workers have the device
         return False
     n_here = usable_cores()
     quick = 2.0 * m**2 * n_features <= HOME_FLOPS * n_here
@@ -67,45 +67,45 @@ def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How values (c, m) are kept."""
+    """Storage format of values (c, m)."""
 
     n_samples: int
     dtype: Any  # of the values
-    packed: bool = False  # two bits a value, (c, ceil(m / 4)) uint8; else as they are
-    lowest: int = 0  # the least value, where they are packed
+    packed: bool = False  # two bits per value, (c, ceil(m / 4)) uint8; else the values themselves
+    lowest: int = 0  # minimum of the values, if packed
 
     @property
     def kept_dtype(self) -> Any:
-        """Dtype of what is kept."""
+        """Dtype of the stored array."""
         return np.dtype(np.uint8) if self.packed else np.dtype(self.dtype)
 
     @property
     def length(self) -> int:
-        """Numbers that are kept of a feature."""
+        """Length of the stored array per feature."""
         return -(-self.n_samples // LEVELS) if self.packed else self.n_samples
 
     @property
     def bytes_per_feature(self) -> int:
-        """Bytes that are kept of a feature."""
+        """Stored bytes per feature."""
         return int(self.length * self.kept_dtype.itemsize)
 
     def encode(self, values: Array) -> tuple[Array, Span]:
-        """Return what is kept of the values, and between which they lie (if they are packed)."""
+        """Encode values; returns the stored array and, if packed, the range of the values."""
         if not self.packed:
             return values, (0, 0)
         return pack(values), (int(values.min()), int(values.max()))
 
     def covering(self, spans: Iterable[Span]) -> Form | None:
-        """Return the form for all values between `spans`; None once they are too many to pack."""
-        found: Span | None = None
+        """Return the form for values in all `spans`; None if their range is too large to pack."""
+        total_span: Span | None = None
         for span in spans:
-            found = span if found is None else around([found, span])
-            if self.packed and not fits(found):
+            total_span = span if total_span is None else around([total_span, span])
+            if self.packed and not fits(total_span):
                 return None
-        return self if found is None else replace(self, lowest=found[0])
+        return self if total_span is None else replace(self, lowest=total_span[0])
 
     def some(self, kept: Array, rows: Index | None) -> Array:
-        """Values (c, m) of what was kept of them, of the samples `rows`: C-ordered."""
+        """Decode values (c, m) of the samples `rows`, C-ordered."""
         if rows is None:
             return self.decode(kept)
         span, each = row_span(rows, self.n_samples), LEVELS if self.packed else 1
@@ -116,7 +116,7 @@ class Form:
         return values
 
     def decode(self, kept: Array) -> Array:
-        """Values (c, m), C-ordered, of what was kept of them."""
+        """Decode values (c, m), C-ordered."""
         if not self.packed:
             return kept
         codes = np.arange(256)[:, None] >> np.arange(0, 8, 2)  # (256, 4), of interest modulo 4
@@ -124,7 +124,7 @@ class Form:
         words = table.astype(self.dtype).view(np.uint32).ravel()
         out = np.empty(kept.shape, dtype=np.uint32)
         for a, b in _tiles(len(kept), LEVELS * self.length):
-            np.take(words, kept[a:b], out=out[a:b], mode="clip")  # the fast way: not words[kept]
+            np.take(words, kept[a:b], out=out[a:b], mode="clip")  # faster than words[kept]
         return np.ascontiguousarray(out.view(self.dtype)[:, : self.n_samples])
 
 
@@ -136,18 +136,18 @@ def forms(n_samples: int, dtype: Any) -> tuple[Form, ...]:
 
 
 def around(spans: Iterable[Span]) -> Span:
-    """The least span around some."""
+    """Smallest span that contains all given spans."""
     low, high = zip(*spans, strict=True)
     return min(low), max(high)
 
 
 def fits(span: Span) -> bool:
-    """Whether two bits tell the integers between these apart."""
+    """Whether two bits can encode the integers of a span."""
     return span[1] - span[0] < LEVELS
 
 
 def pack(values: Array) -> Array:
-    """Keep int8 or uint8 values (c, m) modulo 4: (c, ceil(m / 4)) uint8, the first value lowest.
+    """Pack int8 or uint8 values (c, m) modulo 4 into (c, ceil(m / 4)) uint8, lowest bits first.
 
     >>> pack(np.array([[0, 1, 2, -1, 1]], dtype=np.int8))
     array([[228,   1]], dtype=uint8)
@@ -167,7 +167,7 @@ def pack(values: Array) -> Array:
 
 
 def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
-    """Starts and stops of so many rows of `length` values that they stay in the cache."""
+    """Split c rows of `length` values into ranges that stay in the cache."""
     step = max(1, TILE_VALUES // max(1, length))
     for a in range(0, c, step):
         yield a, min(a + step, c)
@@ -184,7 +184,7 @@ class Gather(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Encode(AbstractPass):
-    """What is kept of features, (c, length), and between which values they lie."""
+    """Encoded features, (c, length), and the range of their values."""
 
     form: Form
 
@@ -195,18 +195,18 @@ class Encode(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Extremes(AbstractPass):
-    """Least and greatest of the stored values."""
+    """Minimum and maximum of the stored values."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
         return around((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 class AbstractSurvivors(AbstractSource):
-    """Some features of a source, numbered anew."""
+    """Some features of a source, with new numbers."""
 
     @abstractmethod
     def columns(self, at: Index, rows: Index | None = None) -> Array:
-        """Features at these places, ascending, of the samples `rows`: (c, m), C-ordered."""
+        """Read features at positions `at`, ascending, of the samples `rows`: (c, m), C-ordered."""
 
     @final
     def read(self, block: Block, rows: Index | None = None) -> Array:
@@ -218,12 +218,12 @@ class AbstractSurvivors(AbstractSource):
 
     @final
     def fingerprint(self) -> str:
-        """Refuse: it is a part of a source, and that alone can be fingerprinted."""
+        """Raise an error: only whole sources have fingerprints."""
         raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
 
 
 class HeldSource(AbstractSurvivors):
-    """Features in memory, (s, length), each contiguous, as `form` says."""
+    """Features in memory, (s, length), each contiguous, in the format `form`."""
 
     in_memory = True
 
@@ -241,21 +241,21 @@ class HeldSource(AbstractSurvivors):
         return self.form.some(self._kept[run_of(at)], rows)
 
     def marked(self, missing_code: int | None) -> HeldSource:
-        """Source of the same memory in which another number stands for missing values."""
+        """Source that shares this memory, with another code for missing values."""
         return HeldSource(self._kept, self.form, missing_code)
 
     def only(self, at: Index) -> HeldSource:
-        """Source of features at these places, ascending, where this one was: it is no more.
+        """Source of the features at positions `at`, ascending, which reuses this source's memory.
 
-        They move to the front, a few at a time, so that no other memory is taken.
+        Values move to the front, a few at a time, without extra memory; this source becomes empty.
         """
         kept = self._kept
         step = max(1, TILE_VALUES // max(1, self.form.length))
         for a in range(0, at.size, step):
-            some = at[a : a + step]
-            kept[a : a + some.size] = kept[some]
+            batch = at[a : a + step]
+            kept[a : a + batch.size] = kept[batch]
         self._kept = kept[:0]
-        if kept.flags.owndata:  # what is left over goes back
+        if kept.flags.owndata:  # return unused memory
             kept.resize((at.size, self.form.length), refcheck=False)
         return HeldSource(kept[: at.size], self.form, self.missing_code)
 
@@ -265,7 +265,7 @@ class HeldSource(AbstractSurvivors):
 
 
 class SharedSource(HeldSource):
-    """Features at some `places` of those in memory, which stay there for other runs."""
+    """Features at `places` of an array in memory that other runs also use."""
 
     def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
         super().__init__(kept, form, missing_code)
@@ -278,15 +278,15 @@ class SharedSource(HeldSource):
         return self
 
     def only(self, at: Index) -> SharedSource:
-        """Source of features at these places, ascending; no value moves."""
+        """Source of the features at positions `at`, ascending; no values are moved."""
         return SharedSource(self._kept, self.form, self.missing_code, self._places[at])
 
 
 class RecutSource(AbstractSurvivors):
-    """Features where they are stored, in `base`.
+    """Features where they are stored, in `base`, divided into new blocks.
 
-    Neighbouring blocks share a stored one, of about `width` features, so the last that a thread has
-    read stays with it. `features` (s,) are ascending.
+    Neighbouring blocks share stored blocks, of about `width` features, so each thread caches the
+    last one read. `features` (s,) are ascending.
     """
 
     def __init__(self, base: AbstractSource, features: Index, width: int) -> None:
@@ -306,11 +306,11 @@ class RecutSource(AbstractSurvivors):
         self.__dict__.update(state, _last=threading.local())
 
     def some(self, which: Index) -> RecutSource:
-        """Fewer of them, by their numbers here."""
+        """Source of some of these features, by their numbers here."""
         return RecutSource(self.base, self.features[which], self.width)
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
-        """Source of the same features, compared with the first pass as of `ChecksummedSource`."""
+        """Source of the same features that verifies checksums (see `ChecksummedSource`)."""
         base = ChecksummedSource.over(self.base, checksum, rows)
         return RecutSource(base, self.features, self.width)
 

@@ -1,8 +1,8 @@
-"""Numbers of features that live where they were read, and what is asked of them round by round.
+"""Numbers of features that stay on the workers that computed them, and queries of them.
 
-Neighbouring jobs of a pass make a *site* (`dhsic.runtime.base`): its numbers stay on the worker of
-a cluster that has read them, until the features that are left come to this process. What is asked
-of a feature comes back, and nothing else; which features are left is told in bits.
+Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its numbers stay on the worker of
+a cluster that read the features, until the survivors move to the client process. A query returns
+only its results; surviving features are sent as bit masks.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import run_of
 from dhsic.sources.views import packed, unpacked
 
-#: Features of a site, at least: few calls for each of them.
+#: Minimum number of features per site, so that calls are few.
 LEAST = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Take(AbstractStep):
-    """Results of a pass, one after the other."""
+    """Step that concatenates the results of a pass."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
         return [run(source, job, state)]
@@ -45,7 +45,7 @@ class Take(AbstractStep):
 
 @dataclass(frozen=True, slots=True)
 class Keep(Take):
-    """Some of the features alone."""
+    """Step that keeps some of the features."""
 
     def finish(
         self, value: Array, total: Any, told: Any, state: Any, each: Each
@@ -54,7 +54,7 @@ class Keep(Take):
 
 
 class Taken:
-    """What was taken of features (ascending), an array (c, ...) for those of each site."""
+    """Numbers of features (ascending), an array (c, ...) per site."""
 
     def __init__(
         self, runtime: AbstractRuntime, held: Held, features: Index, widths: list[int]
@@ -64,25 +64,25 @@ class Taken:
         self._edges = [*accumulate(widths, initial=0)]
 
     def keep(self, S: Index, runtime: AbstractRuntime) -> None:
-        """Forget features that have left, once they are half.
+        """Drop features that have left, once they are half of all.
 
-        `runtime` is that of now: it is this process where survivors have come here.
+        `runtime` is the present one: that of this process if survivors have moved here.
         """
         if 2 * S.size <= self.features.size:
-            told = self._places(S)
-            sites = [Site(told=packed(some)) for some in told]
+            positions_by_site = self._places(S)
+            sites = [Site(told=packed(at_site)) for at_site in positions_by_site]
             source: Any = None  # nothing is read
             self._held, _ = self._runtime.stepped(self._held, Keep(), source, sites, None)
-            self.features, self._edges = S, [*accumulate(map(len, told), initial=0)]
+            self.features, self._edges = S, [*accumulate(map(len, positions_by_site), initial=0)]
         if runtime is not self._runtime:
             every = [None] * len(self._held)
             self._held = Held(list(self._runtime.asked(self._held, _itself, every, None)))
             self._runtime = runtime
 
     def asked(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
-        """What is asked of features S, site by site: function of some of the array of a site."""
-        told = [packed(some) for some in self._places(S)]
-        return self._runtime.asked(self._held, _ask, told, ask)
+        """Apply a function to the numbers of features S, and yield the results site by site."""
+        position_masks = [packed(at_site) for at_site in self._places(S)]
+        return self._runtime.asked(self._held, _ask, position_masks, ask)
 
     def _places(self, S: Index) -> list[Index]:
         at = positions(S, self.features)
@@ -101,15 +101,15 @@ def _ask(value: Array, told: Any, ask: Callable[[Array], Array]) -> Array:
 
 
 def sites_of(jobs: list[Job]) -> tuple[list[Site], list[int]]:
-    """Sites of neighbouring jobs, and features of each."""
+    """Group neighbouring jobs into sites; returns sites and their numbers of features."""
     sites, widths = [], []
-    some: list[Job] = []
+    site_jobs: list[Job] = []
     n = 0
     for number, job in enumerate(jobs, 1):
-        some.append(job)
+        site_jobs.append(job)
         n += sum(columns.local.size for columns in job.payload)
         if n >= LEAST or number == len(jobs):
-            sites.append(Site(tuple(some)))
+            sites.append(Site(tuple(site_jobs)))
             widths.append(n)
-            some, n = [], 0
+            site_jobs, n = [], 0
     return sites, widths

@@ -1,9 +1,9 @@
-"""Weighted features of a source: the passes that descent over weights takes.
+"""Weighted features of a source: passes for gradient descent over weights.
 
-The weights travel in the scaling, as one more factor of every feature, so that a sum over weighted
-features is the ordinary one. Features of weight 0 are not read for it. Where weights of 0 stay 0,
-the others are kept apart once they are few (`compact`): whether and how follows from their number
-alone, so that a resumed run sums in the same order.
+Weights are part of the scaling, as a factor of every feature, so that a sum over weighted features
+is an ordinary one. Features of weight 0 are not read. If weights of 0 stay 0, the other features
+are stored separately once they are few (`compact`); this depends on their number alone, so that a
+resumed run sums in the same order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dhsic.sources.scaling import Scale, Scaling
 
 
 class WeightedSource:
-    """`dhsic.weighting.centred.WeightedData` over the features of a source that vary."""
+    """Data for `dhsic.weighting.centred.WeightedData`: the varying features of a source."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class WeightedSource:
         self._all = Reader(source, runtime, rows, memory)
         self._few: Reader | None = None
         self._standardize, self._seed = standardize, seed
-        #: Numbers of the features that vary, after `measure`: weights are in their order.
+        #: Numbers of the features that vary, known after `measure`; weights are in their order.
         self.features: Index = np.empty(0, dtype=np.int64)
         self.reporter: Reporter | None = None
 
@@ -59,25 +59,25 @@ class WeightedSource:
         return self._all.bytes_read + (0 if self._few is None else self._few.bytes_read)
 
     def measure(self) -> Scaling:
-        """Pass over all features: how they are scaled."""
+        """Run the first pass over all features, and return their scaling."""
         scaling = self._all.measure(Measure(self._standardize))
         self.features = self._all.alive
         return scaling
 
     def sample_statistic(self) -> Statistic:
-        """``sum_j x_j x_j'`` of every so-many-th sample, as many as a median is taken over."""
-        known = self._all.rows
-        rows = np.arange(self.n_samples) if known is None else known
-        some = self._all.apart(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
-        statistic = self._sum(some, np.ones(self.features.size))
-        self._all.bytes_read += some.bytes_read
+        """``sum_j x_j x_j'`` for equally spaced samples, as many as a median needs."""
+        rows_in_use = self._all.rows
+        rows = np.arange(self.n_samples) if rows_in_use is None else rows_in_use
+        sampled_reader = self._all.apart(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
+        statistic = self._sum(sampled_reader, np.ones(self.features.size))
+        self._all.bytes_read += sampled_reader.bytes_read
         return statistic
 
     def compact(self, w: Float) -> None:
-        """Keep features of weight above 0 apart once they are few; then only they are read."""
+        """Store features of positive weight separately once they are few, to read only these."""
         features = self.features[w != 0]
         if features.size:
-            # The scratch of all features, if there is any, stays for the end of the run.
+            # Scratch of all features, if there is any, is kept until the end of the run.
             self._few = self._few or self._all.apart()
             self._few.compact(features)
 
@@ -108,7 +108,7 @@ class WeightedSource:
         return self._results(self._all, Pulls(self._seed, B), jobs)
 
     def close(self) -> None:
-        """Let go of scratch."""
+        """Release scratch files."""
         self._all.close()
         if self._few is not None:
             self._few.close()
@@ -118,7 +118,7 @@ class WeightedSource:
         return self._all if self._few is None else self._few
 
     def _jobs(self, data: Reader, w: Float) -> list[Job]:
-        """Jobs over the weighted features, none where all weights are 0."""
+        """Jobs over the weighted features; none if all weights are 0."""
         features = self.features[w != 0]
         scale = data.scaling.scale.copy()
         scale[self.features] *= w
@@ -138,7 +138,7 @@ class WeightedSource:
 
 @dataclass(frozen=True, slots=True)
 class Spreads(AbstractPass):
-    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,), of A ready for quadratic forms, and ``A 1``."""
+    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,); `forms` is A as quadratic form."""
 
     forms: Any
     row_sums: Float
@@ -183,7 +183,7 @@ class Pulls(AbstractPass):
 
 
 def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
-    """Features whose random numbers come from one generator; tags are their numbers."""
+    """Split blocks into features that share a random generator; tags are feature numbers."""
     for block in blocks:
         edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
         for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):

@@ -1,6 +1,6 @@
-"""Plans: what a run will take, said before anything runs, here or on a cluster yet to be had.
+"""Plans: memory, passes and time of a run, forecast before it starts, here or on a cluster.
 
-What the run itself would refuse is refused, with what would make it fit.
+A plan rejects what the run would reject, with the same advice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Plan", "Rates", "Sizes", "plan"]
 
 
 class Foreseen(AbstractRuntime):
-    """So many workers of so many threads each, which share a folder; nothing runs on them."""
+    """Runtime of a planned cluster with n workers and a shared folder; it executes nothing."""
 
     name = "dask"
     is_remote = True
@@ -52,12 +52,12 @@ class Foreseen(AbstractRuntime):
         raise TypeError(f"A plan runs nothing, and was given {len(asked[2])} jobs.")
 
 
-#: What is supposed of data that nobody has.
+#: Assumption about data of given sizes.
 SIZES = (
     "genotypes lie as VCF Zarr writes them, and are decoded as fast as here from memory: a disk or "
     "a network that is slower is not counted"
 )
-#: Workers that times are told for, besides those asked for.
+#: Numbers of workers for which times are shown, besides the requested one.
 OTHERS = (1, 2, 10)
 
 
@@ -80,24 +80,25 @@ def plan(
     by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
-    """Say what `select` with the same arguments will take; reads a block or two to time it.
+    """Forecast `select` with the same arguments; reads one or two blocks to measure the speed.
 
     Parameters
     ----------
     data, target, method, n_features_to_select, feature_groups, sample_dim, variable, \
     missing_code, pass_only, filters, by_position, **parameters
-        As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
-        Data yet to be had are ``dhsic.plans.Sizes(n_samples, n_features)``: genotypes.
+        As in `dhsic.select`. Without `target` nothing is known about labels, which matters little.
+        For data that do not exist yet, pass ``dhsic.plans.Sizes(n_samples, n_features)``:
+        genotypes.
     n_workers : int, optional
-        Plan for a cluster of so many workers, which share a folder; by default for what the run
-        would run on here.
+        Number of workers of a cluster with a shared folder; by default the plan is for the runtime
+        that the run would use here.
     worker_memory : int or str, optional
-        Bytes that each of them has, or this process without `n_workers`; such as ``"4GB"``.
+        Memory of each worker in bytes, or of this process without `n_workers`; such as ``"4GB"``.
     worker_threads : int, optional
-        Threads of each of them, 1 by default; so many tasks are in its memory at once.
+        Threads of each worker, 1 by default; each thread has a task in memory.
     rates : Rates or mapping, optional
-        What one thread does in a second, as of another plan's ``rates``; by default it is
-        measured here, which takes about a second.
+        Work of one thread per second, such as the ``rates`` of another plan; by default it is
+        measured here in about a second.
 
     Returns
     -------
@@ -106,9 +107,9 @@ def plan(
     Raises
     ------
     MemoryBudgetError
-        The run does not fit; the message names what to change.
+        The run does not fit in memory; the message says what to change.
     InputError
-        As of `dhsic.select`.
+        As from `dhsic.select`.
 
     Examples
     --------
@@ -150,9 +151,9 @@ def plan_of(
     n_runs: int = 1,
     asked_by: str = "",
 ) -> Plan:
-    """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`.
+    """Plan a request on a runtime; `worker_memory`, `rates` and errors as in `plan`.
 
-    It may be one of `n_runs` over one reading of the data, `asked_by` an option.
+    The request may be one of `n_runs` that share one reading, as the option `asked_by` requests.
     """
     if Validation.of(request.selector.n_features_to_select) is not None:
         raise InputError(
@@ -175,7 +176,7 @@ def plan_of(
         values = run.values_told()
     work, worker = work_of(run, budget), None
     if limits is not None:
-        worker = run.on_worker(limits)  # as `promised` has checked it
+        worker = run.on_worker(limits)  # `promised` has checked the same estimate
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [*_besides(run, n_runs, asked_by), *(() if work is None else work.assumed)]
     assumed += _of_machines(run, is_measured=rates is None)
@@ -199,24 +200,24 @@ def plan_of(
 
 
 def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
-    """What a worker of a cluster may have: as was said, else as the cluster was told."""
+    """Memory limit of a worker: the given one, or that of the cluster."""
     if not runtime.is_remote:
         return None
-    found = runtime.tightest() if worker_memory is None else None
+    tightest = runtime.tightest() if worker_memory is None else None
     n_threads = max(runtime.threads.values(), default=1)
-    return found or WorkerMemory(worker_memory, n_threads, "worker_memory=")
+    return tightest or WorkerMemory(worker_memory, n_threads, "worker_memory=")
 
 
 def threads_of(runtime: AbstractRuntime) -> int:
-    """Threads of a worker of a cluster; 1 where there is none."""
+    """Threads per worker of a cluster; 1 without a cluster."""
     return max(runtime.n_workers // len(runtime.threads), 1) if runtime.threads else 1
 
 
 def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
-    """What runs beside the one that is planned."""
+    """Yield notes on work that the plan does not include."""
     if n_runs > 1:
-        told = "all read the data once, and as many go on at once as the memory allows"
-        yield f"this is one of {n_runs:,} runs ({asked_by}): {told}"
+        sharing = "all read the data once, and as many go on at once as the memory allows"
+        yield f"this is one of {n_runs:,} runs ({asked_by}): {sharing}"
     if run.selector.control is not None:
         n = n_copies(run.selector.fdr)
         yield f"{n} permuted copies of every feature take part (control='shadow')"
@@ -235,11 +236,13 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
-    """What is supposed of workers, of data that nobody has, and of other machines."""
+    """Yield assumptions on workers, on data of given sizes, and on other machines."""
     if run.runtime.is_remote:
         each = threads_of(run.runtime)
-        told = f"workers have {each} threads each" if each > 1 else "workers have one thread each"
-        yield f"{told} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
+        threads = (
+            f"workers have {each} threads each" if each > 1 else "workers have one thread each"
+        )
+        yield f"{threads} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
     if isinstance(whole_of(run.source), Sizes):
         yield SIZES
     if is_measured:
@@ -247,7 +250,7 @@ def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
 
 
 def bytes_of(amount: int | str | None) -> int | None:
-    """An amount of memory in bytes; what is none is refused."""
+    """Parse an amount of memory in bytes; InputError if it is not one."""
     if not isinstance(amount, str):
         BYTES("memory", amount)
         return None if amount is None else int(amount)
@@ -273,7 +276,7 @@ def _check_reach(run: SelectionRun) -> None:
 
 
 def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
-    """On 1, 2, 10 workers and those of the run: threads as far as there are cores here."""
+    """Expected times on 1, 2, 10 and the run's workers; threads up to the local cores."""
     if not work.is_timed:
         return
     is_remote, each = run.runtime.is_remote, threads_of(run.runtime)
@@ -285,7 +288,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
             continue
         if afar is None:
             if run.source.client_bytes:
-                return  # it does not travel
+                return  # data in memory are not sent to workers
             afar = _elsewhere(run, n)
         yield Expected.of(afar, rates, n, on_cluster=True, n_threads=each)
 

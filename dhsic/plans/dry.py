@@ -1,9 +1,9 @@
-"""A run on sizes: its readers, sums and algorithm, with passes that are counted and not run.
+"""Dry run on sizes: the readers, sums and algorithm of a run, with passes counted, not executed.
 
-Which rounds there are, when a sum over features starts anew, which blocks a pass reads, in which
-jobs, when survivors are kept apart and where: the code of the run decides that by sizes alone, so
-it is asked itself. What a pass would give is `Unread`; what it would take is a `Step`. What a round
-makes of the data is supposed (`dhsic.plans.supposed`).
+The code of the run decides by sizes alone which rounds there are, when a sum over features
+restarts, which blocks a pass reads in which jobs, and when and where survivors are copied; so the
+dry run executes that code. The result of a pass is the placeholder `Unread`; its cost is a `Step`.
+Outcomes that depend on the data are assumed (`dhsic.plans.supposed`).
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass over features; of no features, what this process does between passes."""
+    """Cost of one pass over features; without features, of work in this process between passes."""
 
     n_features: int = 0
     n_jobs: int = 1
-    n_values: int = 0  # that are read, those of features that are gone with them
-    bytes_decoded: int = 0  # of what is stored
-    values: float = 0.0  # that are made ready
-    float32: float = 0.0  # flops of matrix products
+    n_values: int = 0  # values read, including those of eliminated features in the same blocks
+    bytes_decoded: int = 0  # stored bytes
+    values: float = 0.0  # values standardised
+    float32: float = 0.0  # floating-point operations of matrix products
     float64: float = 0.0
-    elements: float = 0.0  # of matrices that functions are taken of
-    state_bytes: int = 0  # what every worker is sent before it, at most
-    sent_bytes: int = 0  # and as it turns out
-    sum_bytes: int = 0  # what a job gives to be added, where that is large
-    result_bytes: int = 0  # what this process gets back besides the sum, where that is large
-    at_home: bool = False  # in this process though there is a cluster: survivors are few
-    times: int = 1  # rounds that are alike are gone through once
-    inside: int = 1  # parts of a job, or of what this process does, that threads share
+    elements: float = 0.0  # matrix entries to which functions are applied
+    state_bytes: int = 0  # bytes sent to every worker before the pass, at most
+    sent_bytes: int = 0  # bytes expected to be sent
+    sum_bytes: int = 0  # bytes of a job's partial sum, if it is large
+    result_bytes: int = 0  # bytes of other results that this process receives, if they are large
+    at_home: bool = False  # run in this process despite a cluster: few survivors
+    times: int = 1  # number of similar rounds that this step stands for
+    inside: int = 1  # parts of a job, or of local work, that threads share
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Survivors that are kept apart: how many, where, and in how many bytes."""
+    """Copy of the survivors: number of features, location, and bytes."""
 
     n_features: int
     place: Location
@@ -61,9 +61,9 @@ class Moved:
 
 
 class Unread(NDArrayOperatorsMixin):
-    """What a pass over `n` features would give, and whatever is computed from that.
+    """Placeholder for the result of a pass over `n` features; arithmetic on it returns itself.
 
-    Where n numbers are needed they are 0.
+    As an array it has n zeros.
     """
 
     def __init__(self, n: int = 1) -> None:
@@ -76,11 +76,11 @@ class Unread(NDArrayOperatorsMixin):
         return np.zeros(self.n, dtype=np.int64)
 
     def max(self) -> float:
-        """Largest of the numbers."""
+        """Largest value, 0."""
         return 0.0
 
     def copy(self) -> Unread:
-        """Itself."""
+        """Return itself."""
         return self
 
     whole = copy  # as of a `Statistic`
@@ -97,20 +97,20 @@ class Unread(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Unread:
-        """Itself."""
+        """Return itself."""
         return self
 
     raw = sums = diagonal = T  # as of `dhsic.passes.statistic.Ends`, or a `Statistic`
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of nothing."""
+        """Shape (n, 0)."""
         return self.n, 0
 
 
 @dataclass(frozen=True, slots=True)
 class AllVary:
-    """In place of the scaling of features, which the first pass would find: none is constant."""
+    """Scaling of features in a dry run: no feature is constant."""
 
     constant: Mask
     std: float = 1.0
@@ -118,18 +118,18 @@ class AllVary:
 
     @property
     def max_abs(self) -> Float:
-        """Small: no series is long."""
+        """Zeros, so that every series is short."""
         return np.broadcast_to(0.0, self.constant.shape)
 
     fourth_moment = n_levels = max_abs
 
     def take(self, _: Any) -> AllVary:
-        """Of some of the features."""
+        """Return itself for any subset of features."""
         return self
 
 
 class CountedSource(AbstractSource):
-    """Sizes of features that are kept somewhere, on disk in chunks of so many, and of `samples`."""
+    """Source without values: sizes of features stored in chunks, of `samples` samples each."""
 
     def __init__(
         self,
@@ -162,16 +162,20 @@ class CountedSource(AbstractSource):
 
 @dataclass(eq=False)
 class DryRun:
-    """What a run would do, written down by its reader and by who drives it."""
+    """Record of a dry run: steps, rounds, bytes read and moves of survivors."""
 
     steps: list[Step] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)  # candidates at the start of every round
-    bytes_read: list[int] = field(default_factory=list)  # stored ones, as its history would tell
-    moves: list[Moved] = field(default_factory=list)  # where survivors went
+    sizes: list[int] = field(
+        default_factory=list
+    )  # number of candidates at the start of every round
+    bytes_read: list[int] = field(
+        default_factory=list
+    )  # stored bytes per round, as in the history of a run
+    moves: list[Moved] = field(default_factory=list)  # copies of survivors
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
-        """What this process does itself; `float64` flops on all its threads."""
+        """Record work of this process; `float64` flops are shared by all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
     def work(
@@ -182,9 +186,9 @@ class DryRun:
         *,
         result_bytes: int = 0,
     ) -> None:
-        """What slices of samples do where they are, here where there is one, after they `read`.
+        """Record work on slices of samples, after the pass `read` if there is one.
 
-        Features that have left, but of which slices do not know that, go at once.
+        Eliminated features that the slices still contain are removed first.
         """
         n, at = total.n_slices, len(self.steps)
         inside = -(-total.data.n_samples // (n * STRIP))
@@ -200,9 +204,9 @@ class DryRun:
         self.steps[at] = replace(self.steps[at], elements=elements, result_bytes=result_bytes)
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
-        """Rounds over so many candidates are done, all alike: each takes the steps from `first` on.
+        """Record similar rounds with these numbers of candidates; each takes steps from `first` on.
 
-        So many bytes were read in one of them, with those before.
+        `bytes_read` is the total up to the first of these rounds.
         """
         if len(sizes) > 1:
             self.steps[first:] = [replace(p, times=len(sizes)) for p in self.steps[first:]]
@@ -211,12 +215,12 @@ class DryRun:
         self._bytes_before = bytes_read
 
     def total(self, of: Callable[[Step], Any]) -> Any:
-        """Sum over the steps."""
+        """Sum of a quantity over the steps."""
         return sum(of(step) * step.times for step in self.steps)
 
 
 class CountingReader(AbstractReader):
-    """Writes down what would be read; values of one byte are supposed to pack in two bits."""
+    """Reader that records reads; it assumes that one-byte values pack into two bits."""
 
     def __init__(
         self,
@@ -231,8 +235,8 @@ class CountingReader(AbstractReader):
         self._scaling, self._dry = supposed, dry
 
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
-        found = self._counted(a_pass.cost(self.n_samples), jobs)
-        yield (found, found) if isinstance(a_pass, Measure) else found  # scaling and sums
+        result = self._counted(a_pass.cost(self.n_samples), jobs)
+        yield (result, result) if isinstance(a_pass, Measure) else result  # scaling and sums
 
     def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
         return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
@@ -244,7 +248,7 @@ class CountingReader(AbstractReader):
         jobs, cost = self.jobs(features), a_pass.cost(self.n_samples)
         self.bytes_read += self.bytes_of(jobs)
         sites, widths = sites_of(jobs)
-        if len(sites) == 1:  # it comes here
+        if len(sites) == 1:  # the result comes to this process
             self._counted(replace(cost, result=cost.columns * features.size, columns=0), jobs)
         else:
             self._counted(replace(cost, columns=0), jobs)
@@ -258,19 +262,19 @@ class CountingReader(AbstractReader):
     ) -> tuple[Held, Any]:
         if sites[0].jobs:
             assert isinstance(step, AbstractReading), f"{step} does not say what it reads"
-            whole = [replace(job, samples=None) for job in sites[0].jobs]
+            unsliced = [replace(job, samples=None) for job in sites[0].jobs]
             cost = step.pass_over(state).cost(self.n_samples)
             if len(sites) == 1:
-                self._counted(cost, whole)
+                self._counted(cost, unsliced)
             else:
-                n = sum(columns.local.size for job in whole for columns in job.payload)
+                n = sum(columns.local.size for job in unsliced for columns in job.payload)
                 ends = n * len(state.landmarks) * np.dtype(self.source.dtype).itemsize
                 stays = replace(cost, result=0, columns=0, state=ends)
-                self._in_slices(stays, whole, len(sites))
+                self._in_slices(stays, unsliced, len(sites))
         return Held([None] * len(sites)), Unread()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
-        """Write down a pass each of whose jobs is done slice by slice, and stays there."""
+        """Record a pass whose jobs are executed slice by slice, with results kept there."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
@@ -293,7 +297,7 @@ class CountingReader(AbstractReader):
         return True
 
     def _counted(self, cost: Cost, jobs: Jobs) -> Unread:
-        """Write down a pass that takes so much for each feature."""
+        """Record a pass with a cost per feature."""
         n = sum(columns.local.size for job in jobs for columns in job.payload)
         step = Step(
             n_features=n,
@@ -313,9 +317,9 @@ class CountingReader(AbstractReader):
         return Unread(n)
 
     def _decoded(self, n_bytes: int) -> int:
-        """Bytes decoded where `n_bytes` of values are read: of scratch as it is kept, at most.
+        """Bytes decoded to read `n_bytes` of values; for survivors, at most those of their copy.
 
-        As much of scratch as there is room for stays in the memory of those that read it.
+        As much of the copy as fits stays in the memory of its readers.
         """
         moves = self._dry.moves
         if not n_bytes or self.held is None or not moves:
@@ -327,7 +331,7 @@ class CountingReader(AbstractReader):
 
 
 class CountedTaken(Taken):
-    """Writes down what would be asked of what was taken, so many bytes of a feature."""
+    """Record of queries to values kept on workers, with a number of bytes per feature."""
 
     def __init__(
         self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
@@ -350,7 +354,7 @@ class CountedTaken(Taken):
         yield np.broadcast_to(1.0, S.size)
 
     def _count(self, S: Index, result_bytes: int = 0) -> None:
-        """Write down a step over what is here of S: a number takes as long as a value."""
+        """Record a step over the kept values of S; a number costs as much as a value."""
         step = Step(
             n_features=S.size,
             n_jobs=len(self._held),
@@ -364,7 +368,7 @@ class CountedTaken(Taken):
 
 @dataclass(frozen=True)
 class CountedSums(AbstractSums):
-    """Sums that this process would change by features themselves: flops on all its threads."""
+    """Sums updated feature by feature: records flops on all threads of this process."""
 
     dry: DryRun
     n_samples: int

@@ -1,4 +1,4 @@
-"""A plan: what a run will take, as numbers, as text for a terminal and as a table for a notebook.
+"""Plan: forecast of a run as numbers, as terminal text and as a notebook table.
 
 The table takes its colours from the page, light or dark.
 """
@@ -26,22 +26,22 @@ from dhsic.sources.views import whole_of
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The data of a run."""
+    """Data of a run, and how they are stored."""
 
-    n_samples: int  # that take part
+    n_samples: int  # samples used
     n_features: int
-    dtype: str  # of the values as they are read
+    dtype: str  # dtype of the values read
     n_bytes: int
-    stored_bytes: int | None  # what the store takes, compressed; None where there is none
+    stored_bytes: int | None  # compressed bytes in the store; None without a store
     chunk: tuple[int, int] | None  # features and samples of a chunk (or shard)
     n_chunks: int | None
-    n_blocks: int  # of a pass over everything; the widest of them:
+    n_blocks: int  # blocks of a full pass; the widest of them has
     block_features: int
     block_bytes: int
 
     @staticmethod
     def of(source: AbstractSource, m: int) -> Stored:
-        """Look at a source; reads metadata alone."""
+        """Inspect a source; reads metadata only."""
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         blocks = source.blocks(block_width(m, d, itemsize))
         widest = max(source.stored_width(block) for block in blocks)
@@ -68,36 +68,36 @@ class Stored:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What a run will take; `print` it, or look at it in a notebook.
+    """Forecast of a run; `print` it, or display it in a notebook.
 
     Attributes
     ----------
     method, description : str
-        Name of the method, and the run in a few words.
+        Name of the method, and a short description of the run.
     data : Stored
-        The data and how they are stored.
+        Data, and how they are stored.
     values : str
-        What the values are, and what is done with them.
+        Kind of the values, and their scaling.
     runtime : str
         "threads" or "dask".
     n_workers : int
-        Threads, or workers of a cluster.
+        Number of threads, or of workers of a cluster.
     worker_threads : int
-        Threads of each worker; 1 where there is no cluster.
+        Threads of each worker; 1 without a cluster.
     promise : MemoryEstimate
-        Peak memory of this process, as the run itself will promise it.
+        Memory estimate of this process, the same as that of the run.
     worker : MemoryEstimate or None
-        Peak memory of a worker, where there is a cluster.
+        Memory estimate of a worker; None without a cluster.
     work : Work or None
-        All passes; None where the data decide how many steps the method takes.
+        All passes; None if the number of steps depends on the data.
     n_steps : int or None
-        Most steps of such a method.
+        Maximum number of steps of such a method.
     rates : Rates
-        What one thread does in a second.
+        Work of one thread per second.
     times : tuple of Expected
-        On 1, 2, 10 and `n_workers` workers; empty where flops are not foreseen.
+        Times on 1, 2, 10 and `n_workers` workers; empty if flops are unknown.
     assumed : tuple of str
-        What the data or the machine decide, and was supposed.
+        Assumptions on the data and the machine.
     """
 
     method: str
@@ -117,12 +117,12 @@ class Plan:
 
     @property
     def n_rounds(self) -> int | None:
-        """Rounds of the run, None where the data decide."""
+        """Number of rounds; None if it depends on the data."""
         return None if self.work is None else len(self.work.sizes)
 
     @property
     def bytes_read(self) -> int | None:
-        """Stored bytes of all rounds, as the history of the run will have them."""
+        """Stored bytes read in all rounds, as in the history of the run."""
         return None if self.work is None else self.work.bytes_read[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Plan:
         }
 
     def __str__(self) -> str:
-        """For a terminal, lines of at most `WIDTH` characters."""
+        """Text for a terminal, with lines of at most `WIDTH` characters."""
         lines = [f"Plan of a run: {self.description}"]
         for label, told in rows(self):
             lines += _wrapped(label, told)
@@ -165,7 +165,7 @@ class Plan:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        """A line; the passes alone would fill pages."""
+        """One line; all passes would fill pages."""
         n, where = self.n_workers, "workers" if self.runtime == "dask" else "threads"
         rounds = "" if self.n_rounds is None else f"{self.n_rounds:,} rounds, "
         return (
@@ -174,7 +174,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        """Table of the rows, the expected times under it, what was assumed folded away."""
+        """Table of the rows, followed by expected times, and the assumptions folded."""
         body = "".join(row(label, told) for label, told in rows(self))
         timed = "".join(row(time, f"on {where}", number=True) for time, where in times(self))
         timed = f"<tbody>{timed}</tbody>" if timed else ""
@@ -187,7 +187,7 @@ class Plan:
 
 
 def _totals(work: Work) -> dict[str, Any]:
-    """Sums over the steps, where low rank meets its tolerance and where it does not."""
+    """Totals over the steps: if low rank meets its tolerance, and if it does not."""
     flops = {
         name: work.both(attrgetter(name)) if work.is_timed else None
         for name in ("float32", "float64")
@@ -203,14 +203,14 @@ def _totals(work: Work) -> dict[str, Any]:
     }
 
 
-#: Columns of a terminal, and of the labels.
+#: Characters per line, and of the labels.
 WIDTH, LABELS = 100, 12
-#: Part of the time of fewer workers that more of them must save to be worth asking for.
+#: Time with more workers, relative to fewer, above which they are marked as no faster.
 NO_FASTER = 0.95
 
 
 def rows(plan: Plan) -> list[tuple[str, str]]:
-    """Label and what it says."""
+    """Labels and texts of the facts."""
     out = [("data", _data(plan.data)), ("values", plan.values), ("blocks", _blocks(plan.data))]
     out.append(("rounds", _rounds(plan)))
     if plan.work is not None:
@@ -227,7 +227,7 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def times(plan: Plan) -> list[tuple[str, str]]:
-    """Expected time, and on what."""
+    """Expected times, and the workers or threads that they are for."""
     out: list[tuple[str, str]] = []
     best: dict[bool, Expected] = {}  # of clusters, and of threads
     for time in plan.times:
@@ -235,22 +235,22 @@ def times(plan: Plan) -> list[tuple[str, str]]:
         noun = f"worker{plural} of a cluster" if time.on_cluster else f"thread{plural}"
         each = f", {time.worker_threads} threads each" if time.worker_threads > 1 else ""
         where = f"{time.n_workers:,} {noun}{each}"
-        known, here = best.get(time.on_cluster), best.get(False)
-        if known is not None and time.seconds > NO_FASTER * known.seconds:
-            where += f", no faster than {known.n_workers:,}"
+        fastest, here = best.get(time.on_cluster), best.get(False)
+        if fastest is not None and time.seconds > NO_FASTER * fastest.seconds:
+            where += f", no faster than {fastest.n_workers:,}"
         elif time.on_cluster and here is not None and time.seconds > here.seconds:
             where += ", slower than here: tasks and results go over the network"
-        elif known is None or time.seconds < known.seconds:
+        elif fastest is None or time.seconds < fastest.seconds:
             best[time.on_cluster] = time
-        told = duration(time.seconds)
+        expected = duration(time.seconds)
         if time.at_most > 1.05 * time.seconds:
-            told += f" to {duration(time.at_most)}"
-        out.append((told, where))
+            expected += f" to {duration(time.at_most)}"
+        out.append((expected, where))
     return out
 
 
 def duration(seconds: float) -> str:
-    """Time for people, two digits or so.
+    """Format a duration with about two digits.
 
     >>> [duration(s) for s in (0.123, 12.3, 400, 9000)]
     ['0.1 s', '12 s', '7 min', '2.5 h']
@@ -263,22 +263,22 @@ def duration(seconds: float) -> str:
 
 
 def _data(data: Stored) -> str:
-    told = (
+    text = (
         f"{data.n_samples:,} samples x {data.n_features:,} features, {data.dtype}, "
         f"{human(data.n_bytes)}"
     )
     if data.stored_bytes is not None:
-        told += f" ({human(data.stored_bytes)} as stored)"
-    return told
+        text += f" ({human(data.stored_bytes)} as stored)"
+    return text
 
 
 def _blocks(data: Stored) -> str:
-    told = (
+    text = (
         f"{data.n_blocks:,} of up to {data.block_features:,} features ({human(data.block_bytes)})"
     )
     if data.chunk is not None:
-        told += f"; chunks of {data.chunk[0]:,} features x {data.chunk[1]:,} samples"
-    return told
+        text += f"; chunks of {data.chunk[0]:,} features x {data.chunk[1]:,} samples"
+    return text
 
 
 def _rounds(plan: Plan) -> str:
@@ -291,8 +291,8 @@ def _rounds(plan: Plan) -> str:
 
 def _reading(work: Work) -> str:
     least, most = work.bytes_read
-    told = f"{human(least)} of values, as the history of the run counts them"
-    return told if most == least else f"{told}, at most {human(most)}"
+    text = f"{human(least)} of values, as the history of the run counts them"
+    return text if most == least else f"{text}, at most {human(most)}"
 
 
 def _computing(work: Work) -> str:
@@ -308,7 +308,7 @@ def _computing(work: Work) -> str:
 
 
 def flops(n: float) -> str:
-    """Flops for people.
+    """Format a number of floating-point operations.
 
     >>> flops(2.5e12)
     '2.5 Tflop'

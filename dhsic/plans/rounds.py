@@ -1,9 +1,9 @@
-"""The work of a run that has not begun: its rounds, gone through on sizes (`dhsic.plans.dry`).
+"""Forecast of the rounds of a run, by a dry run on sizes (`dhsic.plans.dry`).
 
-The algorithm, what scores a round, the reader and the sums over features are those of the run, and
-so is what they take. Whether a factor of so many landmarks is good enough, the certificate of a
-round decides, so there are two ends: it always is, or K of all samples (or as many landmarks as
-there may be) is needed from the first round.
+Algorithm, scorers, reader and sums over features are those of the run, so their costs are, too.
+Whether a low-rank factor is good enough depends on the certificate of a round, so there are two
+scenarios: it always is, or K of all samples (or the largest number of landmarks) is needed from the
+first round on.
 """
 
 from __future__ import annotations
@@ -70,83 +70,85 @@ BY_CHROMOSOME = (
 )
 UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
 
-#: Directions of labels.
+#: Number of label directions that is assumed.
 RANK_OF_LABELS = 3
-#: Rounds are alike, and gone through once, while fewer than one in so many candidates are gone.
+#: Rounds count as similar while fewer than one in this many candidates are removed.
 ALIKE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run does."""
+    """Forecast of all passes of a run."""
 
-    least: DryRun  # as it goes where low rank meets its tolerance
-    most: DryRun  # and where it does not; else the same
-    survivors: str  # where features are kept on the way
-    assumed: tuple[str, ...]  # what the data decide, and was supposed
-    is_timed: bool = True  # not for kernels and criteria without a series
+    least: DryRun  # if low rank meets its tolerance
+    most: DryRun  # if it does not; otherwise the same
+    survivors: str  # location of the survivors, in words
+    assumed: tuple[str, ...]  # assumptions about the data
+    is_timed: bool = True  # False for kernels and criteria of unknown cost
 
     @property
     def sizes(self) -> list[int]:
-        """Candidates at the start of every round."""
+        """Number of candidates at the start of every round."""
         return self.least.sizes
 
     def both(self, of: Callable[[Step], Any]) -> list[Any]:
-        """Sums over the steps of either."""
+        """Totals over the steps of both scenarios."""
         return [self.least.total(of), self.most.total(of)]
 
     @property
     def bytes_read(self) -> list[int]:
-        """Stored bytes of either, as the history of the run counts them."""
+        """Stored bytes read in both scenarios, as in the history of the run."""
         return [sum(self.least.bytes_read), sum(self.most.bytes_read)]
 
     @property
     def n_passes(self) -> int:
-        """Passes over features."""
+        """Number of passes over features."""
         return int(self.least.total(lambda step: step.n_features > 0))
 
     @property
     def state_bytes(self) -> int:
-        """Most bytes that are sent to every worker at once."""
+        """Largest number of bytes sent to every worker at once."""
         steps = [*self.least.steps, *self.most.steps]
         return max((step.state_bytes for step in steps), default=0)
 
 
 def work_of(run: SelectionRun, budget: int | None) -> Work | None:
-    """All passes of a run; None where the data decide how many steps it takes.
+    """Forecast all passes of a run; None if the number of steps depends on the data.
 
-    `budget` are bytes of it for survivors, as of `Selector.fitted`.
+    `budget` is the size of the feature cache in bytes, as in `Selector.fitted`.
     """
-    asked, assumed = run.selector, [VARY]
-    if isinstance(asked, OnePass):
-        criterion = asked.resolved()
-        if asked.loco:
+    selector, assumed = run.selector, [VARY]
+    if isinstance(selector, OnePass):
+        criterion = selector.resolved()
+        if selector.loco:
             chromosomes_of(run.source)
             assumed.append(BY_CHROMOSOME)
         judge = Judge(standardize=True, criterion=criterion)
-        least = most = _one_pass(run, judge, budget, 3 if asked.loco else 1)
+        least = most = _one_pass(run, judge, budget, 3 if selector.loco else 1)
         is_timed = criterion.is_timed
-    elif isinstance(asked, KernelSelector):
-        least = most = _gone_through(run, asked, budget)
-        if asked.engines(run, asked.approx).is_low_rank and isinstance(asked, AbstractElimination):
-            most = _gone_through(run, asked, budget, misses=True)
-            n = how_many(asked.n_features_to_select, run.n_candidates)
-            assumed.append(OPEN.format(lost=asked.tolerance * n, n=n))
-        assumed += _supposed_of(run, asked)
-        is_timed = FAMILIES[_kernel_of(asked).scored_by].has_series
-        if isinstance(asked, FOHSIC):
-            is_timed &= run.groups is None and asked.strategy == "forward"
+    elif isinstance(selector, KernelSelector):
+        least = most = _gone_through(run, selector, budget)
+        if selector.engines(run, selector.approx).is_low_rank and isinstance(
+            selector, AbstractElimination
+        ):
+            most = _gone_through(run, selector, budget, misses=True)
+            n = how_many(selector.n_features_to_select, run.n_candidates)
+            assumed.append(OPEN.format(lost=selector.tolerance * n, n=n))
+        assumed += _supposed_of(run, selector)
+        is_timed = FAMILIES[_kernel_of(selector).scored_by].has_series
+        if isinstance(selector, FOHSIC):
+            is_timed &= run.groups is None and selector.strategy == "forward"
     else:
         return None
     if not is_timed:
         assumed.append(UNTIMED)
-    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(asked, KernelSelector):
+    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(selector, KernelSelector):
         assumed.append(PACKED)
     return Work(least, most, _kept(least.moves, run), tuple(assumed), is_timed)
 
 
 def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]:
-    """What is supposed of rounds, in words."""
+    """Yield the assumptions about rounds, in words."""
     kernel = _kernel_of(asked)
     if isinstance(asked, FOHSIC):
         if not kernel.is_additive:
@@ -160,7 +162,7 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
 
 
 def _kept(moves: list[Moved], run: SelectionRun) -> str:
-    """Where features are kept on the way, in words."""
+    """Location of the features during the run, in words."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read where they are stored"
     largest: dict[str, Moved] = {}
@@ -188,7 +190,7 @@ def _one_pass(run: SelectionRun, judge: Judge, budget: int | None, n_passes: int
 def _gone_through(
     run: SelectionRun, asked: KernelSelector[Any], budget: int | None, *, misses: bool = False
 ) -> DryRun:
-    """The algorithm of the run on sizes; `misses` where low rank does not meet its tolerance."""
+    """Dry run of the algorithm; with `misses`, low rank does not meet its tolerance."""
     dry = DryRun()
     data = CountingReader(dry, run.source, run.runtime, run.rows, budget)
     kernel, plan = _kernel_of(asked), asked.engines(run, asked.approx)
@@ -199,14 +201,14 @@ def _gone_through(
     of_run: Any = dry, choices, data, candidates
     dependence: Any
     if isinstance(asked, FOHSIC):
-        asked = replace(asked, strategy="forward")  # a floating one goes back where the data say
+        asked = replace(asked, strategy="forward")  # floating steps back depend on the data
         dependence = Joining(*of_run, rank=RANK if plan.is_low_rank else 0)
     else:
         certificate = UNKNOWN if misses else EXACT
         dependence = Leaving(*of_run, plan=plan, certificate=certificate)
     dependence.measure(is_own=asked.label_kernel == SELF)
     if asked.tests_features(run):
-        beside = data.apart()  # no round has read it
+        beside = data.apart()  # separate from the readers of rounds
         beside.scores(marginal_judge(run), every_job(beside))
     again = partial(_read_again, data, asked.again_from(run))
     is_read = again(dependence.left.survivors)
@@ -216,7 +218,7 @@ def _gone_through(
 
 
 def _read_again(data: CountingReader, most: int, S: Index) -> bool:
-    """Read the features left to rank them again, if they are so many at most."""
+    """Record reading the features for the re-ranking, if at most `most` remain."""
     if S.size > most or S.size < 2:
         return False
     m = data.n_samples
@@ -225,7 +227,7 @@ def _read_again(data: CountingReader, most: int, S: Index) -> bool:
 
 
 class Left:
-    """State of an algorithm, without scores and history: candidates leave or join at random."""
+    """State of an algorithm without scores and history; features leave or join in random order."""
 
     def __init__(self, every: Index) -> None:
         self.survivors, self._order = every, np.random.default_rng(0).permutation(every)
@@ -233,12 +235,12 @@ class Left:
         self._stays = np.ones(every.max(initial=-1) + 1, dtype=bool)
 
     def removal(self, n: int) -> Removal:
-        """The next n."""
+        """Removal of the next n features."""
         first = self.eliminated.size
         return Removal(self._order[first : first + n], np.empty(0), {})
 
     def after(self, gone: Index, *_: Any) -> Left:
-        """State without the features that are gone, in place."""
+        """Remove features from the state, in place."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
         self.eliminated = self._order[: self.eliminated.size + gone.size]
@@ -246,7 +248,7 @@ class Left:
 
 
 class AbstractSizes:
-    """What both algorithms ask, answered by sizes."""
+    """Base class of the dependence measures of a dry run."""
 
     def __init__(
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
@@ -256,22 +258,22 @@ class AbstractSizes:
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
-        """Width 1: it changes no size."""
+        """Width 1; the width has no effect on sizes."""
         return 1.0
 
     def _square(self) -> SquareSum:
-        """Sum over features for all samples, of which only the flops are known."""
+        """Sum over features for all samples, which records flops only."""
         upper: Any = Unread()
         return SquareSum(self._data, CountedSums(self._dry, self._data.n_samples), upper)
 
 
 class Leaving(AbstractSizes):
-    """What Algorithm 1 asks; rounds that are alike (`ALIKE`) are gone through once."""
+    """Dependence measure of a dry run of Algorithm 1; similar rounds (`ALIKE`) run once."""
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
         super().__init__(*of_run)
         dry, choices, data = self._dry, self._choices, self._data
-        self._last = self.left.eliminated  # those that left in the last of such rounds
+        self._last = self.left.eliminated  # features removed in the last of similar rounds
 
         def exact() -> ExactScorer:
             engines = partial(Supposed.leaving, dry)
@@ -290,13 +292,13 @@ class Leaving(AbstractSizes):
             )
 
     def measure(self, *, is_own: bool) -> None:
-        """The first pass; `is_own` where the data are their own labels."""
+        """Record the first pass; `is_own` if the data are their own labels."""
         self._scorer.measure()
         if is_own and self._choices.kernel.is_additive:
             self._scorer.sum.restart(self._scorer.sum.features)
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with S."""
+        """Begin a round with candidates S."""
         self._n_before = len(self._dry.steps)
         if self._last.size:
             before = np.union1d(S, self._last)
@@ -305,22 +307,22 @@ class Leaving(AbstractSizes):
         self._scorer = self._scorer.begin(self._features)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Removal of n of S, once they are scored, or of several times as many."""
+        """Removal of n features of S after scoring; a multiple of n if rounds are similar."""
         self._scorer.gains(sigma, S, n)
         steps = self._dry.steps[self._n_before :]
         starts_anew = sum(step.n_features >= self._features.size for step in steps) > 1
         n_alike = max(1, S.size // (n * ALIKE))
-        if starts_anew or not self._dry.sizes:  # such rounds are like no other
+        if starts_anew or not self._dry.sizes:  # rounds that differ from all others
             n_alike = 1
         sizes = range(S.size, S.size - n_alike * n, -n)
         self._dry.rounds_done(sizes, self._data.bytes_read, self._n_before)
-        found = self.left.removal(n_alike * n)
-        self._last = found.features[(n_alike - 1) * n :] if n_alike > 1 else found.features[:0]
-        return found
+        removal = self.left.removal(n_alike * n)
+        self._last = removal.features[(n_alike - 1) * n :] if n_alike > 1 else removal.features[:0]
+        return removal
 
 
 class Joining(AbstractSizes):
-    """What Algorithm 2 asks; `rank` is of factors, 0 where K is of all samples."""
+    """Dependence measure of a dry run of Algorithm 2; `rank` of K, 0 for the full matrix."""
 
     def __init__(self, *of_run: Any, rank: int) -> None:
         super().__init__(*of_run)
@@ -330,13 +332,13 @@ class Joining(AbstractSizes):
         self._n_scored, self._n_bytes, self._steps = 0, 0, [Step()]  # of the last round scored
 
     def measure(self, *, is_own: bool) -> None:
-        """The first pass; `is_own` where the data are their own labels."""
+        """Record the first pass; `is_own` if the data are their own labels."""
         self._forward.measure()
         if is_own:
             self._square().restart(self._data.alive)
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen."""
+        """Begin a round with the features S-dagger chosen."""
         self._forward.follow(S_dagger)
         if self._rank:  # there are no groups
             flops = 2.0 * JOINING_LANDMARKS * self._data.n_samples
@@ -344,12 +346,14 @@ class Joining(AbstractSizes):
         self._n_inside = S_dagger.size
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Addition of n of S, once they are scored; rounds that are alike are scored once."""
+        """Addition of n features of S after scoring; similar rounds are scored once."""
         data, steps = self._data, self._dry.steps
         if not self._n_scored or S.size * ALIKE < self._n_scored * (ALIKE - 1):
             first, before = len(steps), data.bytes_read
             self._score(S, n)
-            self._n_scored = S.size if S_dagger.size else 0  # the first round is like no other
+            self._n_scored = (
+                S.size if S_dagger.size else 0
+            )  # the first round differs from all others
             self._n_bytes, self._steps = data.bytes_read - before, steps[first:]
         else:
             steps += self._steps
@@ -359,7 +363,7 @@ class Joining(AbstractSizes):
 
     def _score(self, S: Index, n: int) -> None:
         choices = self._choices
-        asked = SupposedQuestion(choices.kernel, self._data.n_samples, self._rank)
+        question = SupposedQuestion(choices.kernel, self._data.n_samples, self._rank)
         dtype = np.float64 if choices.kernel.is_additive else choices.dtype
-        engines: Any = Supposed(self._dry, asked, dtype, choices.by_definition, joining=True)
+        engines: Any = Supposed(self._dry, question, dtype, choices.by_definition, joining=True)
         self._forward.gains(engines, S, n)

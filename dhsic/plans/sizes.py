@@ -1,4 +1,4 @@
-"""Sizes of data that nobody has yet: a source of genotypes that are nowhere, for a plan of them."""
+"""Genotype source that has a shape and no data, for planning."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from dhsic.errors import InputError
 from dhsic.plans.dry import CountedSource
 from dhsic.sources.blocks import Block
 
-#: Variants and samples of a chunk, as VCF Zarr has them, copies of a chromosome, and the part of
-#: alleles that are not the reference.
+#: Variants and samples per chunk as in VCF Zarr; ploidy; and frequency of non-reference alleles.
 VARIANTS, SAMPLES, PLOIDY, FREQUENCY = 1000, 10_000, 2, 0.2
 
 
 class Sizes(CountedSource):
-    """Genotypes of so many samples and variants, as a VCF Zarr store would have them.
+    """Genotypes with these numbers of samples and variants, laid out like a VCF Zarr store.
 
-    What is read is one chunk, decoded again and again from memory: the time of decoding is that of
-    a store, without that of a disk or a network.
+    Reads decode the same chunk in memory again and again: decoding takes as long as with a store,
+    but disk or network time is not included.
 
     Parameters
     ----------
     n_samples, n_features : int
-        How many there are to be.
+        Numbers of samples and variants.
 
     Examples
     --------
@@ -56,7 +55,7 @@ class Sizes(CountedSource):
         flat = values.reshape(-1)
         for start in range(0, flat.size, self.chunk_bytes // PLOIDY):
             calls = np.frombuffer(Blosc().decode(self._packed), dtype=np.int8)
-            some = flat[start : start + calls.size // PLOIDY]
-            ours, theirs = calls.reshape(-1, PLOIDY)[: some.size].T
-            np.add(ours, theirs, out=some)
+            part = flat[start : start + calls.size // PLOIDY]
+            ours, theirs = calls.reshape(-1, PLOIDY)[: part.size].T
+            np.add(ours, theirs, out=part)
         return values.T

@@ -1,8 +1,8 @@
-"""What rounds of a plan are supposed to make of the data, which nobody has read.
+"""Assumptions of a plan about rounds, whose outcome depends on data that are not read.
 
-From what was seen on genotypes and on normal data: a first product for every feature, more for
-those that it leaves undecided (`Supposed`); factors that all have one certificate, in low rank
-(`SupposedLowRank`); and so many rounds that keep scores (`SupposedLazy`).
+They are based on runs on genotypes and normal data: one product for every feature, more for
+undecided features (`Supposed`); low-rank factors with one certificate (`SupposedLowRank`); and a
+fixed number of rounds that reuse scores (`SupposedLazy`).
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import Score
 from dhsic.plans.dry import DryRun, Unread
 
-#: Part of the features that an exact expansion in float32 leaves to one in float64.
+#: Fraction of the features that an exact expansion in float32 leaves undecided.
 LEFT = 0.05
-#: Up to so many features left a round takes about what it does where they are scored once.
+#: Remaining features up to which a round scores all features once in float64.
 FEW = 64
-#: Products of a feature where it is settled at once, and of a candidate for joining: with few
-#: features chosen sigma is large and the series long.
+#: Products per feature that is decided at once, and per candidate that may join: with few chosen
+#: features, sigma is large and the series is long.
 AT_ONCE, JOINING = 3, 4
-#: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
-#: sums and norms, copies. And of those of the statistic against landmarks that join.
+#: Time of a round in this process, per entry of an (m, m) matrix, in functions of an entry: K, W o
+#: K, their sums and norms, copies; and per entry of the statistic against landmarks, in forward
+#: selection.
 DRIVING, DRIVING_LOW_RANK = 8.0, 30.0
-#: Of what slices of the samples do, for each entry of the statistic: to factor, to lead, to weigh
-#: the round; for each value of the sample to certify it; and for each entry of rows on which turns
-#: are told.
+#: Work on slices of the samples: per entry of the statistic to factor it, to find directions and to
+#: weigh the round; per value of the sample to certify it; and per entry of the rows that measure
+#: kernel drift.
 FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 9.0, 2.0, 4.0, 3.0, 3.0
-#: And of the directions of the landmarks, which this process finds, for each two of them.
+#: Work in this process to find the directions of the landmarks, per pair of landmarks.
 DECOMPOSING = 800.0
-#: Directions of a factor, as they turn out: with the landmarks that a run begins with, and with
-#: more.
+#: Typical rank of a factor: with the initial landmarks, and with more.
 RANK, HIGHER_RANK = 12, 32
-#: Part of the features next to the threshold, which are scored exactly where K is known.
+#: Fraction of the features next to the threshold that is scored exactly if K is known.
 BAND = 0.1
-#: Rounds that keep the scores of one: 15 and 27 were seen in runs over 9,282 and 20,000 features.
+#: Rounds that reuse scores of one round: 15 and 27 in runs over 9,282 and 20,000 features.
 ROUNDS_KEPT = 10
 
 
 @dataclass(frozen=True)
 class SupposedQuestion:
-    """Of what a round is asked, without numbers; of labels and kernels of `rank`, 0 for any."""
+    """Scoring problem of a round without numbers; `rank` of labels and kernel, 0 for full."""
 
     kernel: AbstractKernel
     n_samples: int
@@ -71,7 +71,7 @@ class SupposedQuestion:
 
     @property
     def state(self) -> RoundState:
-        """What is broadcast, as far as sizes go."""
+        """State that is broadcast, with realistic sizes."""
         A, none = {}, np.empty(0)
         if self.rank:
             A[0] = LowRankQuadratic(none, np.empty(self.rank), none)
@@ -80,7 +80,7 @@ class SupposedQuestion:
 
 @dataclass(frozen=True)
 class SupposedEngine(AbstractEngine):
-    """So many products a feature; part of the features, evenly spread, are left open."""
+    """Engine with a fixed number of products per feature, which leaves some features undecided."""
 
     n_products: int
     dtype: str = "float32"
@@ -116,10 +116,10 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Supposed:
-    """In place of the engines of a round: which scores what, as a rule.
+    """Engines of a round in a dry run, which follow typical behaviour.
 
-    It has what `Singles.gains` asks of `AbstractEngines`, and nothing else of them: those search by
-    the bounds on errors, and a plan has none.
+    It has the methods that `Singles.gains` uses of `AbstractEngines`, and no others: those choose
+    by error bounds, which a plan does not have.
     """
 
     dry: DryRun
@@ -130,27 +130,27 @@ class Supposed:
 
     @staticmethod
     def leaving(dry: DryRun, question: Question, *how: Any) -> Any:
-        """In place of `RemovalEngines`, which are made of the same but the dry run."""
+        """Create engines in place of `RemovalEngines`, with the same arguments after `dry`."""
         return Supposed(dry, SupposedQuestion(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> SupposedEngine:
         """Engine that scores all features."""
-        asked, m = self.question, self.question.n_samples
-        if asked.rank:
+        question, m = self.question, self.question.n_samples
+        if question.rank:
             self.dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
-        elif not asked.kernel.is_additive:
+        elif not question.kernel.is_additive:
             self.dry.drive(DRIVING * m**2)
         return self._steps(len(facts.max_abs))[0]
 
     def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> SupposedEngine:
-        """Engine that scores the open features."""
+        """Engine that scores the undecided features."""
         steps = self._steps(gains.size)
-        # The second scores those that the first has left, the third those that both have.
+        # # the second engine scores what the first leaves, the third what both leave
         number = 1 if open_.size > gains.size * steps[0].open * steps[1].open * 2 else 2
         return steps[number]
 
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        """Features to be scored again, which the last engine has left open."""
+        """Mask of the features that the last engine left undecided."""
         return np.equal(errors, 1.0)
 
     def _steps(self, n: int) -> tuple[SupposedEngine, ...]:
@@ -169,7 +169,7 @@ class Supposed:
 
 
 class SupposedLowRank(AbstractLowRankScorer):
-    """Factors that all have one certificate."""
+    """Low-rank scorer of a dry run, whose factors all have the same certificate."""
 
     def __init__(self, *of_run: Any, dry: DryRun, certificate: Certificate, **options: Any) -> None:
         super().__init__(*of_run, **options)
@@ -199,7 +199,7 @@ class SupposedLowRank(AbstractLowRankScorer):
             self._projected = S.size
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
-            self._dry.work(0.0, self.sum)  # what directions there are stays in files
+            self._dry.work(0.0, self.sum)  # existing directions stay in files
             self._numbers = self._data.taken(Project(numbers), S)
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
@@ -211,7 +211,7 @@ class SupposedLowRank(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """What slices say of a round, with what finding its directions takes of them."""
+        """Record weighing a round on slices, including the cost of finding its directions."""
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
         read = None if is_there else partial(self.sum.sample, features, weigh, None)
@@ -242,7 +242,7 @@ class SupposedLowRank(AbstractLowRankScorer):
 
 
 class SupposedLazy:
-    """In place of `dhsic.passes.lazy.Lazy`: as many rounds are lazy as a rule."""
+    """Replacement for `dhsic.passes.lazy.Lazy` with a fixed number of rounds that reuse scores."""
 
     def __init__(self, dry: DryRun) -> None:
         self._dry, self._left = dry, 0
@@ -250,13 +250,13 @@ class SupposedLazy:
     may_spare = staticmethod(Lazy.may_spare)
 
     def weights(self, W: Array, *_: Any) -> Array:
-        """W, of which only the size is known."""
+        """Return W, of which only the size matters."""
         return W
 
     def gains(
         self, question: SupposedQuestion, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
-        """Scores of S that were kept, and of some of them anew; None if all are to be scored."""
+        """Reused scores of S, with some scored again; None if all must be scored."""
         if not self._left:
             return None
         self._left -= 1

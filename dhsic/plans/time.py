@@ -1,10 +1,10 @@
-"""How long a run takes: its passes at the rates of one thread, shared out over workers.
+"""Expected time of a run: its passes at the rates of one thread, distributed over workers.
 
-Rates of this machine and this store are measured in a second, or given. A pass of J jobs on W
-threads takes ceil(J / W) / J of the time of one; what this process does is shared by nobody. On a
-cluster the scheduler hands out a task for every worker process, one by one, and the state of a
-round reaches each of them once; what the tasks leave of a sum is added by others, level by level
-(`dhsic.runtime.shares`), and one sum comes here.
+Rates of this machine and this store are measured in a second, or passed by the user. A pass of J
+jobs on W threads takes ceil(J / W) / J of the time on one thread; work in this process is not
+distributed. On a cluster, the scheduler hands out tasks one by one, the state of a round is sent to
+each worker process once, and partial sums are added on workers, level by level
+(`dhsic.runtime.shares`); this process receives one sum.
 """
 
 from __future__ import annotations
@@ -35,54 +35,52 @@ from dhsic.validation import is_positive
 
 @dataclass(frozen=True, slots=True)
 class Overheads:
-    """Times and rates of a cluster; by default those of one on a fast local network.
+    """Times and rates of a cluster; the defaults are those of a fast local network.
 
-    Times are in seconds, rates in bytes a second.
+    Times are in seconds, rates in bytes per second.
 
     >>> Overheads().of_job(0), Overheads(job=1e-3, worker=5e-5).of_job(1000)
     (0.0008, 0.0010526315789473684)
     """
 
-    job: float = 0.8e-3  # of the scheduler for a task
-    client: float = 0.7e-3  # of the process that asks for one; it works while the scheduler does
-    start: float = (
-        20e-3  # of a pass of one task that does nothing, and of a level of tasks that add
-    )
-    worker: float = 4e-5  # part of its time that the scheduler spends on an idle worker process
-    written: float = 1e9  # of a state, by the process that asks
-    network: float = 200e6  # that a worker process gets, of a state or from other workers
-    storage: float = math.inf  # the same of all worker processes together
-    results: float = 1e9  # that the process that asks reads and adds up
+    job: float = 0.8e-3  # scheduler time per task
+    client: float = 0.7e-3  # client time per task; overlaps with the scheduler
+    start: float = 20e-3  # of an empty pass, and of one level of adding tasks
+    worker: float = 4e-5  # share of scheduler time per idle worker process
+    written: float = 1e9  # rate at which the client writes a state
+    network: float = 200e6  # rate per worker process, for a state or from other workers
+    storage: float = math.inf  # rate of shared storage, for all worker processes together
+    results: float = 1e9  # rate at which the client reads and adds results
 
     def of_job(self, n_processes: int) -> float:
-        """Seconds between two tasks that the scheduler hands out to so many worker processes."""
-        left = max(1 - self.worker * n_processes, 0.05)
-        return max(self.job / left, self.client)
+        """Seconds between two tasks that the scheduler hands out to `n_processes` workers."""
+        free_share = max(1 - self.worker * n_processes, 0.05)
+        return max(self.job / free_share, self.client)
 
     def of_state(self, n_bytes: int, n_processes: int) -> float:
-        """Seconds until all of them have a state."""
+        """Seconds until all worker processes have a state."""
         together = n_processes * n_bytes / self.storage
         return n_bytes / self.written + max(n_bytes / self.network, together)
 
 
-#: Seconds that each rate is measured for, at most; and samples that it is measured with.
+#: Seconds for which each rate is measured, at most; and samples used for it, at most.
 SECONDS, MOST_SAMPLES = 0.25, 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What one thread does in a second.
+    """Work of one thread per second.
 
     Attributes
     ----------
     float32, float64 : float
-        Flops of quadratic forms, as scoring takes them.
+        Floating-point operations of quadratic forms, as in scoring.
     decode : float
         Stored bytes that are read and decoded; infinite in memory.
     values : float
         Values that are standardised.
     elements : float
-        Entries of a kernel matrix.
+        Entries of a kernel matrix that are computed.
 
     Examples
     --------
@@ -99,12 +97,12 @@ elements=100000000.0)
 
     @staticmethod
     def of(given: Any) -> Rates:
-        """Rates that were measured elsewhere.
+        """Validate rates that were measured elsewhere.
 
         Raises
         ------
         InputError
-            Other names than those of a `Rates`, or what is no positive number.
+            Names differ from the fields of `Rates`, or a value is not a positive number.
         """
         if isinstance(given, Rates):
             return given
@@ -121,7 +119,7 @@ elements=100000000.0)
 
     @staticmethod
     def measured(source: AbstractSource, m: int) -> Rates:
-        """Measure on this machine, with a block of this source; a second in all."""
+        """Measure the rates on this machine with a block of the source, in about one second."""
         n = max(2, min(m, MOST_SAMPLES))
         rng = np.random.default_rng(0)
         X = rng.standard_normal((TILE, n))
@@ -139,18 +137,18 @@ elements=100000000.0)
             )
 
     def plain(self) -> dict[str, float | None]:
-        """Values for JSON, which knows no infinity."""
+        """Values for JSON, which has no infinity; infinite rates are None."""
         return {k: v if math.isfinite(v) else None for k, v in asdict(self).items()}
 
 
 def _of_forms(A: Array, X: Array, dtype: Any) -> float:
-    """Flops per second of quadratic forms, which most of the time goes to."""
+    """Flops per second of quadratic forms, which dominate the run time."""
     forms, values = Quadratic.of(A, 1.0, dtype), X.astype(dtype)
     return _rate(lambda: forms.forms(values), len(X) * form_flops(len(A)))
 
 
 def _rate(work: Callable[[], Any], amount: float) -> float:
-    """Amount per second, over `SECONDS` of calls after a first one."""
+    """Amount of work per second, over `SECONDS` of calls after a first one."""
     work()
     n, started, passed = 0, time.perf_counter(), 0.0
     while passed < SECONDS:
@@ -161,7 +159,7 @@ def _rate(work: Callable[[], Any], amount: float) -> float:
 
 
 def _decoding(source: AbstractSource) -> float:
-    """Stored bytes per second of some blocks from the middle of the source."""
+    """Stored bytes per second, from blocks in the middle of the source."""
     if source.in_memory:
         return math.inf
     itemsize = np.dtype(source.dtype).itemsize
@@ -177,36 +175,37 @@ def _decoding(source: AbstractSource) -> float:
     return n_bytes / max(passed, 1e-9)
 
 
-#: A cluster of which nothing else is known, and bytes a second at which a state reaches a worker.
+#: Default cluster; and bytes per second at which a state reaches a worker.
 USUAL = Overheads()
 NETWORK = USUAL.network
-#: Seconds of a job, and of a pass until its first job runs, on threads.
+#: Seconds per job, and until the first job of a pass runs, on threads.
 JOB_HERE, START_HERE = 0.4e-3, 2e-3
-#: Time of a task for each number of a large result, room for it and its sums, in functions of a
-#: matrix entry.
+#: Time per entry of a large result, for allocation and sums, in units of one function of a matrix
+#: entry.
 SUMMING = 7.0
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds, by what takes them."""
+    """Seconds of a pass or run, by cause."""
 
-    #: What this process does alone: between passes, and passes over few features.
+    #: Work that only this process does: between passes, and passes over few features.
     driver: float = 0.0
-    #: Tasks of passes with as many jobs as threads, and with fewer: more workers gain nothing.
+    #: Passes with at least as many jobs as threads; and with fewer, which more workers do not speed
+    #: up.
     shared: float = 0.0
     narrow: float = 0.0
-    #: What handing out tasks takes, and until the first of them runs.
+    #: Handing out tasks; and the delay until the first task runs.
     scheduler: float = 0.0
     start: float = 0.0
-    #: States on their way to workers, tasks that add up sums, and what comes here being read.
+    #: Sending states to workers; tasks that add partial sums; and reading results.
     broadcast: float = 0.0
     sums: float = 0.0
     results: float = 0.0
 
     @property
     def total(self) -> float:
-        """Sum of all."""
+        """Sum of all terms, in seconds."""
         return float(sum(getattr(self, field.name) for field in fields(self)))
 
     def __add__(self, other: Terms) -> Terms:
@@ -222,17 +221,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where passes run: at which rates of a thread, on how many threads in all."""
+    """Where passes run: rates of one thread, and number of threads."""
 
     rates: Rates
     n_workers: int
-    #: Worker processes that the threads are in; 0 where they are those of this process.
+    #: Number of worker processes with these threads; 0 for threads of this process.
     n_processes: int = 0
     overheads: Overheads = USUAL
     n_here: int = 1
 
     def terms(self, p: Step) -> Terms:
-        """What a pass takes."""
+        """Time of a pass, by cause."""
         if not p.n_features:
             return Terms(driver=self._alone(p))
         if self.n_processes and not p.at_home:
@@ -245,22 +244,22 @@ class Setting:
         return p.elements / self.rates.elements * _share(p.inside, self.n_here) + flops
 
     def shares(self, p: Step) -> list[range]:
-        """Jobs of the tasks of a pass on a cluster."""
+        """Jobs of each task of a pass on a cluster."""
         threads = [self.n_workers // self.n_processes] * self.n_processes
-        return [some for _, some in cut(p.n_jobs, threads, n_each(p.n_values, self.n_workers))]
+        return [jobs for _, jobs in cut(p.n_jobs, threads, n_each(p.n_values, self.n_workers))]
 
     def joins(self, p: Step) -> list[int]:
-        """Tasks that add up what these leave, level by level."""
+        """Number of tasks that add partial sums, level by level."""
         return joins(len(self.shares(p))) if p.sum_bytes else []
 
     def _afar(self, p: Step) -> Terms:
         costs, shares, levels = self.overheads, self.shares(p), self.joins(p)
         n_threads = self.n_workers // self.n_processes
         each = _share(max(map(len, shares)) * p.inside, n_threads)
-        waves = -(-len(shares) // self.n_processes)  # of tasks, one at a time in a process
+        waves = -(-len(shares) // self.n_processes)  # tasks per process, one after the other
         tasks = self._of_one(p) * each * waves * max(map(len, shares)) / p.n_jobs
         is_narrow = p.n_jobs * p.inside < self.n_workers
-        left = sum(n_nodes(some, p.n_jobs) for some in shares) if levels else 0
+        nodes = sum(n_nodes(jobs, p.n_jobs) for jobs in shares) if levels else 0
         return Terms(
             shared=0.0 if is_narrow else tasks,
             narrow=tasks if is_narrow else 0.0,
@@ -268,7 +267,7 @@ class Setting:
             start=costs.start,
             broadcast=costs.of_state(p.sent_bytes, min(len(shares), self.n_processes)),
             sums=len(levels)
-            * (costs.start + FAN * left / len(shares) * p.sum_bytes / costs.network),
+            * (costs.start + FAN * nodes / len(shares) * p.sum_bytes / costs.network),
             results=(p.result_bytes + p.sum_bytes) * (1 / costs.written + 1 / costs.results),
         )
 
@@ -286,13 +285,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Time on so many threads, or workers of so many threads each."""
+    """Expected time on n threads, or on n workers of several threads each."""
 
     n_workers: int
     on_cluster: bool
     worker_threads: int
-    seconds: float  # where low rank meets its tolerance
-    at_most: float  # and where it does not
+    seconds: float  # if low rank meets its tolerance
+    at_most: float  # if it does not
 
     @staticmethod
     def of(
@@ -308,5 +307,5 @@ class Expected:
 
 
 def _share(n_jobs: int, n_workers: int) -> float:
-    """Part of the time of one worker that so many take."""
+    """Time of a pass on `n_workers` threads, relative to its time on one."""
     return -(-n_jobs // n_workers) / n_jobs

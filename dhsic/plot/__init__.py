@@ -1,7 +1,7 @@
-"""Plots of results: what was selected, how sure that is, and what it hangs on.
+"""Plots of results: the selected features, their reliability, and the rounds.
 
-Each function takes the `ax` to draw on, makes one where there is none, and returns it. All stay
-readable in grey and with a million features. They need matplotlib: ``pip install dhsic[plot]``.
+Each function draws on `ax`, or on new axes without one, and returns it. All plots are readable in
+greyscale and with a million features. They need matplotlib: ``pip install dhsic[plot]``.
 """
 
 from dhsic.plot.features import against_target, pairs, shares, stability

@@ -1,4 +1,4 @@
-"""What the plots share: axes, colours that differ in lightness too, and thinned points."""
+"""Shared parts of plots: axes, colours of different lightness, and thinned points."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 
-#: Colours of Okabe and Ito, which the colour-blind tell apart; black, blue and grey differ in grey.
+#: Colour-blind safe colours of Okabe and Ito; black, blue and grey differ in greyscale.
 MAIN, CHOSEN, MUTED, PALE = "#0072B2", "#D55E00", "#767676", "#B8B8B8"
-#: Points are drawn once in each cell of a grid of so many columns and rows.
+#: Columns and rows of the grid in which at most one point per cell is drawn.
 CELLS = (1600, 600)
 
 
 def axes(ax: Any, width: float = 7.0, height: float = 3.2) -> Any:
-    """Return the axes given, or those of a new figure, inches wide and high.
+    """Return the given axes, or those of a new figure with a size in inches.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def axes(ax: Any, width: float = 7.0, height: float = 3.2) -> Any:
 
 
 def variable(result: xr.Dataset, name: str, why: str) -> Array:
-    """Return a variable of a result; InputError says why there may be none."""
+    """Return a variable of a result; if it is missing, the InputError gives the reason `why`."""
     if name not in result:
         raise InputError(f"The result has no {name!r}: {why}.")
     values: Array = np.asarray(result[name].values)
@@ -44,19 +44,19 @@ def variable(result: xr.Dataset, name: str, why: str) -> Array:
 
 
 def names(result: xr.Dataset, at: Index) -> list[str]:
-    """Return what some features are called; their positions where they have no names."""
+    """Return the names of features; their positions if there are no names."""
     called = result["feature"].values if "feature" in result.coords else None
-    # A name is no formula, though it hold two signs of dollar.
+    # # Dollar signs in a name are not formulas.
     return [str(i) if called is None else str(called[i]).replace("$", r"\$") for i in at]
 
 
 def thinned(x: Float, y: Float) -> Index:
-    """Return points (n,) of which others of the same cell of a grid would be drawn over."""
+    """Return indices of the points to draw, one per cell of a grid."""
     if x.size <= CELLS[0]:
         return np.arange(x.size)
     cells = [
         ((values - values.min()) * ((count - 1) / (np.ptp(values) or 1))).astype(np.int64)
         for values, count in zip((x, y), CELLS, strict=True)
     ]
-    kept: Index = np.sort(np.unique(cells[0] * CELLS[1] + cells[1], return_index=True)[1])
-    return kept
+    drawn_points: Index = np.sort(np.unique(cells[0] * CELLS[1] + cells[1], return_index=True)[1])
+    return drawn_points

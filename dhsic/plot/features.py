@@ -1,4 +1,4 @@
-"""Single features and pairs: against the target, how often selected, which act together."""
+"""Plots of single features and pairs: against the target, stability, joint effects."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, variable
 from dhsic.results.views import result_of_one
 
-#: Different values up to which a feature is drawn as groups, and points a group.
+#: Distinct values up to which a feature is drawn as groups; and points drawn per group.
 LEVELS, POINTS = 6, 400
-#: Letters below an axis that stand side by side, and those of a name.
+#: Characters that fit side by side below an axis; and of a name, at most.
 ROOM, LONGEST = 40, 20
-#: Family-wise level of a pair that is drawn as significant, where the result has none.
+#: Family-wise level of significant pairs, if the result has none.
 ALPHA = 0.05
 
 
 def stability(
     result: xr.Dataset, *, n: int = 30, threshold: float | None = None, ax: Any = None
 ) -> Any:
-    """Draw what part of the halves of the samples selects each of the best features.
+    """Draw the share of random halves that select each of the best features.
 
     Parameters
     ----------
     result : xarray.Dataset
-        Of a selection with ``stability=``.
+        Result of a selection with ``stability=``.
     n : int
-        How many features, the best by rank.
+        Number of best features to draw.
     threshold : float, optional
-        Where a line is drawn; by default at the threshold of the result, if it has one.
+        Value at which a line is drawn; by default the threshold of the result, if it has one.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -65,9 +65,9 @@ def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> 
     x : array (m,)
         Values of the feature, NaN where missing.
     y : array (m,)
-        The target: real values, or classes (text, booleans, whole numbers of a few values).
+        Target: real values, or classes (text, booleans, whole numbers with few values).
     name : str
-        What the feature is called.
+        Name of the feature.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -77,8 +77,8 @@ def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> 
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y)
     if x.shape != y.shape or x.ndim != 1:
         raise InputError(f"x and y are one value a sample; got shapes {x.shape} and {y.shape}.")
-    known = np.isfinite(x)
-    x, y = x[known], y[known]
+    is_finite = np.isfinite(x)
+    x, y = x[is_finite], y[is_finite]
     ax = axes(ax, 3.6, 3.0)
     in_classes = y.dtype.kind != "f" and len(np.unique(y)) <= 50
     levels = np.unique(x)
@@ -96,12 +96,12 @@ def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> 
 
 
 def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
-    """Points, spread a little, with the median and quartiles of each group."""
+    """Draw jittered points, with the median and quartiles of each group."""
     rng = np.random.default_rng(0)
     for place, (_, values) in enumerate(groups):
-        some = values if values.size <= POINTS else rng.choice(values, POINTS, replace=False)
-        spread = place + rng.uniform(-0.25, 0.25, some.size)
-        ax.scatter(spread, some, s=5, color=MUTED, alpha=0.5, linewidths=0, rasterized=True)
+        points = values if values.size <= POINTS else rng.choice(values, POINTS, replace=False)
+        jittered = place + rng.uniform(-0.25, 0.25, points.size)
+        ax.scatter(jittered, points, s=5, color=MUTED, alpha=0.5, linewidths=0, rasterized=True)
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
         ax.plot([place, place], [low, high], color=MAIN, lw=4, solid_capstyle="butt")
         ax.plot([place - 0.3, place + 0.3], [middle, middle], color=CHOSEN, lw=2)
@@ -115,14 +115,14 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
 
 
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw the best pairs: what part of the target their product explains beyond either alone.
+    """Draw the best pairs: the share of the target that their product adds to both features.
 
     Parameters
     ----------
     found : xarray.Dataset
-        Of `dhsic.interactions.find_pairs`.
+        Result of `dhsic.interactions.find_pairs`.
     n : int
-        How many, the best first.
+        Number of best pairs to draw.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -156,14 +156,14 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw what part of HSIC the main effects and pairs of the selected features have.
+    """Draw the shares of HSIC of main effects and pairs of the selected features.
 
     Parameters
     ----------
     found : xarray.Dataset
-        Of `dhsic.interactions.shares`.
+        Result of `dhsic.interactions.shares`.
     n : int
-        How many of them, the largest first.
+        Number of largest shares to draw.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -187,7 +187,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def _ends(found: xr.Dataset, n: int) -> list[Array]:
-    """What the first and second features of the first n rows are called."""
+    """Names of the first and second features of the first n rows."""
     return [
         found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n]
         for end in ("first", "second")

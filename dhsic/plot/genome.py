@@ -1,4 +1,4 @@
-"""Every feature at once: along the genome, and p-values against what chance would give."""
+"""Plots of all features: values along the genome, and p-values against chance."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
 from dhsic.results.views import of_selected, result_of_one
 
-#: What can be drawn of every feature, the first that there is by default, and what the axis says.
+#: Values that can be drawn, the default first, with axis labels.
 VALUES = {
     "p": "$-\\log_{10}\\,p$",
     "score_first_round": "score in the first round",
     "rank": "rank",
 }
-#: Selected features from which their points are small.
+#: Number of selected features above which their points are small.
 MANY = 100
-#: Between chromosomes, the part of the whole length.
+#: Gap between chromosomes, as a fraction of the total length.
 GAP = 0.01
-#: Width of a letter of its name, as a part of the axis.
+#: Width of a character of a name, as a fraction of the axis.
 LETTER = 0.011
 
 
@@ -39,20 +39,20 @@ def genome(
 ) -> Any:
     r"""Draw a value of every feature along the genome, or in the order of the data.
 
-    Scores of later rounds are never drawn: they were made among other features each, and do not
-    compare.
+    Scores of later rounds are never drawn: each was computed among other features, so they are not
+    comparable.
 
     Parameters
     ----------
     result : xarray.Dataset
-        Of a selection or a test of all features.
+        Result of a selection or test of all features.
     value : {"p", "score_first_round", "rank"}, optional
-        By default the first of these that the result has. p-values are drawn as
-        ``-log10 p``, ranks on a logarithmic scale with the best on top.
+        By default the first of these that the result has. p-values are drawn as ``-log10 p``, ranks
+        on a logarithmic scale with the best on top.
     threshold : float, optional
-        A value at which a line is drawn.
+        Value at which a line is drawn.
     labelled : int
-        So many of the best features are named.
+        Number of best features to label.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -71,10 +71,12 @@ def genome(
     ax = axes(ax)
     heights = _heights(variable(result, value, "it was not computed in that run"), value)
     x, shade, ticks = _places(result)
-    known = np.isfinite(heights)
-    chosen = known & np.asarray(result["selected"].values) if "selected" in result else ~known
+    is_finite = np.isfinite(heights)
+    chosen = (
+        is_finite & np.asarray(result["selected"].values) if "selected" in result else ~is_finite
+    )
     for tone, colour in enumerate((MUTED, PALE)):
-        at = np.flatnonzero(known & ~chosen & (shade == tone))
+        at = np.flatnonzero(is_finite & ~chosen & (shade == tone))
         at = at[thinned(x[at], heights[at])] if at.size else at
         ax.scatter(x[at], heights[at], s=3, color=colour, linewidths=0, rasterized=True)
     at = np.flatnonzero(chosen)
@@ -90,10 +92,10 @@ def genome(
             label=label,
         )
         points.set_gid("selected")
-        right = value == "score_first_round"  # on the left is the power of ten of the axis
+        right = value == "score_first_round"  # the left corner shows the exponent of the axis
         where = {"loc": "upper right" if right else "upper left", "bbox_to_anchor": (right, 1.12)}
         ax.legend(frameon=False, borderpad=0, **where)
-    best = np.argsort(np.where(known, -heights, np.inf), kind="stable")[:labelled]
+    best = np.argsort(np.where(is_finite, -heights, np.inf), kind="stable")[:labelled]
     _named(ax, x, heights, best, names(result, best))
     if threshold is not None:
         ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3)
@@ -108,20 +110,20 @@ def genome(
 
 
 def _heights(values: Array, value: str) -> Float:
-    found = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(values, dtype=np.float64)
     if value == "p":
-        return -np.log10(np.maximum(found, np.finfo(float).tiny))
-    return -np.log10(found) if value == "rank" else found
+        return -np.log10(np.maximum(numbers, np.finfo(float).tiny))
+    return -np.log10(numbers) if value == "rank" else numbers
 
 
 def _rank_axis(ax: Any, d: int) -> None:
-    """Ranks 1, 10, 100, ... with the best on top."""
+    """Draw an axis of ranks 1, 10, 100, ... with the best on top."""
     powers = range(int(np.log10(max(d, 1))) + 1)
     ax.set_yticks([-power for power in powers], [f"{10**power:,}" for power in powers])
 
 
 def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
-    """Abscissa and shade, 0 or 1, of every feature (d,); (middle, name) of chromosomes."""
+    """Abscissa and shade (0 or 1) of every feature, (d,); centre and name of chromosomes."""
     d = result.sizes["features"]
     if "variant_contig" not in result.coords or "variant_position" not in result.coords:
         return np.arange(d, dtype=float), np.zeros(d, dtype=np.int64), []
@@ -145,24 +147,24 @@ def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Key that puts chromosome 2 before 10, and numbers before X."""
+    """Sort key that puts chromosome 2 before 10, and numbers before X."""
     parts = re.findall(r"\d+|\D+", name.removeprefix("chr"))
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
 def _named(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) -> None:
-    """Write names beside points, one below the other where they would cover each other."""
+    """Write names beside points; overlapping names are omitted."""
     span, rise = np.ptp(x) or 1.0, np.ptp(heights[np.isfinite(heights)]) or 1.0
-    taken: list[tuple[float, float]] = []
+    labels: list[tuple[float, float]] = []
     for i, name in zip(best, called, strict=True):
         if not np.isfinite(heights[i]):
             continue
         if any(
             abs(at - x[i]) < 0.12 * span and abs(high - heights[i]) < 0.07 * rise
-            for at, high in taken
+            for at, high in labels
         ):
-            continue  # the point stands out without it
-        taken.append((x[i], heights[i]))
+            continue  # omitted, because it overlaps
+        labels.append((x[i], heights[i]))
         right = x[i] < x.min() + 0.85 * span
         ax.annotate(
             name,
@@ -175,12 +177,12 @@ def _named(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) ->
 
 
 def qq(p: Any, *, ax: Any = None) -> Any:
-    r"""Draw p-values against those of chance, sorted, both as ``-log10 p``.
+    r"""Draw sorted p-values against those expected by chance, both as ``-log10 p``.
 
     Parameters
     ----------
     p : array of float, FeatureTests or xarray.Dataset
-        p-values, NaN where there is none; of a Dataset its variable ``p``.
+        p-values, NaN where missing; for a Dataset its variable ``p``.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -189,27 +191,28 @@ def qq(p: Any, *, ax: Any = None) -> Any:
 
     Notes
     -----
-    The band holds each sorted value with probability 0.95 if nothing was there and tests were
-    independent: the i-th of n is ``Beta(i, n - i + 1)``. ``lambda`` is the median of the
-    chi-squared values of one degree of freedom that have these p-values, over that of chance.
+    The band contains each sorted value with probability 0.95 under the null hypothesis with
+    independent tests: the i-th of n is ``Beta(i, n - i + 1)``. ``lambda`` is the median of the
+    chi-squared values with one degree of freedom that have these p-values, over the expected
+    median.
     """
-    given = getattr(p, "p_values", p)
-    is_result = isinstance(given, xr.Dataset)
-    values = variable(given, "p", "features were not tested") if is_result else given
-    found = np.sort(np.asarray(values, dtype=np.float64).ravel())
-    found = found[np.isfinite(found)]
-    n = found.size
-    if not n or found[0] < 0 or found[-1] > 1:
+    p_values = getattr(p, "p_values", p)
+    is_result = isinstance(p_values, xr.Dataset)
+    values = variable(p_values, "p", "features were not tested") if is_result else p_values
+    sorted_p = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    sorted_p = sorted_p[np.isfinite(sorted_p)]
+    n = sorted_p.size
+    if not n or sorted_p[0] < 0 or sorted_p[-1] > 1:
         raise InputError("p-values lie between 0 and 1, and there must be one; see what p= holds.")
     ax = axes(ax, 3.8, 3.6)
     i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
     expected = -np.log10((i - 0.5) / n)
     low, high = (-np.log10(beta.ppf(q, i, n - i + 1)) for q in (0.975, 0.025))
-    observed = -np.log10(np.maximum(found[i - 1], np.finfo(float).tiny))
+    observed = -np.log10(np.maximum(sorted_p[i - 1], np.finfo(float).tiny))
     ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% band of chance")
     ax.plot(expected, expected, color=MUTED, lw=1)
     ax.scatter(expected, observed, s=6, color=MAIN, linewidths=0, label=f"{n:,} features")
-    ax.plot([], [], " ", label=f"$\\lambda$ = {inflation_of(found):.2f}")
+    ax.plot([], [], " ", label=f"$\\lambda$ = {inflation_of(sorted_p):.2f}")
     ax.set(xlabel="$-\\log_{10}\\,p$ by chance", ylabel="$-\\log_{10}\\,p$ observed")
     ax.legend(frameon=False, loc="upper left")
     return ax

@@ -1,6 +1,6 @@
-"""`report`: one page of HTML that says what a run did, found, and how sure it is.
+"""Reports: one HTML page about a run, its findings and their reliability.
 
-The page needs no network and no server: plots, table, style and script are in it.
+The page needs neither network nor server: it contains plots, table, style and script.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from dhsic.selection.multi_output import dimension_of, parts
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place
 
-#: What the name of a page ends in.
+#: Suffixes of pages.
 SUFFIXES = (".html", ".htm")
-#: Features and rounds in the tables of a page, the best and the last ones.
+#: Rows of the tables of a page: best features, and last rounds.
 ROWS, ROUNDS = 1000, 300
-#: Loci in their table, the best.
+#: Best loci in their table.
 LOCI = 300
-#: Pairs in their table, the best, and its columns, as far as there are such.
+#: Best pairs in their table, and its columns, if present.
 PAIRS = 100
 OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second", "second_feature",
             "second_contig", "second_position", "share", "p_value", "beta", "se",
             "family_wise", "false_discovery", "linkage")  # fmt: skip
-#: Dots an inch of what is drawn as pixels.
+#: Resolution of rasterised points, in dots per inch.
 DPI = 130
-#: Attributes that say what was passed.
+#: Attributes with names of the inputs.
 GIVEN = ("data", "target", "covariates")
-#: Columns that everybody has in their own data, or that repeat another.
+#: Columns that are omitted: users have them, or they repeat another column.
 DULL = ("constant", "index", "id")
-#: What counts of samples and features left out are called.
+#: Labels of the counts of samples, features and values left out.
 COUNTS = {
     "n_samples_left_out": "samples left out",
     "n_samples_without_label": "samples without a label",
@@ -63,7 +63,7 @@ COUNTS = {
     "n_missing_values": "values missing",
     "n_features_with_missing": "features with values missing",
 }
-#: What a result must have for a plot, the plot, its title, and what it shows.
+#: Plots: variable that a result needs, function, title, caption.
 PLOTS: tuple[tuple[str, Callable[[xr.Dataset], Any], str, str], ...] = (
     ("p", plot.qq, "Against chance", "p-values, sorted, against those of chance."),
     ("round_hsic", plot.path, "HSIC over the rounds", "HSIC of the features that were left."),
@@ -83,21 +83,21 @@ def report(
     shares: xr.Dataset | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write a report of a selection or of tests: one page of HTML, complete in itself.
+    """Write a report of a selection or of tests as one self-contained HTML page.
 
     Parameters
     ----------
     result : xarray.Dataset or selector
-        What `dhsic.select` returns, or a selector after fit. Of several runs, as with
-        ``per_target=True``, each has a page.
+        A result of `dhsic.select`, or a fitted selector. If it has several runs, as with
+        ``per_target=True``, each run has a page.
     path : str or path
-        Where the page goes, ``report.html``; of several runs ``report.NAME.html``.
+        Path of the page, such as ``report.html``; with several runs ``report.NAME.html``.
     pairs : xarray.Dataset, optional
-        What `dhsic.interactions.find_pairs` found in the same data.
+        Pairs that `dhsic.interactions.find_pairs` found in the same data.
     shares : xarray.Dataset, optional
-        What `dhsic.interactions.shares` gives for the selection.
+        Shares from `dhsic.interactions.shares` for the selection.
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
 
     Returns
     -------
@@ -107,8 +107,8 @@ def report(
     Raises
     ------
     InputError
-        There is a file already, `result` is no result, pairs or shares come with several runs, or
-        matplotlib or jinja2 are not installed (``pip install dhsic[plot]``).
+        A file exists already, `result` is not a result, pairs or shares are given with several
+        runs, or matplotlib or jinja2 are not installed (``pip install dhsic[plot]``).
     """
     page = as_path(path)
     if page.suffix.lower() not in SUFFIXES:
@@ -133,30 +133,32 @@ def report(
 
 
 def _pages(result: Any, page: Path) -> dict[Path, Any]:
-    """Result of each run by the path of its page: of a single one as it is."""
+    """Result of each run by the path of its page; a single run keeps the given path."""
     if not isinstance(result, xr.Dataset) or dimension_of(result) is None:
         return {page: result}
-    found: dict[Path, Any] = {}
+    results: dict[Path, Any] = {}
     for number, (name, part) in enumerate(parts(result)):
         called = re.sub(r"[^\w.-]+", "_", name) or str(number)
         path = page.with_name(f"{page.stem}.{called}{page.suffix}")
         path = (
-            page.with_name(f"{page.stem}.{called}.{number}{page.suffix}") if path in found else path
+            page.with_name(f"{page.stem}.{called}.{number}{page.suffix}")
+            if path in results
+            else path
         )
-        found[path] = part.assign_attrs(target=name)
-    return found
+        results[path] = part.assign_attrs(target=name)
+    return results
 
 
 def page_of(
     result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
 ) -> str:
-    """Return the page as text."""
+    """Render the page as text."""
     if not all(map(find_spec, ("jinja2", "matplotlib"))):
         raise InputError('Reports need jinja2 and matplotlib: pip install "dhsic[plot]".')
     from jinja2 import Environment, StrictUndefined
 
     here, result = files("dhsic.reports"), result_of_one(result)
-    given, found = found, pairs_of(result) if found is None else found
+    extra_pairs, found = found, pairs_of(result) if found is None else found
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["shown"] = _shown
     template = environment.from_string((here / "page.html").read_text(encoding="utf-8"))
@@ -176,7 +178,7 @@ def page_of(
             *loci_sentences(result),
             *order_of(result),
             *doubts_of(result, costs),
-            *told_of_pairs(given),
+            *told_of_pairs(extra_pairs),
         ],
         plots=list(_plots(result, best, found, shares)),
         table=_table(result, best),
@@ -192,12 +194,12 @@ def page_of(
 
 
 def _parameters(result: xr.Dataset) -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(result.attrs.get("parameters", "{}"))
-    return known
+    parameters: dict[str, Any] = json.loads(result.attrs.get("parameters", "{}"))
+    return parameters
 
 
 def _said(value: Any) -> str:
-    """A parameter in words: yes and no, and a bandwidth as it is passed.
+    """Text of a parameter: yes or no, and bandwidths as users pass them.
 
     >>> _said(False), _said("Dimension()"), _said("auto"), _said(None)
     ('no', 'dimension', 'auto', 'none')
@@ -209,18 +211,18 @@ def _said(value: Any) -> str:
 
 
 def _counts(result: xr.Dataset) -> dict[str, int]:
-    """How many samples, features and values were left out or filled in, by what and why."""
+    """Numbers of samples, features and values left out or filled in, by reason."""
     filtered = json.loads(result.attrs.get("left_out", "{}"))
-    known = {
+    counts = {
         f"{'samples' if name in OF_SAMPLES else 'features'} left out by {name}": n
         for name, n in filtered.items()
     }
-    known |= {told: int(result.attrs.get(name, 0)) for name, told in COUNTS.items()}
-    return {told: n for told, n in known.items() if n}
+    counts |= {told: int(result.attrs.get(name, 0)) for name, told in COUNTS.items()}
+    return {told: n for told, n in counts.items() if n}
 
 
 def _loco(result: xr.Dataset) -> Iterator[str]:
-    """What labels were tested, where they are not those given."""
+    """Note that the labels were residuals (``--loco``)."""
     if _parameters(result).get("loco"):
         yield (
             "features of each chromosome were tested against what ridge regression on all other "
@@ -229,46 +231,50 @@ def _loco(result: xr.Dataset) -> Iterator[str]:
 
 
 def _meanings(result: xr.Dataset) -> dict[str, str]:
-    """What is in columns of the table, the one that the order follows from first."""
+    """Descriptions of the columns of the table, that of the ranking first."""
     by = "fall_given_others" if result.attrs.get("given_others") else "score"
     names = [by, *(str(name) for name in result.data_vars if name != by)]
     return {n: str(said) for n in names if (said := result[n].attrs.get("long_name"))}
 
 
 def _method(result: xr.Dataset) -> str:
-    """What the ranking was made by, in the words of ``--method``."""
-    asked = _parameters(result)
-    if "criterion" in asked:
-        return f"criterion {asked['criterion']}"
-    is_linear = asked.get("kernel") == "linear" and result.sizes.get("rounds", 0) == 1
-    return f"method {'linear' if is_linear else asked['method']}" if "method" in asked else ""
+    """Name of the method, as in ``--method``."""
+    parameters = _parameters(result)
+    if "criterion" in parameters:
+        return f"criterion {parameters['criterion']}"
+    is_linear = parameters.get("kernel") == "linear" and result.sizes.get("rounds", 0) == 1
+    return (
+        f"method {'linear' if is_linear else parameters['method']}"
+        if "method" in parameters
+        else ""
+    )
 
 
 def _passed(result: xr.Dataset) -> dict[str, Any]:
-    """What was passed: data, labels, what was asked for, and the parameters of the method."""
-    given = {name: result.attrs[name] for name in GIVEN if result.attrs.get(name)}
-    asked = json.loads(result.attrs.get("asked", "{}"))
-    return {**given, **asked, **_parameters(result)}
+    """Inputs of the run: data, labels, settings, and parameters of the method."""
+    inputs = {name: result.attrs[name] for name in GIVEN if result.attrs.get(name)}
+    settings = json.loads(result.attrs.get("asked", "{}"))
+    return {**inputs, **settings, **_parameters(result)}
 
 
 def _heading(result: xr.Dataset) -> str:
-    """How many features the page is about, of how many."""
+    """Number of selected features, and of all."""
     n, d = (_shown(int(result.attrs[name])) for name in ("n_selected", "n_features"))
     by = result.attrs.get("selected_by")
     return f"{n} of {d} features selected" if by is None else f"{n} of {d} features have {by}"
 
 
 def _about(result: xr.Dataset) -> str:
-    """The trait and the data that the page is about, as far as the result names them."""
+    """Names of the target and of the data, if the result has them."""
     target, data = (str(result.attrs.get(name, "")) for name in ("target", "data"))
     name = PurePosixPath(data.replace("\\", "/").rstrip("/")).name
     return " in ".join(filter(None, (target, name)))
 
 
 def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
-    """What is told in large figures, by what it is called."""
+    """Key figures at the head of the page, by label."""
     attributes = result.attrs
-    known = {
+    figures = {
         "samples": f"{int(attributes['n_samples']):,}" if "n_samples" in attributes else "",
         "features": f"{int(attributes['n_features']):,}",
         of_selected(result): f"{int(attributes['n_selected']):,}",
@@ -276,45 +282,47 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
         "matrix": json.loads(attributes.get("asked", "{}")).get("variable", ""),
         "label kernel": str(attributes.get("label_kernel_used", "")),
     }
-    if costs["rounds"]:  # tables do not tell
-        known["rounds"] = f"{costs['rounds']:,}"
-        known["time of rounds"] = f"{costs['seconds']:,.1f} s"
-        known["read"] = human(costs["bytes_read"])
-        known["memory promised"] = human(costs["promised_bytes"])
-    return {name: value for name, value in known.items() if value}
+    if costs["rounds"]:  # tables have no rounds
+        figures["rounds"] = f"{costs['rounds']:,}"
+        figures["time of rounds"] = f"{costs['seconds']:,.1f} s"
+        figures["read"] = human(costs["bytes_read"])
+        figures["memory promised"] = human(costs["promised_bytes"])
+    return {name: value for name, value in figures.items() if value}
 
 
 def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
-    """Columns of the best features as lists; the positions of features are ``index``."""
-    some = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
-    known = tables.columns(some.assign_coords(features=best))
-    if not result.attrs.get("given_others"):  # else it is what orders them
-        known.pop("fall_given_others", None)
-    lists = {name: _plain(known[name]) for name in sorted(known, key=_place) if name not in DULL}
+    """Columns of the best features as lists; ``index`` holds their positions."""
+    best_part = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
+    columns = tables.columns(best_part.assign_coords(features=best))
+    if not result.attrs.get("given_others"):  # otherwise it determines the order
+        columns.pop("fall_given_others", None)
+    lists = {
+        name: _plain(columns[name]) for name in sorted(columns, key=_place) if name not in DULL
+    }
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
-    if "pair_with" in several:  # those that act with none
+    if "pair_with" in several:  # features without a partner
         several["pair_with"] = [None if v < 0 else v for v in several["pair_with"]]
     return {"index": [int(i) for i in best], **several}
 
 
 def _pairs(found: xr.Dataset | None) -> dict[str, list[Any]]:
-    """Columns of the best pairs as lists, by what they are called; none where there are none."""
+    """Columns of the best pairs as lists, by label; empty without pairs."""
     if found is None:
         return {}
-    known = [name for name in OF_PAIRS if name in found]
-    known = [name for name in known if f"{name}_feature" not in known]  # by name if there is one
-    called = {name: name.replace("_feature", "").replace("_", " ") for name in known}
-    return {called[name]: _plain(found[name].to_numpy()[:PAIRS]) for name in known}
+    names = [name for name in OF_PAIRS if name in found]
+    names = [name for name in names if f"{name}_feature" not in names]  # names replace positions
+    called = {name: name.replace("_feature", "").replace("_", " ") for name in names}
+    return {called[name]: _plain(found[name].to_numpy()[:PAIRS]) for name in names}
 
 
 def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
-    """Columns of the loci of tests as lists; none where they were not asked for."""
+    """Columns of the loci of tests as lists; empty if loci were not requested."""
     table = loci_table(result) if LOCUS in result else pd.DataFrame()
     return {str(n): _plain(table[n].to_numpy()[:LOCI]) for n in table} if len(table) else {}
 
 
 def _place(column: str) -> int:
-    """Where a column goes: what says whether a feature is real stands before what describes it."""
+    """Position of a column: columns on reliability precede descriptive ones."""
     first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
     return first.index(column) if column in first else len(first)
 
@@ -322,12 +330,12 @@ def _place(column: str) -> int:
 def _plain(values: Array) -> list[Any]:
     if values.dtype.kind == "f":
         return [float(v) if np.isfinite(v) else None for v in values]
-    found: list[Any] = values.tolist()
-    return found
+    plain_values: list[Any] = values.tolist()
+    return plain_values
 
 
 def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
-    """The last rounds: what the history has a number of for each."""
+    """Columns of the history for the last rounds."""
     names = ("n_features", "n_removed", "n_added", "sigma", "hsic", "seconds", "bytes_read",
              "engine")  # fmt: skip
     return {
@@ -338,7 +346,7 @@ def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _shown(value: Any) -> str:
-    """A value as people read it: four digits, thousands apart."""
+    """Format a value: four digits, thousands separators."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -353,7 +361,7 @@ def _shown(value: Any) -> str:
 def _plots(
     result: xr.Dataset, best: Index, found: xr.Dataset | None, shares: xr.Dataset | None
 ) -> Iterator[tuple[str, str, Any]]:
-    """Title, what a picture says in words, and the picture, as far as the result has them."""
+    """Yield title, caption and SVG of each plot that the result supports."""
     from matplotlib import pyplot as plt
 
     along = "along the genome" if "variant_position" in result.coords else "in the data"
@@ -372,7 +380,7 @@ def _plots(
     words = f"All features {along}; the {chosen.size:,} selected lead to their rows in the table."
     yield _drawn(f"Features {along}", words, all_of_them)
     for needed, draw, title, words in PLOTS:
-        if needed in result and result[needed].size > 1:  # of one round there is no path
+        if needed in result and result[needed].size > 1:  # a single round has no path
             yield _drawn(title, words, partial(draw, result))
     if "cv_results" in result.attrs:
         words = "Score on samples left out by the number of features, and the number chosen."
@@ -383,7 +391,7 @@ def _plots(
 def _plots_of_pairs(
     found: xr.Dataset | None, shares: xr.Dataset | None
 ) -> Iterator[tuple[str, str, Any]]:
-    """The same of what acts alone and together."""
+    """Yield title, caption and SVG of the plots of pairs and shares."""
     if shares is not None:
         words = "Part of HSIC that each selected feature has alone, and each two of them together."
         yield _drawn("Alone and together", words, partial(plot.shares, shares))
@@ -396,7 +404,7 @@ def _plots_of_pairs(
 
 
 def _drawn(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, Any]:
-    """A picture as SVG, in which many points are pixels."""
+    """Render a plot as SVG, with many points rasterised."""
     from markupsafe import Markup
     from matplotlib import pyplot as plt
     from matplotlib import rc_context
@@ -407,7 +415,7 @@ def _drawn(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, A
         ax.figure.savefig(text, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
         plt.close(ax.figure)
     svg = "<svg" + text.getvalue().partition("<svg")[2]  # the declaration has no place in a page
-    # An id is one thing of a page, and every picture begins to count at 1.
+    # # Ids must be unique in a page, and every plot numbers them from 1.
     mark = f"in-{title.lower().replace(' ', '-')}-"
     svg = re.sub(r'\bid="', f'id="{mark}', svg)
     svg = re.sub(r'(url\(|xlink:href=")#(?!feature-)', rf"\1#{mark}", svg)

@@ -1,4 +1,4 @@
-"""Sentences about a run: what the order follows from, and what approximation may have cost."""
+"""Sentences about a run: what its ranking is based on, and the cost of approximation."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from dhsic.results.views import LEVEL, carried_over, pairs_of
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.shapes import STRICT
 
-#: Lambda of tests up to which p-values may be right, as of a trait of many genes where variants are
-#: linked far along a chromosome; by how much it varies of one feature by chance; and features from
-#: which it is told.
+#: Genomic inflation lambda up to which p-values may be correct, as for a polygenic trait with
+#: long-range linkage; the standard deviation of lambda for one feature; and the number of features
+#: from which lambda is reported.
 INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
-#: Features lost that are told as they are.
+#: Expected losses below this are reported as "less than".
 LEAST_TOLD = 0.01
-#: Leads of loci that are named, at most.
+#: Leads of loci that are listed, at most.
 MOST_LEADS = 5
-#: Pairs that are named, at most.
+#: Pairs that are listed, at most.
 MOST_PAIRS, ENDS = 5, ("first", "second")
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
-    """How many features depend on the labels, where all were tested."""
+    """Report how many features depend on the labels, if all were tested."""
     if "q" in result:
-        n, held = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
+        n, n_held_out = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
         of = f"{result.sizes['features']:,} features have"
-        if held is not None:
+        if n_held_out is not None:
             n_tested = int(result.attrs["n_selected"])
-            of = f"{n_tested:,} features selected have, on {held:,} samples held out,"
+            of = f"{n_tested:,} features selected have, on {n_held_out:,} samples held out,"
         is_sure = n * LEVEL >= 1 and not _is_inflated(result)
         false = f": about one in {1 / LEVEL:.0f} of these is false" if is_sure else ""
         yield f"{n:,} of {of} q <= {LEVEL:g}{false}"
@@ -46,18 +46,18 @@ def _varying(result: xr.Dataset) -> int:
 
 
 def _is_inflated(result: xr.Dataset) -> bool:
-    """Whether p-values of all features are smaller than of few that depend, chance left aside."""
+    """Whether lambda exceeds `INFLATED` by more than chance explains."""
     chance = 2 * DEVIATION / max(1, _varying(result)) ** 0.5
     return bool(result.attrs.get("inflation", 1.0) > INFLATED + chance)
 
 
 def _inflation(result: xr.Dataset) -> Iterator[str]:
-    """Lambda of tests of all features, and what to do where it is too large."""
+    """Report lambda of tests of all features, and advice if it is too large."""
     if "inflation" not in result.attrs or _varying(result) < ENOUGH:
         return
-    told = f"lambda is {result.attrs['inflation']:.2f}"
+    sentence = f"lambda is {result.attrs['inflation']:.2f}"
     if not _is_inflated(result):
-        yield f"{told}, by the median p-value: 1 by chance, to 1.2 where many depend a little"
+        yield f"{sentence}, by the median p-value: 1 by chance, to 1.2 where many depend a little"
         return
     is_out = json.loads(result.attrs.get("parameters", "{}")).get("loco", False)
     what = "--covariates (donors, batches)"
@@ -65,7 +65,7 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
         what = f"{'' if is_out else '--loco, or '}--covariates (dhsic pca)"
     half = float(np.nanmedian(result["p"]))
     yield (
-        f"{told}, where 1 is chance: half of the features have p <= {half:.2g}. Either so many "
+        f"{sentence}, where 1 is chance: half of the features have p <= {half:.2g}. Either so many "
         "depend on the labels (as where clusters were made of these very features), or samples "
         "are alike for other reasons (relatives, populations, batches), and p and q are too "
         f"small: take that out by {what}, and see whether lambda falls"
@@ -73,7 +73,7 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
 
 
 def _stable(result: xr.Dataset) -> Iterator[str]:
-    """How many features are stable, and how many of these falsely."""
+    """Report the number of stable features, and bounds on the false ones."""
     about = result.attrs
     if "stability_threshold" in about:
         bounds = about["expected_false"], about["expected_false_concave"]
@@ -85,21 +85,21 @@ def _stable(result: xr.Dataset) -> Iterator[str]:
 
 
 def inflation_told(about: Mapping[str, Any]) -> str:
-    """How much larger shares of pairs are than those of permuted labels, and what was done."""
-    told = f"shares of all pairs are {about['inflation']:.3g} times those of permuted labels"
+    """Report the inflation of pair shares, and whether p-values were corrected."""
+    sentence = f"shares of all pairs are {about['inflation']:.3g} times those of permuted labels"
     if about["corrected_by"] > 1:
-        return f"{told}, as among relatives; p-values are corrected by that"
-    return f"{told}, which chance gives; nothing is corrected"
+        return f"{sentence}, as among relatives; p-values are corrected by that"
+    return f"{sentence}, which chance gives; nothing is corrected"
 
 
 def loci_sentences(result: xr.Dataset) -> Iterator[str]:
-    """How many loci there are, and their leads, where they were asked for."""
+    """Report the number of loci and their leads, if loci were requested."""
     if LOCUS not in result:
         return
     table = loci_table(result)
     about = [result.attrs.get(name) for name in ("loci_p", "loci_r2", "loci_kb")]
     with_p = clumped = ""
-    if None not in about:  # tables of text do not say it
+    if None not in about:  # text tables lack them
         p, r2, kb = about
         with_p, clumped = f" with p <= {p:g}", f", clumped at r2 > {r2:g} within {kb:g} kb"
     if not len(table):
@@ -114,36 +114,36 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
 
 
 def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
-    """The same of pairs that come besides a result."""
+    """Report the inflation of pairs that were passed in addition to a result."""
     if found is not None and "inflation" in found.attrs:
         yield inflation_told(found.attrs)
 
 
 def _together(result: xr.Dataset) -> Iterator[str]:
-    """Which pairs are significant, and how many features joined the selection for them."""
-    found, about = pairs_of(result), result.attrs
+    """Report significant pairs, and the features selected because of them."""
+    table, about = pairs_of(result), result.attrs
     if "pairs_not_scanned" in about:
         yield f"Pairs: {about['pairs_not_scanned']}"
-    if found is None or "family_wise" not in found:
+    if table is None or "family_wise" not in table:
         return
-    n = int((found["family_wise"] <= found.attrs["alpha"]).sum())
-    real = found.isel(pairs=found["lead"].to_numpy())
+    n = int((table["family_wise"] <= table.attrs["alpha"]).sum())
+    real = table.isel(pairs=table["lead"].to_numpy())
     ends = [real[f"{end}_feature" if f"{end}_feature" in real else end] for end in ENDS]
     pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
-    named = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
-    n_pairs, varying = found.attrs["n_pairs"], found.attrs["n_features"] - found.attrs["n_constant"]
-    if "functions" in found:
-        yield _default_scan(found, n, varying, named)
+    listed = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
+    n_pairs, varying = table.attrs["n_pairs"], table.attrs["n_features"] - table.attrs["n_constant"]
+    if "functions" in table:
+        yield _default_scan(table, n, varying, listed)
         return
-    some = n_pairs < comb(varying, 2)
-    best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if some else ""
+    is_subset = n_pairs < comb(varying, 2)
+    best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if is_subset else ""
     yield (
         f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
-        f"{found.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
-        f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{named}"
-        f"{carried_over(found.attrs)}"
+        f"{table.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
+        f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{listed}"
+        f"{carried_over(table.attrs)}"
     )
-    yield from told_of_pairs(found)
+    yield from told_of_pairs(table)
 
 
 def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
@@ -155,17 +155,17 @@ def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
             f", and {about['n_pairs_of_functions']:,} pairs with one of the best features by "
             f"{about['functions_of_functions']} functions of each"
         )
-    told = f"{n:,} are significant" if n != 1 else "1 is significant"
+    count = f"{n:,} are significant" if n != 1 else "1 is significant"
     leads = int(found["lead"].sum())
-    given = f"; given better pairs, {leads:,}: {named}" if leads else ""
+    lead_note = f"; given better pairs, {leads:,}: {named}" if leads else ""
     return (
         f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
-        f"effects{more}; {told} (family-wise, {about['alpha']:g}){given}"
+        f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}"
     )
 
 
 def _discovered(result: xr.Dataset) -> Iterator[str]:
-    """How many features are discovered among shadows."""
+    """Report the number of features discovered by shadows."""
     about = result.attrs
     if "control" in about:
         yield (
@@ -181,7 +181,7 @@ def _discovered(result: xr.Dataset) -> Iterator[str]:
 
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
-    """What the order of the best features follows from, where it was decided by the data."""
+    """Sentences about the ranking of the best features, where the data decided it."""
     yield from _number(result)
     yield from _real(result)
     yield from _stable(result)
@@ -200,13 +200,13 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
 
 
 def _final_ranking(result: xr.Dataset) -> Iterator[str]:
-    """Method that ranked the best features, and how well either of two explains the labels."""
+    """Report the method of the final ranking, and the variance that both rankings explain."""
     about = result.attrs
     n = about.get("given_others")
     if n is None:
         return
-    alone, others = (_explained(about, name) for name in ("alone", "given_others"))
-    if {"control", "n_held_out"} & {*about}:  # which say better which features are real
+    alone, reranked = (_explained(about, name) for name in ("alone", "given_others"))
+    if {"control", "n_held_out"} & {*about}:  # these show better which features are real
         if n:
             among = ", permuted copies among them," if "control" in about else ""
             yield (
@@ -215,17 +215,17 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
             )
         return
     if n:
-        penalty = about.get("ridge_penalty", 10.0)  # of results that do not have it yet
+        penalty = about.get("ridge_penalty", 10.0)  # older results lack it
         yield (
             f"final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
-            f"(penalty {penalty:.2g}). On held-out samples the top features explain {others} of "
+            f"(penalty {penalty:.2g}). On held-out samples the top features explain {reranked} of "
             f"the labels' variance; ranked by HSIC alone, {alone} (--no-given-others keeps the "
             "HSIC ranking)"
         )
     else:
         yield (
             "final ranking: by HSIC. On held-out samples the top features explain "
-            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {others} "
+            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked} "
             "(--given-others takes that ranking)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
@@ -236,7 +236,7 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
 
 
 def _in_front(result: xr.Dataset) -> Iterator[str]:
-    """Features that the test of each feature alone put in front of the ranking, and why."""
+    """Report features that the marginal test moved to the front of the ranking."""
     about = result.attrs
     n = about.get("n_in_front", 0)
     if not n:
@@ -268,7 +268,7 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
 
 
 def _marginal(result: xr.Dataset) -> Iterator[str]:
-    """How many features the labels depend on, each tested alone beside the selection."""
+    """Report the number of features on which the labels depend, each tested alone."""
     if "q_marginal" in result and "q" not in result:
         q = result["q_marginal"].to_numpy()
         n = int((q <= LEVEL).sum())
@@ -281,12 +281,12 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:
-    """Part of the labels that is explained, for people."""
+    """Percentage of the labels' variance that is explained."""
     return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
 
 
 def _repeating(result: xr.Dataset) -> Iterator[str]:
-    """How many of those asked for went behind a better one, where too few others are there."""
+    """Report selected features that are redundant with better ones, for lack of others."""
     n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
     best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
     n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
@@ -298,11 +298,11 @@ def _repeating(result: xr.Dataset) -> Iterator[str]:
 
 
 def _number(result: xr.Dataset) -> Iterator[str]:
-    """How many features cross-validation chose, where it was asked."""
+    """Report the number of features that cross-validation chose, if it was used."""
     if "cv_results" not in result.attrs:
         return
-    kept, n = json.loads(result.attrs["cv_results"]), int(result.attrs["cv_chosen"])
-    scores = dict(zip(kept["n_features"], kept["mean_test_score"], strict=True))
+    cv_results, n = json.loads(result.attrs["cv_results"]), int(result.attrs["cv_chosen"])
+    scores = dict(zip(cv_results["n_features"], cv_results["mean_test_score"], strict=True))
     best = max(scores, key=scores.__getitem__)
     yield (
         f"{n:,} by cross-validation: their mean score on samples left out is {scores[n]:.3g}, the "
@@ -311,31 +311,31 @@ def _number(result: xr.Dataset) -> Iterator[str]:
 
 
 def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
-    """What approximate rounds may have cost, and what the order hangs on, a line each."""
+    """Sentences about the cost of approximate rounds, and about unstable rankings."""
     n_selected = int(result.attrs["n_selected"])
     if not n_selected:
         return
-    known = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
+    rounds_by_way = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
     if ways := ", ".join(
-        f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in known if n
+        f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in rounds_by_way if n
     ):
-        told = f"{ways}; by estimate"
-        if costs["expected_lost"] is None:  # of a method that adds features
+        start = f"{ways}; by estimate"
+        if costs["expected_lost"] is None:  # a method that adds features
             most = f"{costs['largest_cut_error']:.2%}"
-            yield f"{told} at most {most} of the features that a round added are wrong ones"
+            yield f"{start} at most {most} of the features that a round added are wrong ones"
         else:
             known_lost, most_lost = costs["expected_lost"], costs["most_lost"]
             few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
             lost = f"{few} of the {n_selected:,} features"
             is_exact = known_lost < LEAST_TOLD and not most_lost
-            yield f"{told} " + (
+            yield f"{start} " + (
                 f"an exact run selects the same {n_selected:,} features"
                 if is_exact
                 else f"it cost {lost} that an exact run selects, and nine times of ten no more "
                 f"than {most_lost:,}"
             )
     n = costs["turn_rank"]
-    if n and n > result.attrs.get("given_others", 0):  # the order of others is not that of HSIC
+    if n and n > result.attrs.get("given_others", 0):  # beyond the re-ranked features
         yield (
             f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
             "may hang on a few samples. --stability 20 tells."
@@ -343,7 +343,7 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rounds of a result took: bytes as stored, memory in bytes."""
+    """Cost of the rounds of a result: times in seconds, reads and memory in bytes."""
 
     def of(name: str) -> Any:
         return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)

@@ -1,7 +1,7 @@
 """Results of runs: an xarray Dataset with one row per feature and one per round.
 
-`schema` builds it from what a run found, `views` takes parts of it, `files` saves and loads it,
-and `tables` writes it as TSV, CSV, Parquet or JSON. `dhsic.accessor` shows it in notebooks.
+`schema` builds it from the outcome of a run, `views` returns parts of it, `files` saves and loads
+it, and `tables` writes it as TSV, CSV, Parquet or JSON. `dhsic.accessor` shows it in notebooks.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ _callbacks: list[Callable[[], object]] = []
 
 
 def call_at_first_result(callback: Callable[[], object]) -> None:
-    """Register a function that is called once, before the first result is built or loaded."""
+    """Register a function to call once, before the first result is built or loaded."""
     _callbacks.append(callback)
 
 
 def announce_result() -> None:
-    """Call the functions of `call_at_first_result` that were not called yet."""
+    """Call the registered functions that have not been called yet."""
     while _callbacks:
         _callbacks.pop()()

@@ -1,8 +1,8 @@
 """Results on disk: a Zarr store with everything, or a table of features.
 
-What a run found out, a few numbers a feature, is where the result is, which writes it. What a store
-says of many features (names, alleles) stays there until it is asked for (`dhsic.sources.columns`):
-workers that see the place of the result read it, a stretch each, and write it there.
+Computed columns, a few numbers per feature, are written by the process that has the result. Stored
+columns of many features (names, alleles) are read on demand (`dhsic.sources.columns`): workers that
+can access the path of the result copy them, one stretch of features each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
-#: Attributes by which a worker knows the result that it is to write to.
+#: Attributes by which a worker recognises the result that it writes to.
 SIGNS = ("created", "fingerprint")
 
 
@@ -50,25 +50,25 @@ def save(
     overwrite: bool = False,
     selected_only: bool = False,
 ) -> None:
-    """Write a result: a table of features, or a Zarr store with everything.
+    """Write a result as a table of features, or as a Zarr store with everything.
 
     A path that ends in ``.tsv``, ``.csv`` (both also ``.gz``), ``.parquet`` or ``.json`` becomes a
     table, see `dhsic.results.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr
     store (format 3) that `load` and `xarray.open_zarr` read. A table has all features, or with
-    `selected_only` those that are selected (in one run or more). A run that is killed while it
-    writes leaves what was at `path`.
+    `selected_only` those selected in at least one run. An interrupted write leaves the previous
+    file or store at `path`.
 
-    Every array of a store carries crc32c and a fill value outside its domain. The folder that
-    `path` is in is made where it is not there, if the one above is. At a URL of an object store,
-    such as ``s3://bucket/result.zarr``, what a store overwrites is removed first.
+    Every array of a store carries crc32c and a fill value outside its domain. The folder of `path`
+    is created if its parent exists. At a URL of an object store, such as
+    ``s3://bucket/result.zarr``, an overwritten store is removed first.
 
     Raises
     ------
     InputError
-        Something is at `path` and `overwrite` is off, there is no folder to write in, the suffix
-        is of no format that there is, or `selected_only` is asked of a store.
+        `path` exists and `overwrite` is off, its folder does not exist, the suffix is unknown, or
+        `selected_only` is used with a store.
     StoreError
-        An object store does not answer.
+        The object store does not answer.
     """
     save_by(None, result, path, overwrite=overwrite, selected_only=selected_only)
 
@@ -81,11 +81,13 @@ def save_by(
     overwrite: bool = False,
     selected_only: bool = False,
 ) -> None:
-    """As `save`; what a store says of features workers write, where they see the path."""
-    given = getattr(result, "result_", result)
+    """Save a result as `save` does; workers copy stored columns if they can access the path."""
+    unwrapped = getattr(result, "result_", result)
     is_table = bool(tables.table_suffix(path))
-    is_cut = is_table and isinstance(given, xr.Dataset) and "rank" in given  # selected_features
-    result = given if is_cut and not selected_only else as_result(given)
+    is_cut = (
+        is_table and isinstance(unwrapped, xr.Dataset) and "rank" in unwrapped
+    )  # selected_features
+    result = unwrapped if is_cut and not selected_only else as_result(unwrapped)
     check_vacant(path, overwrite=overwrite, selected_only=selected_only)
     if is_table:
         tables.write_table(tables.selected_alone(result) if selected_only else result, path)
@@ -99,7 +101,7 @@ def save_by(
 
 
 def _save_at(result: xr.Dataset, url: str) -> None:
-    """Put a result at a URL, its root last: before that there is none."""
+    """Write a result to a URL, its root metadata last, so that a partial one is not a result."""
     at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
@@ -113,8 +115,8 @@ def _save_at(result: xr.Dataset, url: str) -> None:
 
 def _write(result: xr.Dataset, store: Any, runtime: AbstractRuntime | None = None) -> None:
     group = zarr.open_group(store, mode="w", zarr_format=3, attributes=dict(result.attrs))
-    known = {str(name): variable for name, variable in result.variables.items()}
-    write_variables(group, known, runtime, None if runtime is None else store)
+    variables = {str(name): variable for name, variable in result.variables.items()}
+    write_variables(group, variables, runtime, None if runtime is None else store)
     coordinates = " ".join(map(str, result.coords))
     if coordinates:
         group.attrs["coordinates"] = coordinates
@@ -129,29 +131,29 @@ def write_variables(
     runtime: AbstractRuntime | None = None,
     place: str | None = None,
 ) -> None:
-    """Write variables to a group; with a runtime, whose workers may see its `place`, by them."""
-    made: dict[str, Any] = {}
+    """Write variables to a group, by workers if the runtime has some that can access `place`."""
+    arrays: dict[str, Any] = {}
     for name, of in variables.items():
         chunks = tuple(min(STRETCH, n) if axis == 0 else n for axis, n in enumerate(of.shape))
         dims, dtype = tuple(map(str, of.dims)), str if of.dtype.kind in "OUT" else of.dtype
-        made[name] = create_array(
+        arrays[name] = create_array(
             group, name, shape=of.shape, dtype=dtype, chunks=chunks, dims=dims
         )
-        made[name].attrs.update(of.attrs)
+        arrays[name].attrs.update(of.attrs)
     by_workers = {}
     if runtime is not None and runtime.is_remote and place is not None:
         by_workers = {name: of for name, of in variables.items() if _is_unread(of)}
-    left = _sent(runtime, place, group, by_workers) if runtime and place and by_workers else []
+    unwritten = _sent(runtime, place, group, by_workers) if runtime and place and by_workers else []
     for name, of in variables.items():
         every: list[Any] = [*slices(of.shape[0], STRETCH)] if of.dims else [...]
-        for rows in left if name in by_workers else every:
-            made[name][rows] = _stored(of[rows].to_numpy())
+        for rows in unwritten if name in by_workers else every:
+            arrays[name][rows] = _stored(of[rows].to_numpy())
 
 
 def _sent(
     runtime: AbstractRuntime, place: str, group: zarr.Group, unread: Mapping[str, xr.Variable]
 ) -> list[slice]:
-    """Have workers write variables along the features; stretches that they did not are left."""
+    """Let workers write variables in stretches of features; returns the stretches not written."""
     (n,) = {of.size for of in unread.values()}
     stretches = slices(n, STRETCH)
     signs = [group.attrs.get(name) for name in SIGNS]
@@ -161,7 +163,7 @@ def _sent(
 
 
 def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
-    """Write a stretch of variables where a result is; whether it is seen here."""
+    """Write a stretch of variables to a result; returns False if this worker cannot access it."""
     del source
     place, signs, unread = state
     try:
@@ -170,13 +172,13 @@ def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
             return False
         for name, of in unread.items():
             group[name][job.payload] = _stored(of[job.payload].to_numpy())
-    except OSError:  # who asks will see to it, or say what is wrong
+    except OSError:  # the caller writes it, or reports the error
         return False
     return True
 
 
 def _is_unread(variable: xr.Variable) -> bool:
-    """Whether values of the features are in their store."""
+    """Whether values of features are still in their store."""
     is_lazy = variable.chunks is None and not variable._in_memory
     return is_lazy and variable.dims == ("features",)
 
@@ -191,7 +193,7 @@ def _stored(values: Array) -> Array:
 def check_vacant(
     path: str | PathLike[str], *, overwrite: bool, selected_only: bool = False
 ) -> None:
-    """Refuse to write a result where something is, unless to overwrite it, or in no format."""
+    """Reject a path that exists, unless it may be overwritten, and unknown formats."""
     is_table, is_there = bool(tables.check_suffix(path)), exists(path)
     if selected_only and not is_table:
         raise InputError(
@@ -208,9 +210,9 @@ def check_vacant(
             f"{path} is a folder, or something else than a file, so no table is written over it. "
             "Choose another path, or remove it yourself."
         )
-    if not (is_table or is_there) and (held := sorted(at.names())):
+    if not (is_table or is_there) and (names := sorted(at.names())):
         raise InputError(
-            f"{path} holds other things ({', '.join(held[:3])}) and is not a Zarr store, so it is "
+            f"{path} holds other things ({', '.join(names[:3])}) and is not a Zarr store, so it is "
             "not overwritten. Choose another path, or remove it yourself."
         )
     if is_there and not overwrite:
@@ -227,7 +229,7 @@ def exists(path: str | PathLike[str]) -> bool:
 
 
 def is_result(path: str | PathLike[str]) -> bool:
-    """Return whether a result is in a folder, as `save` writes it as a store."""
+    """Return whether a folder is a result store, as written by `save`."""
     if is_url(path):
         return False
     try:
@@ -238,9 +240,9 @@ def is_result(path: str | PathLike[str]) -> bool:
 
 
 def from_table(path: str | PathLike[str]) -> xr.Dataset:
-    """Result from a table that `save` wrote, as of `dhsic.results.tables.read_table`.
+    """Read a result from a table that `save` wrote, see `dhsic.results.tables.read_table`.
 
-    Those whose features are selected by q are tests.
+    A table whose features are selected by q is a result of tests.
     """
     result = tables.read_table(path)
     if not {"p", "q"} <= set(result) or "selected_by" in result.attrs:
@@ -258,9 +260,9 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     Raises
     ------
     InputError
-        There is none at `path`, or a table.
+        There is no result at `path`, or it is a table.
     StoreError
-        An object store does not answer.
+        The object store does not answer.
     """
     announce_result()
     at = store_at(path, "", InputError)
@@ -291,11 +293,13 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
         raise InputError(
             f"{path} is a Zarr store of something else; pass the folder that dhsic.save wrote."
         )
-    if "rank" not in arrays:  # zarr 3.1.0 passes over arrays that it cannot open
+    if "rank" not in arrays:  # zarr 3.1.0 skips arrays that it cannot open
         raise DataError(f"{path} lacks the ranks of a result; it is damaged: save it again.")
     attributes = dict(group.attrs)
     coordinates = str(attributes.pop("coordinates", "")).split()
-    variables = {name: _variable(arrays[name]) for name in sorted(arrays)}  # not as files lie
+    variables = {
+        name: _variable(arrays[name]) for name in sorted(arrays)
+    }  # sorted, independent of the file system
     read = xr.Dataset(variables, attrs=attributes)
     return read.set_coords([name for name in coordinates if name in read])
 

@@ -1,9 +1,9 @@
-"""What a run found out, and its result: a Dataset with one row per feature and one per round.
+"""Outcome of a run, and its result: a Dataset with one row per feature and one per round.
 
-What a run leaves out is counted in attributes of the result, each a whole number: `LEFT_OUT` names
-them all and says what each counts. Code that leaves out something more gives it a name there, and
-its count to `_attributes` if a source or a run knows it; who knows it later, as the command line
-does of labels, assigns the attribute.
+Attributes of the result count what a run leaves out, as whole numbers: `LEFT_OUT` names them and
+describes what each counts. Code that leaves out something else adds a name there; the count is
+added in `_attributes` if a source or a run knows it, or assigned later, as the command line does
+for labels.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
-#: Version of the layout below.
+#: Version of the layout of results.
 FORMAT = 1
 
 DESCRIPTIONS = {
@@ -59,7 +59,7 @@ DESCRIPTIONS = {
     "round_engine": "engines that scored the round, and how many features each",
 }
 
-#: The same of methods that add features.
+#: Descriptions that differ for methods that add features.
 ADDED = {
     "score": "by how much HSIC rose with the feature, in the round in which it joined",
     "round_added": "round in which the feature joined, 0 for constant features",
@@ -69,7 +69,7 @@ ADDED = {
     "round_hsic": "HSIC of the features chosen at the start of the round",
 }
 
-#: The same of methods that weight features.
+#: Descriptions that differ for methods that weight features.
 WEIGHTED = {
     "score": "weight of the feature",
     "round_weighted": "step of which the weight is, 0 for constant features",
@@ -81,7 +81,7 @@ WEIGHTED = {
     "round_n_nonzero": "features of a weight above 0",
 }
 
-#: The same of methods that score each feature once.
+#: Descriptions that differ for methods that score each feature once.
 SCORED = {
     "round_scored": "1, 0 for constant features",
     "round_prior_degrees": "degrees of freedom of the prior of variances (Smyth 2004)",
@@ -90,17 +90,16 @@ SCORED = {
 }
 OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
-#: What the attribute ``engine`` holds of every round, as JSON, for who looks into engines: columns
-#: of m x m matrix products; the largest part of its error bound that a score was found to be off;
-#: the longest series in low rank; features left when they were last projected; what is to score
-#: the next round first.
+#: Engine details of every round, stored as JSON in the attribute ``engine``: columns of m x m
+#: matrix products; the largest observed error of a score relative to its bound; the longest series
+#: in low rank; features left at the last projection; the first engine of the next round.
 OF_ENGINES = ("products_float32", "products_float64", "error_bound_used", "order", "projected",
               "advice")  # fmt: skip
-#: What names of what was found of pairs begin with.
+#: Prefix of the variables that describe pairs.
 PAIR = "pair_"
-#: Features whose names are read from a store at once.
+#: Features up to which names are read from a store at once.
 MOST_NAMED = 1 << 17
-#: Attributes that count what was left out, by name: what they count.
+#: Attributes that count what was left out, with their descriptions.
 LEFT_OUT = {
     "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
     "n_samples_without_label": "samples among those that lack a label",
@@ -117,27 +116,27 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Order:
-    """An order of the features that vary, and how it came about."""
+    """Order of the features that vary, with scores and the history of rounds."""
 
     features: Index  # (s,), the least relevant first
-    scores: Float  # (s,), of `features`; what a score means, the method says
-    rounds: Index  # (s,), of `features`: the round (from 1) that gave each its place
+    scores: Float  # (s,), of `features`; the method defines their meaning
+    rounds: Index  # (s,), of `features`: round (from 1) that placed each feature
     history: tuple[Mapping[str, Any], ...]  # a record per round, plain numbers and strings
-    placed: str = "removed"  # what a round does with features: or "added", "weighted", "scored"
-    meaning: str = ""  # what scores are, where that follows neither from `placed` nor from HSIC
-    #: Features of each candidate, (g,), the least relevant first, where candidates are groups.
+    placed: str = "removed"  # how rounds place features: "removed", "added", "weighted" or "scored"
+    meaning: str = ""  # description of scores, if it follows neither from `placed` nor HSIC
+    #: Features per candidate, (g,), the least relevant first, if candidates are groups.
     sizes: Index | None = None
-    #: More columns for the result, name to (values of all d features, what they are).
+    #: Extra columns of the result: name to (values of all d features, description).
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
-    #: More attributes for the result.
+    #: Extra attributes of the result.
     told: Mapping[str, Any] = field(default_factory=dict)
-    #: Features that joined those asked for, as they act together.
+    #: Features of significant pairs that are selected in addition.
     n_joined: int = 0
 
     def at(
         self, places: Any, told: Mapping[str, Any] | None = None, **columns: tuple[Array, str]
     ) -> Order:
-        """The features at places of the order, with more columns and attributes for the result."""
+        """Return the order indexed by `places`, with more columns and attributes."""
         return replace(
             self,
             features=self.features[places],
@@ -148,7 +147,7 @@ class Order:
         )
 
     def n_features(self, n_candidates: int) -> int:
-        """Features of the n most relevant candidates, and those that joined them."""
+        """Number of features in the n most relevant candidates, with those of pairs."""
         if self.sizes is None:
             return n_candidates + self.n_joined
         return int(self.sizes[::-1][:n_candidates].sum())
@@ -156,7 +155,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found out, whatever its method; `to_dataset` makes it presentable."""
+    """Outcome of a run, for any method; `to_dataset` converts it to a result."""
 
     order: Order
     scaling: Scaling
@@ -168,19 +167,19 @@ class Outcome:
     n_samples: int
     promise: MemoryEstimate
     runtime: str
-    pairs: xr.Dataset | None = None  # the best ones, where they were looked at
-    rows: Index | None = None  # samples that took part, None for all
+    pairs: xr.Dataset | None = None  # best pairs, if pairs were scanned
+    rows: Index | None = None  # samples used; None for all
 
     @property
     def worst_first(self) -> Index:
-        """All features, the least relevant first, and before them those that are constant."""
+        """All features: constant ones first, then the others with the least relevant first."""
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
 
 def versions() -> dict[str, str]:
-    """Versions that a ranking may depend on, down to the last bit of a sum.
+    """Versions on which a ranking may depend, down to the last bit of a sum.
 
-    Those of dhsic and of what computes for it, and the device, where there is one.
+    These are dhsic, the numerical packages, and the device, if there is one.
     """
     device = wanted_device()
     return {**_installed()} if device is None else {**_installed(), "device": device}
@@ -188,12 +187,12 @@ def versions() -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Versions of packages, looked up once: that takes as long as a small run."""
+    """Versions of packages; cached, because the look-up takes as long as a small run."""
     return {name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")}
 
 
 def ranking(order: Index) -> Index:
-    """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
+    """Rank of every feature, 1 is the best, from an order with the worst first."""
     ranks = np.empty(order.size, dtype=np.int64)
     ranks[order] = np.arange(order.size, 0, -1)
     return ranks
@@ -201,7 +200,7 @@ def ranking(order: Index) -> Index:
 
 @dataclass(frozen=True)
 class About:
-    """What a source says of its features, which takes reading it."""
+    """Names and coordinates of the features of a source, which must be read from it."""
 
     coords: Mapping[str, tuple[str, Any]]
     fingerprint: str
@@ -209,23 +208,23 @@ class About:
 
     @staticmethod
     def of(source: AbstractSource) -> About:
-        """Ask a source; where it has many features, what it says stays in its store."""
+        """Read them from a source; for many features they are read from the store on demand."""
         columns = source.feature_columns()
         if columns is not None and source.n_features > MOST_NAMED:
-            known = {name: column.lazily() for name, column in columns.items()}
+            coordinates = {name: column.lazily() for name, column in columns.items()}
         else:
-            known = dict(source.feature_coords())
+            coordinates = dict(source.feature_coords())
             names = source.feature_names()
             if names is not None:
-                known[NAME] = np.asarray(names, dtype=object)
-        coords = {name: (FEATURES, values) for name, values in known.items()}
+                coordinates[NAME] = np.asarray(names, dtype=object)
+        coords = {name: (FEATURES, values) for name, values in coordinates.items()}
         return About(coords, source.fingerprint(), source.names.dim)
 
 
 def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) -> xr.Dataset:
-    """Dataset of an outcome of which the first `n_selected` features count as selected.
+    """Convert an outcome to a Dataset in which the first `n_selected` features are selected.
 
-    `about` is of its source, which is asked where it is not known.
+    `about` describes the features of its source; it is read if not given.
     """
     announce_result()
     about = about or About.of(outcome.source)
@@ -244,17 +243,17 @@ def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) ->
         **_means(outcome),
         "constant": outcome.scaling.constant,
     }
-    said = DESCRIPTIONS | OTHERS.get(order.placed, {})
+    text_of = DESCRIPTIONS | OTHERS.get(order.placed, {})
     if order.meaning:
-        said = said | {"score": order.meaning, "round_hsic": "criterion before the round"}
-    data = {k: (FEATURES, v, {"long_name": said[k]}) for k, v in per_feature.items()}
+        text_of = text_of | {"score": order.meaning, "round_hsic": "criterion before the round"}
+    data = {k: (FEATURES, v, {"long_name": text_of[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
         data[name] = (FEATURES, values, {"long_name": meaning})
     history = _history(outcome)
     inner = {key: history.pop(key).tolist() for key in OF_ENGINES if key in history}
     for key, values in history.items():
         name = f"round_{key}"
-        data[name] = ("rounds", values, {"long_name": said.get(name, key)})
+        data[name] = ("rounds", values, {"long_name": text_of.get(name, key)})
     attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
     if outcome.pairs is not None:
         for called, each in outcome.pairs.items():
@@ -264,22 +263,22 @@ def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) ->
     if inner:
         attributes["engine"] = json.dumps(inner)
     coords = {name: of for name, of in about.coords.items() if name not in data}
-    found = xr.Dataset(data, coords=coords, attrs=attributes)
-    is_taken = about.dim in {*data, *found.dims, *tables.OF_RUNS, NAME}
-    return found if is_taken else found.swap_dims({FEATURES: about.dim})
+    dataset = xr.Dataset(data, coords=coords, attrs=attributes)
+    is_taken = about.dim in {*data, *dataset.dims, *tables.OF_RUNS, NAME}
+    return dataset if is_taken else dataset.swap_dims({FEATURES: about.dim})
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
-    """Means of the values that are there; of counts of alleles, how frequent they are."""
+    """Means of the values that are not missing; for dosages, allele frequencies."""
     scaling, ploidy = outcome.scaling, outcome.source.ploidy
     means = np.where(scaling.n_missing < outcome.n_samples, scaling.mean, np.nan)
-    if ploidy is None or (means > ploidy).any():  # what is called a dosage is none
+    if ploidy is None or (means > ploidy).any():  # these are not dosages
         return {"mean": means}
     return {"allele_frequency": with_haploid(means / ploidy, outcome.source, outcome.rows)}
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
-    """A column of each key of the records, where they lack it 0."""
+    """Columns of the records, one per key; 0 in records without the key."""
     records = outcome.order.history
     out: dict[str, Array] = {}
     for key in dict.fromkeys(key for record in records for key in record):
@@ -323,7 +322,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """What low rank may have cost, and what the order hangs on, of methods that remove features."""
+    """Expected losses of approximate rounds, and rank stability, of backward elimination."""
     if order.placed != "removed":
         return {}
     return {
@@ -334,5 +333,5 @@ def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
 
 
 def left_out(attributes: Mapping[str, Any]) -> dict[str, int]:
-    """Counts of what was left out, all of `LEFT_OUT`, from the attributes of a result."""
+    """All counts of `LEFT_OUT`, from the attributes of a result."""
     return {name: int(attributes.get(name, 0)) for name in LEFT_OUT}

@@ -1,7 +1,7 @@
-"""Tables of features: a result as TSV, CSV, Parquet or JSON, written whole or not at all.
+"""Tables of features: a result as TSV, CSV, Parquet or JSON, written atomically.
 
-All features are in it, or those selected, the best first, with those of these columns that the
-result knows:
+The table has all features or the selected ones, best first, with those of these columns that the
+result has:
 
 ===========================  =======================================================================
 ``rank``                     1 for the most relevant feature
@@ -25,11 +25,11 @@ result knows:
                              whether it reaches the threshold
 ===========================  =======================================================================
 
-and after them whatever else a method says of each feature. Of several runs (``per_target=True``)
-what differs between them is a column a run, such as ``rank_height`` and ``rank_weight``, and the
-best of each run come first. What is not there (NaN) is an empty
-field, or null. TSV and CSV hold the table alone; JSON is one object with ``attributes``, ``rounds``
-and ``features``, and the metadata of Parquet have the attributes as JSON, under ``dhsic``.
+followed by other columns of the method. For several runs (``per_target=True``), values that differ
+between runs have one column per run, such as ``rank_height`` and ``rank_weight``, and the best
+features of each run come first. Missing values (NaN) are empty fields, or null. TSV and CSV contain
+the table only; JSON is one object with ``attributes``, ``rounds`` and ``features``; Parquet stores
+the attributes as JSON in its metadata, under ``dhsic``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from dhsic.storage.format import plain
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
-#: Columns that come first, where there are such; others follow by name, wherever a result was.
+#: First columns, if present; the others follow by name.
 FIRST = (
     *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
     *("allele_frequency", "mean", "missing", "constant"),
@@ -70,32 +70,32 @@ FIRST = (
     *("p_marginal", "q_marginal", "width_marginal", "shape_marginal"),
     *("p", "q", "fdr", "shadows_above", "stability", "stable"),
 )
-#: Coordinates that say where features are in the data, of which some may have been left out.
+#: Coordinates with positions of features in the data, some of which may be filtered out.
 NUMBERS = (STORED, "features")
-#: Columns of text, and those that describe variants, which results call ``variant_*``.
+#: Text columns; and columns that describe variants, ``variant_*`` in results.
 TEXT = ("name", "contig", "id", "ref", "alt", "group", "shape", "shape_marginal")
 OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
-#: Suffixes of Zarr stores, those of runs included.
+#: Suffixes of Zarr stores, including checkpoints.
 ZARR = ("", ".", ".zarr", ".dhsic")
 #: Attributes that hold JSON.
 OF_JSON = ("parameters", "versions", "engine")
-#: Rows that are written at a time; and read, for which names of all features are gone through.
+#: Rows written at a time; and rows read at a time, each of which takes a scan of all names.
 ROWS, READ = 1 << 16, 1 << 20
 
-#: Values of features, by the name of their column.
+#: Columns of features, by name.
 OfFeatures = dict[str, Array]
 
 
 def along_features(result: xr.Dataset) -> xr.Dataset:
-    """The result along the dimension ``features``, whatever its data call it."""
+    """Return the result with dimension ``features``, whatever its name in the data."""
     dim = result["rank"].dims[-1]
     return result if dim == FEATURES else result.swap_dims({dim: FEATURES})
 
 
 def selected_alone(result: xr.Dataset) -> xr.Dataset:
-    """A result without the features that no run of it selects."""
+    """Return the result without features that no run selects."""
     result = numbered(along_features(result))
     selected = result["selected"].to_numpy()
     in_one = selected if selected.ndim == 1 else selected.any(axis=0)
@@ -103,39 +103,39 @@ def selected_alone(result: xr.Dataset) -> xr.Dataset:
 
 
 def numbered(result: xr.Dataset) -> xr.Dataset:
-    """The result whose features know where in the data they are."""
+    """Return the result with the positions of its features in the data."""
     if any(name in result.coords for name in NUMBERS):
         return result
     return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
 
 
 def columns(result: xr.Dataset) -> OfFeatures:
-    """Columns of a result, by name."""
+    """Columns of a result as in tables, by name."""
     result = along_features(result)
-    # What `dhsic.selected_features` returns says where its features are in the data.
+    # # A result of `dhsic.selected_features` has positions of its features.
     numbered = [name for name in NUMBERS if name in result.coords]
     d = result.sizes["features"]
     index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
-    known = {"index": index, "name": index}
-    several = {name: [name] for name in known}  # of what is said of features, its columns
+    by_name = {"index": index, "name": index}
+    several = {name: [name] for name in by_name}  # of what is said of features, its columns
     for name, variable in result.variables.items():
         if variable.dims == ("features",) and name not in NUMBERS:
-            found = _column(str(name), variable.to_numpy(), result.attrs)
-            known |= found
-            several |= {shown: [shown] for shown in found}
+            column = _column(str(name), variable.to_numpy(), result.attrs)
+            by_name |= column
+            several |= {shown: [shown] for shown in column}
         elif variable.dims[1:] == ("features",) and variable.dims[0] in OF_RUNS:
             runs = result[variable.dims[0]].to_numpy()
             for run, values in zip(runs, variable.to_numpy(), strict=True):
                 ((shown, of_run),) = _column(str(name), values, result.attrs).items()
-                known[f"{shown}_{run}"] = of_run
+                by_name[f"{shown}_{run}"] = of_run
                 several.setdefault(shown, []).append(f"{shown}_{run}")
     names = [*FIRST, *sorted({*several} - {*FIRST})]
     ordered = [each for name in names for each in several.get(name, ())]
-    return {name: known[name] for name in ordered if name in known}
+    return {name: by_name[name] for name in ordered if name in by_name}
 
 
 def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatures:
-    """A variable of a result by the name that it has in tables."""
+    """Column of a variable, under its name in tables."""
     if name == "n_missing" and "n_samples" in attributes:
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
@@ -147,7 +147,7 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatur
 
 
 def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
-    """Rows of columns as plain values; what is not a number is None."""
+    """Yield rows as plain values; non-finite numbers are None."""
     lists = []
     for values in known.values():
         column = values.astype(object) if values.dtype.kind == "f" else values
@@ -159,14 +159,14 @@ def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
 
 
 def _parts(result: xr.Dataset) -> Iterator[OfFeatures]:
-    """Columns of all features, the best first, some rows at a time."""
+    """Yield the columns of all features in batches of rows, best first."""
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
     result, nothing = numbered(result), [slice(0, 0)]
-    for some in slices(best_first.size, READ) or nothing:
-        known = result.isel(features=best_first[some]).compute()
-        for rows in slices(known.sizes["features"], ROWS) or nothing:
-            yield columns(known.isel(features=rows))
+    for batch in slices(best_first.size, READ) or nothing:
+        part = result.isel(features=best_first[batch]).compute()
+        for rows in slices(part.sizes["features"], ROWS) or nothing:
+            yield columns(part.isel(features=rows))
 
 
 # Formats -----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
     try:
         for number, part in enumerate(_parts(result)):
             words = (v for values in part.values() if values.dtype == object for v in values)
-            returns = any("\r" in word for word in words)  # which older Python leaves bare
+            returns = any("\r" in word for word in words)  # older Python does not quote these
             pd.DataFrame(part).to_csv(
                 text,
                 sep=separator,
@@ -203,13 +203,13 @@ def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
 
 
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
-    """Rows of the history; of several runs one after the other, each with its name."""
-    known = sorted(result.variables.items())  # as a result has them that was read again, too
+    """Yield rows of the history; for several runs one after the other, each with its name."""
+    variables = sorted(result.variables.items())  # sorted, as in a result read from disk
     dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
     if dim is None:
-        yield from rows({str(n): v.to_numpy() for n, v in known if v.dims == ("rounds",)})
+        yield from rows({str(n): v.to_numpy() for n, v in variables if v.dims == ("rounds",)})
         return
-    of_rounds = {str(n): v.to_numpy() for n, v in known if v.dims == (dim, "rounds")}
+    of_rounds = {str(n): v.to_numpy() for n, v in variables if v.dims == (dim, "rounds")}
     for i, name in enumerate(result[dim].to_numpy()):
         for row in rows({key: values[i] for key, values in of_rounds.items()}):
             yield {dim: str(name), **row}
@@ -220,8 +220,8 @@ def _write_parquet(result: xr.Dataset, file: IO[bytes]) -> None:
     about = {b"dhsic": json.dumps(_attributes(result)).encode()}
     writer = None
     for part in _parts(result):
-        known = {name: pa.array(values, from_pandas=True) for name, values in part.items()}
-        table = pa.table(known).replace_schema_metadata(about)
+        arrays = {name: pa.array(values, from_pandas=True) for name, values in part.items()}
+        table = pa.table(arrays).replace_schema_metadata(about)
         writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
     if writer is not None:
@@ -229,13 +229,15 @@ def _write_parquet(result: xr.Dataset, file: IO[bytes]) -> None:
 
 
 def _attributes(result: xr.Dataset) -> dict[str, Any]:
-    """Attributes as JSON takes them."""
-    known = {name: _strict(value) for name, value in plain(dict(result.attrs)).items()}
-    return known | {name: json.loads(known[name]) for name in OF_JSON if name in known}
+    """Attributes of a result, ready for JSON."""
+    attributes = {name: _strict(value) for name, value in plain(dict(result.attrs)).items()}
+    return attributes | {
+        name: json.loads(attributes[name]) for name in OF_JSON if name in attributes
+    }
 
 
 def _strict(value: Any) -> Any:
-    """Plain data without numbers that JSON does not know."""
+    """Replace numbers that JSON lacks (NaN, infinity) by None."""
     if isinstance(value, dict):
         return {name: _strict(of) for name, of in value.items()}
     if isinstance(value, list):
@@ -255,7 +257,7 @@ def _pyarrow() -> tuple[Any, Any]:
     return pa, pyarrow.parquet
 
 
-#: What writes a table, by suffix without ``.gz``, and how pandas reads it.
+#: Writer of each table format, by suffix without ``.gz``, and how to read it in pandas.
 FORMATS: Mapping[str, tuple[Callable[[xr.Dataset, IO[bytes]], None], str]] = {
     ".tsv": (partial(_write_text, separator="\t"), "pandas.read_csv(path, sep='\\t')"),
     ".csv": (partial(_write_text, separator=","), "pandas.read_csv(path)"),
@@ -268,15 +270,15 @@ PACKED = (".tsv.gz", ".csv.gz")
 
 
 def read_table(path: str | PathLike[str]) -> xr.Dataset:
-    """Result of one run from a table of all its features, as far as the table tells.
+    """Read the result of one run from a table of all its features.
 
-    Features are in the order of the data. Tables of text have no attributes: those that follow from
-    the columns are given, and ``data`` is the path.
+    Features are in the order of the data. Text tables have no attributes: those that follow from
+    the columns are computed, and ``data`` is the path.
 
     Raises
     ------
     InputError
-        It is no table that `write_table` wrote, one of several runs, or of selected features alone.
+        The file is not a table of `write_table`, has several runs, or only selected features.
     """
     frame, attributes = _frame_of(path)
     if any(name.startswith("rank_") and name[5:] != "alone" for name in frame):
@@ -293,21 +295,25 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
             f"{path} has the selected features alone, and more is told of all; pass the table "
             "without --selected-only, or the result (.zarr)."
         )
-    known = {"n_features": n, "n_selected": int(selected.sum()), "data": fspath(path)}
+    attributes_of_columns = {
+        "n_features": n,
+        "n_selected": int(selected.sum()),
+        "data": fspath(path),
+    }
     if "constant" in frame:
-        known["n_constant"] = int(frame["constant"].sum())
+        attributes_of_columns["n_constant"] = int(frame["constant"].sum())
     columns = {str(name): frame[name].to_numpy() for name in frame} | {"selected": selected}
     coords = {f"variant_{name}": columns.pop(name) for name in OF_VARIANTS if name in columns}
     coords |= {STORED: columns.pop("index"), NAME: columns.pop("name")}
     return xr.Dataset(
         {name: ("features", values) for name, values in columns.items()},
         {name: ("features", values) for name, values in coords.items()},
-        {**known, "promised_bytes": 0, **attributes},
+        {**attributes_of_columns, "promised_bytes": 0, **attributes},
     )
 
 
 def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Columns of a table, typed, and the attributes that it has."""
+    """Typed columns of a table, and its attributes."""
     suffix, file = table_suffix(path), as_path(path)
     try:
         if suffix == ".parquet":
@@ -329,7 +335,7 @@ def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _as_attributes(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as a result has them, from those of `_attributes`."""
+    """Attributes as in a result, from those of `_attributes`."""
     return {k: json.dumps(v) if k in OF_JSON else v for k, v in about.items() if v is not None}
 
 
@@ -337,7 +343,7 @@ def _as_attributes(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_suffix(path: str | PathLike[str]) -> str:
-    """The suffix of `FORMATS` that a path or URL ends in, "" for none.
+    """Suffix of a path or URL if it is one of `FORMATS`; otherwise "".
 
     >>> table_suffix("all.TSV"), table_suffix("s3://b/all.csv.gz"), table_suffix("all.tsv.zarr")
     ('.tsv', '.csv.gz', '')
@@ -347,7 +353,7 @@ def table_suffix(path: str | PathLike[str]) -> str:
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
-    """Suffix of a table, "" for a Zarr store; refuse what is neither, or lacks its package."""
+    """Suffix of a table, "" for a Zarr store; InputError for unknown suffixes."""
     suffix = table_suffix(path)
     other = PurePosixPath(fspath(path)).suffix
     if not suffix and other.lower() not in ZARR:
@@ -362,9 +368,9 @@ def check_suffix(path: str | PathLike[str]) -> str:
 
 
 def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
-    """Write a result as a table at a path or URL of one of `FORMATS`.
+    """Write a result as a table to a path or URL, in the format of its suffix.
 
-    Whoever is killed meanwhile leaves there what was there.
+    An interrupted write leaves the previous file.
     """
     suffix = check_suffix(path)
     write, _ = FORMATS[suffix.removesuffix(".gz")]
@@ -380,7 +386,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
 
 @contextmanager
 def _whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file that is at a path or URL once the block ends well."""
+    """Context of a file that appears at a path or URL only if the block succeeds."""
     if not is_url(path):
         check_place(as_path(path), "The result", InputError)
         as_path(path).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Parts of a result: of one run, of the selected features, of pairs, of the rounds."""
+"""Parts of a result: one run, selected features, pairs, rounds."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dhsic.sources.variants import IDS
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
-    """The best pairs of a selection with ``interactions=``, as `find_pairs` gives them; or None."""
+    """Best pairs of a selection with ``interactions=``, as from `find_pairs`; None if absent."""
     result = result_of_one(result)
     if f"{PAIR}share" not in result:
         return None
-    known = {n: v for n, v in result.data_vars.items() if v.dims == ("pairs",)}
+    variables = {n: v for n, v in result.data_vars.items() if v.dims == ("pairs",)}
     return xr.Dataset(
-        {str(name).removeprefix(PAIR): each for name, each in known.items()},
+        {str(name).removeprefix(PAIR): each for name, each in variables.items()},
         attrs={k.removeprefix(PAIR): v for k, v in result.attrs.items() if k.startswith(PAIR)},
     )
 
 
 def carried_over(about: Mapping[str, Any]) -> str:
-    """What is told of a level that follows from permutations of some pairs only; else nothing."""
+    """Note that a threshold is extrapolated from permutations of some pairs; "" if it is not."""
     n = about.get("n_pairs_permuted", about["n_pairs"])
     if n == about["n_pairs"]:
         return ""
@@ -39,55 +39,55 @@ def carried_over(about: Mapping[str, Any]) -> str:
     )
 
 
-#: Part of false ones up to which features that were tested count as real.
+#: Largest q-value at which tested features count as real.
 LEVEL = 0.05
 
 
 def of_tests(result: xr.Dataset) -> xr.Dataset:
-    """Tests of all features, of which those of a q-value of `LEVEL` or less count as selected."""
+    """Mark features with a q-value of at most `LEVEL` as selected in a result of tests."""
     selected = (result["q"] <= LEVEL).assign_attrs(long_name=f"whether q <= {LEVEL:g}")
     result = result.assign(selected=selected).assign_attrs(selected_by=f"q <= {LEVEL:g}")
     n = selected.sum(result["rank"].dims[-1:])
     if n.ndim == 0:
         return result.assign_attrs(n_selected=int(n))
-    result.attrs.pop("n_selected", None)  # of each run another
+    result.attrs.pop("n_selected", None)  # differs between runs
     return result.assign(n_selected=n)
 
 
 def of_selected(result: xr.Dataset) -> str:
-    """What the features that count as selected are."""
+    """Label of the selected features, for messages."""
     by = result.attrs.get("selected_by")
     return "selected" if by is None else f"of {by}"
 
 
 def variant_ids(result: xr.Dataset) -> Array:
-    """Ids of the features (d,); of those without one their names, and without these positions."""
+    """Ids of the features, (d,); their names or positions if there are no ids."""
     size = result["rank"].sizes[result["rank"].dims[-1]]
-    named = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
+    feature_names = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
     if IDS not in result.coords:
-        return named.astype(str)
+        return feature_names.astype(str)
     ids = result[IDS].to_numpy().astype(str)
-    return np.asarray(np.where(np.isin(ids, (".", "")), named.astype(str), ids))
+    return np.asarray(np.where(np.isin(ids, (".", "")), feature_names.astype(str), ids))
 
 
 def selected_features(result: Any) -> xr.Dataset:
-    """The selected features alone, the best first, without the history of rounds.
+    """Return the selected features, best first, without the history of rounds.
 
-    The coordinate ``features`` holds their positions in the data; where some of a store were left
-    out, those among the others, and ``stored_feature`` those in the store. `save` writes what is
-    returned as a table.
+    The coordinate ``features`` holds their positions among the features used; if some of a store
+    were filtered out, ``stored_feature`` holds those in the store. `save` writes the returned
+    Dataset as a table.
 
     Raises
     ------
     InputError
-        `result` is no result, nor a selector that was fitted.
+        `result` is neither a result nor a fitted selector.
     """
     computed: xr.Dataset = selected_lazily(result).compute()
     return computed
 
 
 def selected_lazily(result: Any) -> xr.Dataset:
-    """As `selected_features`; names and alleles that nobody asks for are not read."""
+    """Return `selected_features` without reading names and alleles."""
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
@@ -97,15 +97,15 @@ def selected_lazily(result: Any) -> xr.Dataset:
 
 
 def result_of_one(given: Any) -> xr.Dataset:
-    """Return the result of one run, also of a selector after fit; InputError if it is none."""
+    """Return the result of one run, or of a fitted selector; InputError for anything else."""
     result = _of_one(as_result(given))
-    # One of several runs has variables where these have attributes that differ.
+    # # A run taken from a joint result has variables in place of some attributes.
     own = {str(n): v.item() for n, v in result.data_vars.items() if v.ndim == 0 and n != "engine"}
     return tables.along_features(result.drop_vars(list(own)).assign_attrs(own))
 
 
 def as_result(given: Any) -> xr.Dataset:
-    """Result of one run or of several, also of a selector after fit; InputError if it is none."""
+    """Return a result of one or several runs, or of a fitted selector; InputError otherwise."""
     result = getattr(given, "result_", given)
     if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
         raise InputError(
@@ -128,9 +128,9 @@ def _of_one(result: xr.Dataset) -> xr.Dataset:
 
 
 def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """What engines did in every round, by names of `OF_ENGINES`; also of a result of before."""
-    told = json.loads(result.attrs.get("engine", "{}"))
+    """Engine details of every round, by names of `OF_ENGINES`; also for older results."""
+    engines = json.loads(result.attrs.get("engine", "{}"))
     text = {"advice": object}
-    known = {name: np.array(values, text.get(name)) for name, values in told.items()}
+    by_name = {name: np.array(values, text.get(name)) for name, values in engines.items()}
     older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
-    return known | {name: result[variable].to_numpy() for name, variable in older.items()}
+    return by_name | {name: result[variable].to_numpy() for name, variable in older.items()}

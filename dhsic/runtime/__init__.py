@@ -1,7 +1,7 @@
 """Choice of the runtime of a run.
 
-A scheduler imports this package with `dhsic.runtime.calls`, and keeps it for good: runtimes are
-imported where one is chosen.
+A Dask scheduler imports this package together with `dhsic.runtime.calls` and never unloads it, so
+the runtimes themselves are imported only inside the functions that choose one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def choose_runtime(
     scheduler: str | None = None,
     n_threads: int | None = None,
 ) -> AbstractRuntime:
-    """Return the runtime that was asked for; a runtime that is given is used as it is.
+    """Return a runtime by name; an instance of `AbstractRuntime` is returned unchanged.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def choose_runtime(
     scheduler : str, optional
         Address of a Dask scheduler to connect to.
     n_threads : int, optional
-        Threads of ``"threads"``.
+        Number of threads of the runtime ``"threads"``.
     """
     from dhsic.runtime.base import AbstractRuntime
     from dhsic.runtime.threads import Threads
@@ -68,18 +68,18 @@ def choose_runtime(
 
 @contextmanager
 def running(asked: Any, n_threads: int | None = None) -> Iterator[AbstractRuntime]:
-    """Yield the runtime that was asked for, as of `choose_runtime`; closed if it is made here."""
+    """Yield the runtime that `choose_runtime` returns; close it unless the caller passed it in."""
     from dhsic.runtime.base import AbstractRuntime
 
     if isinstance(asked, AbstractRuntime):
         yield asked
         return
-    with choose_runtime(asked, n_threads=n_threads) as made:
-        yield made
+    with choose_runtime(asked, n_threads=n_threads) as runtime:
+        yield runtime
 
 
 def _dask_client_is_active() -> bool:
-    distributed = sys.modules.get("distributed")  # nobody made a client who did not import it
+    distributed = sys.modules.get("distributed")  # not imported: there is no client
     if distributed is None:
         return False
     try:

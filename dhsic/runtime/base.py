@@ -1,16 +1,16 @@
-"""A runtime: an ordered map over jobs, with a state that every job sees.
+"""Interface of runtimes: an ordered map over jobs, with a state that every job reads.
 
 A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
 result. Runtimes differ in where tasks run, never in what they compute or in the order of the
 results, so every sum over them is the same bit for bit.
 
-Results may stay where they were made, and something be done with them there. A *site* has one such
-value: a slice of samples its part of a statistic, a block of features what was taken of them. In a
-step the results of the jobs of a site are added along the tree over its jobs
-(`dhsic.runtime.tree`), and with the old value they make a new one, which stays, and a *part*, which
-is small. Parts are added along the tree over the sites, and their sum alone goes anywhere. Both
-trees follow from the sites, so no bit depends on who has which of them, or on how often a step is
-done again.
+Values may also stay on the worker that computed them. A *site* owns one such value: for a slice of
+samples its term of a statistic, for a block of features the values that were read. A step adds the
+results of the jobs of a site along the tree over these jobs (`dhsic.runtime.tree`), then computes
+from that total and the old value a new value, which stays, and a *part*, which is small. Parts are
+added along the tree over the sites, and only their sum leaves the workers. Both trees depend on
+the sites alone, so the result is the same bit for bit wherever the sites are, and however often a
+step is repeated.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from dhsic.sources.blocks import Block
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Blocks that one task reads, and what else it needs to know (plain data, small).
+    """Unit of work of a task: the blocks to read, and a payload (plain data, small).
 
-    With `samples` it reads these alone of the samples that take part: chunks of others stay where
-    they are.
+    If `samples` is set, the task reads only this slice of the participating samples, so chunks
+    of other samples are never loaded.
     """
 
     blocks: tuple[Block, ...]
@@ -45,14 +45,14 @@ class Job:
     samples: slice | None = None
 
 
-#: What a task is run over, in order.
+#: Jobs of a pass, in order.
 Jobs = Sequence[Job]
 Task = Callable[[AbstractSource, Job, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a value lives: the jobs of a step there, and what else the step is told of it."""
+    """Owner of one stored value: its jobs in a step, and an argument (`told`) for that step."""
 
     jobs: tuple[Job, ...] = ()
     told: Any = None
@@ -63,41 +63,41 @@ Sites = Sequence[Site]
 
 
 class AbstractStep(ABC):
-    """What is done at every site. Frozen, picklable."""
+    """Update that a runtime applies to the value of every site. Frozen, picklable."""
 
-    #: Whether values change; else parts alone are wanted, and nothing is read.
+    #: Whether values change; if not, the step reads no data and only computes parts.
     renews: bool = True
 
     @abstractmethod
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
-        """Result of a job."""
+        """Compute the result of a job."""
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of the results of two jobs of a site; the left one may be overwritten."""
+        """Add the results of two jobs of a site; `left` may be overwritten."""
         left += right
         return left
 
     @abstractmethod
     def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
-        """New value of a site, and its part of what all of them give.
+        """Return the new value of a site, and its part of the sum over all sites.
 
-        The old value, None at first, may not be written in; `total` is None where there is no job.
-        What `each` is given threads may share out.
+        `value` is the old value (None in the first step) and must not be modified; `total` is the
+        sum of the job results, None without jobs. `each` maps a function over items on threads.
         """
 
     @abstractmethod
     def join(self, left: Any, right: Any) -> Any:
-        """Sum of the parts of two sites; the left one may be overwritten."""
+        """Add the parts of two sites; `left` may be overwritten."""
 
 
-#: What is asked of a value: function of it, of what is told of its site, and of a state.
+#: Query of one value: a function (value, argument for its site, state).
 Ask = Callable[[Any, Any, Any], Any]
-#: What makes one thing of the answers of all sites.
+#: Function that combines the answers of all sites, a sequence, into one object.
 Make = Callable[[Sequence[Any]], Any]
 
 
 class Held:
-    """Values of all sites, as the runtime that made them keeps them: here in this process."""
+    """Values of all sites, in this process; subclasses refer to values elsewhere."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
@@ -107,35 +107,35 @@ class Held:
 
 
 class AbstractRuntime(ABC):
-    """Runs tasks over jobs; `results` is the whole contract.
+    """Runs tasks over jobs; subclasses must implement `results` only.
 
-    Who wants to be asked between two results, to end a run for instance, is heard by every runtime
-    (`heeding`): nothing is put around one that would have to pass all of it on.
+    A caller can have a function called between two results (`heeding`), to end a run for instance.
+    Every runtime supports this itself, so no wrapper has to forward all other methods.
     """
 
     name: str
     n_workers: int
-    #: Tasks run in other processes: what this one holds in memory is not at hand there.
+    #: Whether tasks run in other processes, which cannot see objects in memory here.
     is_remote: bool = False
-    #: Threads of every worker process, by its address; none where tasks run in this one.
+    #: Threads of every worker process, by address; empty if tasks run in this process.
     threads: Mapping[str, int] = MappingProxyType({})
     _look: Callable[[], object] | None = None
 
     @property
     def n_here(self) -> int:
-        """Tasks that run in this process at once, for the memory estimate.
+        """Number of tasks that run at once in this process, for the memory estimate.
 
-        Of a cluster those of the last rounds, when survivors are few enough to come here.
+        On a cluster this applies to the last rounds, whose few survivors are handled locally.
         """
         return usable_cores() if self.is_remote else self.n_workers
 
     def tightest(self) -> WorkerMemory | None:
-        """The worker with the least memory for each of its threads; None where no limit is."""
+        """Memory of the worker with the least memory per thread; None without a limit."""
         return None
 
     @property
     def shared_folder(self) -> Path | None:
-        """Where files lie that this process and all workers read; None where there is no place."""
+        """Folder that this process and all workers can read; None if there is none."""
         return Path(tempfile.gettempdir())
 
     @abstractmethod
@@ -144,30 +144,29 @@ class AbstractRuntime(ABC):
     ) -> Generator[Any]:
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
-        Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
-        BLAS runs one thread per task. The first error of a task is raised as it was. Where
-        `divisible`, the result of a job may come in parts, see `joined`.
+        The number of unfinished jobs is bounded. `task` is a module-level function, `state` is
+        broadcast once. BLAS runs one thread per task. The first error of a task is raised
+        unchanged. If `divisible`, the result of a job may come in parts, see `joined`.
         """
 
     @final
     def map(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Generator[Any]:
-        """Results as of `results`, one for each job."""
+        """Yield one result for each job, in order, see `results`."""
         return self._heeded(self.results(task, source, jobs, state, divisible=False))
 
     @final
     def joined(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Iterator[Any]:
-        """As `map`, for results that are put one after the other, block after block.
+        """Yield results like `map`, for results that the caller concatenates block by block.
 
-        A runtime may yield the result of a job in parts, one for some of its blocks each, where
-        the whole was too much for a worker; the payload of a job is a tuple with an item a block.
+        If a job needs more memory than a worker has, the runtime may split its blocks and yield
+        one result for each part; the payload of a job is a tuple with one item per block.
         """
         return self._heeded(self.results(task, source, jobs, state, divisible=True))
 
     def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
-        """Results of the jobs, of which there are some, added along the tree of `Tree`.
+        """Return the sum of the results of at least one job, added along a `Tree`.
 
-        So the bits are the same on all runtimes. `add` is a function of a module or of what can be
-        pickled.
+        The sum is therefore the same bit for bit on all runtimes. `add` must be picklable.
         """
         with closing(self.map(task, source, jobs, state)) as results:
             return total(add, results, len(jobs))
@@ -180,25 +179,26 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[Held, Any]:
-        """Values of all sites anew, see the top, and the sum of their parts.
+        """Apply a step to all sites: return their new values, and the sum of their parts.
 
-        `held` are those of the step before, of as many sites, and are used up; None begins anew.
+        `held` holds the values of the step before, of the same sites, and must not be used
+        afterwards; None for the first step. See the docstring of this module.
         """
         values = [None] * len(sites) if held is None else held.values
-        made, parts = self.renewed(values, step, source, sites, state)
-        return Held(made), total(step.join, parts, len(parts))
+        new_values, parts = self.renewed(values, step, source, sites, state)
+        return Held(new_values), total(step.join, parts, len(parts))
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """What is asked of each value, in their order: ``ask(value, what is told of it, state)``.
+        """Yield ``ask(value, told[i], state)`` for the value of every site i, in order.
 
-        No value is written in. `ask` is a function of a module, or of what can be pickled.
+        `ask` must not modify the value, and must be picklable.
         """
         return self.answers(held.values, ask, told, state)
 
     def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
-        """What `make` makes of all that is asked, for jobs to come: a part of their state.
+        """Combine the answers of `asked` by `make` into an object for the state of later jobs.
 
-        It may come about where that is unpacked. `make` is as `ask`.
+        A runtime may defer `make` to the workers that unpickle that state; it must be picklable.
         """
         return make([*self.asked(held, ask, told, state)])
 
@@ -211,20 +211,20 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """New values of some sites, from those at hand, and their parts."""
+        """Return the new values of sites, computed from local `values`, and their parts."""
         totals = self._totals(step, source, sites, state)
 
         def finish(value: Any, i: int, state: Any) -> Any:
             mine, totals[i] = totals[i], None
             return step.finish(value, mine, sites[i].told, state, self.each)
 
-        made = list(self.answers(values, finish, range(len(sites)), state))
-        return [value for value, _ in made], [part for _, part in made]
+        results = list(self.answers(values, finish, range(len(sites)), state))
+        return [value for value, _ in results], [part for _, part in results]
 
     def _totals(
         self, step: AbstractStep, source: AbstractSource, sites: Sites, state: Any
     ) -> list[Any]:
-        """Sum of the results of each site; a single one is added up as of `added`."""
+        """Return the sum of the job results of each site; a single site uses `added`."""
         if len(sites) == 1 and sites[0].jobs:
             return [self.added(step.of, source, sites[0].jobs, state, step.add)]
         jobs = [job for site in sites for job in site.jobs]
@@ -235,7 +235,7 @@ class AbstractRuntime(ABC):
     def answers(
         self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
     ) -> Iterator[Any]:
-        """What is asked of values at hand, in their order."""
+        """Yield the answers of local `values`, in order."""
 
         def answer(two: tuple[Any, Any]) -> Any:
             return ask(*two, state)
@@ -250,14 +250,14 @@ class AbstractRuntime(ABC):
 
     @final
     def heed(self) -> None:
-        """Ask who is to be asked between two results."""
+        """Call the function that `heeding` installed, if any."""
         if self._look is not None:
             self._look()
 
     @final
     @contextmanager
     def heeding(self, look: Callable[[], object]) -> Iterator[None]:
-        """Have `look` called between two results meanwhile; what it raises ends the map."""
+        """Call `look` between two results within this context; an error it raises ends the map."""
         before, self._look = self._look, look
         try:
             yield
@@ -265,11 +265,11 @@ class AbstractRuntime(ABC):
             self._look = before
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Results of the function over the items, in order: what is at hand, worked on here."""
+        """Map a function over local items in this process; results are in order."""
         return map(function, items)
 
-    def close(self) -> None:  # noqa: B027  # nothing to let go of is the common case
-        """Let go of threads and connections that the runtime made for itself."""
+    def close(self) -> None:  # noqa: B027  # most runtimes have nothing to close
+        """Close the threads and connections that the runtime created."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
-"""Functions and arguments on their way through a scheduler.
+"""Serialisation of functions and arguments that pass through a Dask scheduler.
 
-A scheduler unpickles every function that it passes on, and keeps for good what it imported for
-that. So it is given `call` and bytes, or `silence`, and this module imports nothing of dhsic.
+A scheduler unpickles every function that it forwards, and never unloads a module that it imported
+for this. So it receives only `call` and bytes, or `silence`; this module imports nothing of dhsic.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any
 
 
 def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any], bytes]:
-    """What a cluster is asked, for `Client.submit`: a function, and what it is given first."""
+    """Return a function and pickled bytes for `Client.submit` that call `function(*given)`."""
     import cloudpickle  # type: ignore[import-untyped]  # no stubs
 
     return call, cloudpickle.dumps((function, given), protocol=5)
 
 
 def call(seal: bytes, *more: Any) -> Any:
-    """Do what was sealed, on a worker, where it is unpickled and imported."""
-    function, given = pickle.loads(seal)
-    return function(*given, *more)
+    """Unpickle and call on a worker what `sealed` pickled; `more` are further arguments."""
+    function, arguments = pickle.loads(seal)
+    return function(*arguments, *more)
 
 
 class Call:
-    """A call that is made where it is unpickled, by `pickle.loads` alone.
+    """Function call that is executed when `pickle.loads` unpickles it.
 
-    So it is a task of a worker that may lack dhsic: what cannot be imported is the task's error,
-    while a worker that fails to unpickle a task itself leaves its scheduler without a word.
+    Used for tasks on workers that may lack dhsic: a failed import is then an error of the task,
+    whereas a worker that cannot unpickle a task disconnects from its scheduler without a message.
     """
 
     def __init__(self, function: Callable[..., Any], *given: Any) -> None:
@@ -39,6 +39,6 @@ class Call:
 
 
 def silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Drop the events of topics, on the scheduler, which keeps them for ever."""
+    """Drop the stored events of topics on the scheduler, which would never discard them."""
     for topic in topics:
         dask_scheduler._broker.truncate(topic)

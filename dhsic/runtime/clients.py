@@ -1,4 +1,4 @@
-"""Clients of a scheduler: how one is found or made, and what each of its workers is asked."""
+"""Dask clients: connect to a scheduler, and run functions on each of its workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dhsic.runtime.calls import Call
 def of_each_worker(
     client: Client, key: str, function: Callable[..., Any], *given: Any
 ) -> dict[str, Future[Any]]:
-    """What a function will have returned on every worker, by its address, or why it cannot."""
+    """Submit a function to every worker; return futures of results or errors, by address."""
     seal = cloudpickle.dumps(Call(function, *given), protocol=5)
     return {
         worker: client.submit(
@@ -35,9 +35,9 @@ def of_holders(
     function: Callable[..., dict[str, Any]],
     *given: Any,
 ) -> dict[str, Any]:
-    """What a function of keys tells of results by their keys, where they are.
+    """Run a function of keys on the workers that hold these futures; return results by key.
 
-    No task is handed in for that; CancelledError says that some have been lost.
+    The call bypasses the scheduler's tasks. CancelledError is raised if a future has been lost.
     """
     keys = [str(future.key) for future in futures]
 
@@ -56,7 +56,7 @@ def of_holders(
 def connect(
     client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
 ) -> Client:
-    """Return the client to run on, the active one where nothing is given."""
+    """Return the client to run on; by default the active client of this process."""
     if client is None and scheduler is not None:
         return client_at(scheduler, timeout, security)
     if client is None:
@@ -79,7 +79,7 @@ def connect(
 def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
     """Return a new client of the scheduler at an address, not the default one of this process."""
     try:
-        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
+        resolve_address(scheduler)  # else a Client takes minutes to close
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
@@ -91,24 +91,24 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
     try:
         return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
     except (OSError, ValueError) as error:
-        taken = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
+        hint = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
         raise ClusterError(
-            f"No Dask scheduler answers at {scheduler!r}{taken} within {timeout:g} s. Check that "
+            f"No Dask scheduler answers at {scheduler!r}{hint} within {timeout:g} s. Check that "
             "it runs, that address and port are those it prints when it starts, and that no "
             "firewall is between; or leave scheduler= out to run on threads."
         ) from error
 
 
 def _check_certificates(scheduler: str, security: Security) -> None:
-    """Refuse a secured address without certificates for it, before a Client hangs."""
+    """Raise ClusterError if certificates for tls:// are missing; a Client would hang."""
     try:
-        known = security.get_connection_args("client")
+        connection_args = security.get_connection_args("client")
     except (OSError, ValueError) as error:  # ssl's errors are OSErrors
         raise ClusterError(
             f"The certificates for scheduler={scheduler!r} cannot be used ({error}). Pass the "
             "authority, the certificate and the key as three PEM files that this process may read."
         ) from error
-    if known.get("ssl_context") is None:
+    if connection_args.get("ssl_context") is None:
         raise ClusterError(
             f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
             "--tls-ca-file, --tls-cert and --tls-key, in Python "
@@ -119,9 +119,9 @@ def _check_certificates(scheduler: str, security: Security) -> None:
 
 
 def forget_messages(client: Client) -> None:
-    """Let go of graphs that were sent: Dask keeps the last thousand messages for its developers.
+    """Clear Dask's debug log of the last thousand messages to the scheduler.
 
-    They carry states of rounds, hundreds of MiB of a long run.
+    These messages contain the states of rounds, hundreds of MiB in a long run.
     """
     sent = getattr(client.scheduler_comm, "recent_message_log", None)
     if sent is not None:

@@ -1,7 +1,7 @@
-"""Connection to a Dask cluster: scheduler, workers, which of them are avoided, and a folder.
+"""Connection to a Dask cluster: scheduler, workers, avoided workers, and a scratch folder.
 
-Every worker is greeted once: its versions are checked, and whether it reads the folder of this
-process. A worker that holds a share up is avoided for `AVOIDED` seconds.
+At the start every worker is greeted: the greeting checks its versions, and whether it can read the
+folder of this process. A worker that delays a share is avoided for `AVOIDED` seconds.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from dhsic.runtime.shares import cut, n_each, n_values
 from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
-#: What shows that a scheduler does not answer.
+#: Errors raised when a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
-AVOIDED = 60.0  # seconds for which a worker that held a share up gets no other
+AVOIDED = 60.0  # seconds for which a worker that delayed a share gets no other
 
 
 class Cluster(AbstractRuntime):
@@ -58,7 +58,7 @@ class Cluster(AbstractRuntime):
     ) -> None:
         self.client = connect(client, scheduler, min(timeout, CONNECT), security)
         self._security = security
-        self._avoided: dict[str, float] = {}  # workers, and until when
+        self._avoided: dict[str, float] = {}  # end of avoidance of each worker
         self.token = secrets.token_hex(4)
         self.folder = Path(tempfile.mkdtemp(prefix=f"dhsic-{self.token}-", dir=scratch))
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -78,11 +78,11 @@ class Cluster(AbstractRuntime):
 
     @property
     def shared_folder(self) -> Path | None:
-        """A folder in the one that `scratch` names, if workers see it; `close` removes it."""
+        """Subfolder of `scratch` if workers can read it, else None; `close` removes it."""
         return self.folder if self.workers_see_folder else None
 
     def await_workers(self) -> None:
-        """Count the threads of the cluster, waiting for a connection and a first worker."""
+        """Wait for a connection and a first worker; count the threads of the cluster."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -107,20 +107,20 @@ class Cluster(AbstractRuntime):
         while self.client.status in ("connecting", "closing") and time.monotonic() < deadline:
             time.sleep(0.1)
         while self.client.status == "closed" and self._scheduler is not None:
-            left = deadline - time.monotonic()
+            seconds_left = deadline - time.monotonic()
             try:
                 self.client = client_at(
-                    self._scheduler, max(min(left, CONNECT), 0.1), self._security
+                    self._scheduler, max(min(seconds_left, CONNECT), 0.1), self._security
                 )
-            except ClusterError:  # it tells how to start a run, and this one goes on
-                if left <= 0:
+            except ClusterError:  # its advice is for starting a run
+                if seconds_left <= 0:
                     raise TimeoutError(f"no scheduler at {self._scheduler}") from None
 
     def _await_threads(self, deadline: float) -> dict[str, int]:
-        """Threads of each worker, once there is one."""
+        """Wait for a first worker; return the threads of each worker by address."""
         threads: dict[str, int] = self.client.nthreads()
         if not threads:
-            # An adaptive cluster starts workers for work alone.
+            # An adaptive cluster starts workers only if a task waits.
             call = self.client.submit(*sealed(hold), b"", key=self.unique("call"), pure=False)
             self.client.wait_for_workers(1, max(deadline - time.monotonic(), 0.1))
             threads = self.client.nthreads()
@@ -128,128 +128,130 @@ class Cluster(AbstractRuntime):
         return threads
 
     def workers(self) -> Mapping[str, Any]:
-        """What the scheduler knows of each worker; nothing where it does not answer."""
-        with suppress(*UNREACHABLE):  # the run will find out
-            known: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-            return known
+        """Return Dask's information about each worker; empty if the scheduler does not answer."""
+        with suppress(*UNREACHABLE):  # a later call raises the error
+            workers: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            return workers
         return {}
 
     def tightest(self) -> WorkerMemory | None:
-        """As Dask was told; workers that come later are taken to be alike."""
+        """Return the lowest memory limit per thread in Dask's settings; None without limits."""
         limits = [
-            WorkerMemory(int(known["memory_limit"]), int(known["nthreads"]), f"worker {address}")
-            for address, known in self.workers().items()
-            if known["memory_limit"]
+            WorkerMemory(int(info["memory_limit"]), int(info["nthreads"]), f"worker {address}")
+            for address, info in self.workers().items()
+            if info["memory_limit"]
         ]
         return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
 
     def check_memory(self) -> None:
-        """Refuse workers that would die of loading dhsic, again and again."""
-        found = self.tightest()
-        if found is not None and found.limit is not None and found.limit < PROCESS_BYTES:
+        """Raise MemoryBudgetError if workers have too little memory to load dhsic."""
+        least = self.tightest()
+        if least is not None and least.limit is not None and least.limit < PROCESS_BYTES:
             raise MemoryBudgetError(
-                f"There are {human(found.limit)} ({found.said_by}), and a worker with dhsic loaded "
+                f"There are {human(least.limit)} ({least.said_by}), and a worker with dhsic loaded "
                 f"takes {human(PROCESS_BYTES)} before its first task. Give workers more memory."
             )
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
-        """Workers to which a job may go that failed on some; None for all of them."""
+        """Return the workers allowed for a job that failed on some; None for all workers."""
         avoided = self.avoided
         if not failed_on and not avoided:
             return None
-        left = sorted(set(self.workers()) - set(failed_on))
-        return [worker for worker in left if worker not in avoided] or left or None
+        candidates = sorted(set(self.workers()) - set(failed_on))
+        return [worker for worker in candidates if worker not in avoided] or candidates or None
 
     def avoid(self, workers: Iterable[str]) -> None:
-        """Give no job to these for a while: they held one up."""
+        """Submit no jobs to these workers for `AVOIDED` seconds."""
         self._avoided |= dict.fromkeys(workers, time.monotonic() + AVOIDED)
 
     @property
     def avoided(self) -> set[str]:
-        """Workers to be avoided now."""
+        """Workers that are avoided now."""
         now = time.monotonic()
         return {worker for worker, until in self._avoided.items() if until > now}
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
-        """Workers that run these or hold their results, as far as the scheduler answers."""
-        found = self.running({str(future.key) for future in futures})
+        """Return the workers that run these futures or hold their results."""
+        workers = self.running({str(future.key) for future in futures})
         with suppress(*UNREACHABLE, CancelledError):
-            found |= {w for holders in self.client.who_has(list(futures)).values() for w in holders}
-        return found
+            workers |= {
+                w for holders in self.client.who_has(list(futures)).values() for w in holders
+            }
+        return workers
 
     @property
     def is_idle(self) -> bool:
-        """Whether no worker runs a task of this process, as far as the scheduler answers."""
+        """Whether no worker runs a task of this process; False if the scheduler does not answer."""
         with suppress(*UNREACHABLE, CancelledError):
             running = self.client.processing().values()
             return not any(f"-{self.token}-" in key for tasks in running for key in tasks)
         return False
 
     def running(self, keys: Collection[str]) -> set[str]:
-        """Workers that run tasks, as far as the scheduler answers."""
+        """Return the workers that run tasks with these keys; empty if no scheduler answers."""
         with suppress(*UNREACHABLE, CancelledError):
             running = self.client.processing().items()
             return {worker for worker, tasks in running if not set(tasks).isdisjoint(keys)}
         return set()
 
     def window(self, *, of_jobs: bool = False) -> int:
-        """Tasks in flight: shares, which take all threads of a worker, or jobs, which take one."""
+        """Return the number of tasks in flight: shares (a whole worker) or jobs (one thread)."""
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
     def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
-        """Jobs of each task, and its worker; later ones are for any worker that has time."""
-        if source.pieces(()) is not None:  # what a job reads comes with it: one at a time
+        """Partition jobs into (worker, jobs) tasks; worker None means any that is free."""
+        if source.pieces(()) is not None:  # a lazy source: one job per task
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
         return self.shared_out(len(jobs), n_values(source, jobs))
 
     def shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
-        """Shares of n jobs or sites that read so many values, and their workers."""
+        """Partition n jobs or sites, which read `n_values`, into (worker, range) shares."""
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)
-        wanted = -(-(self._given_window or 0) // len(workers))
-        each = max(wanted, n_each(n_values, self.n_workers))
+        per_worker = -(-(self._given_window or 0) // len(workers))
+        each = max(per_worker, n_each(n_values, self.n_workers))
         shares = cut(n, [self.threads[worker] for worker in workers], each)
         first = len(workers)
-        return [(workers[i] if i < first else None, some) for i, some in shares]
+        return [(workers[i] if i < first else None, share) for i, share in shares]
 
     def silent_workers(self) -> set[str]:
-        """Workers of which the scheduler has heard nothing for a while."""
-        return silent({who: known["last_seen"] for who, known in self.workers().items()})
+        """Return the workers without a recent heartbeat."""
+        return silent({address: info["last_seen"] for address, info in self.workers().items()})
 
     def _greet_workers(self) -> bool:
-        """Check every worker's versions, and the scheduler; whether all workers read our folder."""
+        """Check versions of workers and scheduler; return whether all workers read our folder."""
         sign = self.folder / "sign.txt"
         sign.write_text(self.token)
-        ours, seen = versions(), {}
-        asked = of_each_worker(self.client, self.unique("greet"), greet, str(sign))
-        for worker, future in asked.items():
+        ours, answers = versions(), {}
+        greetings = of_each_worker(self.client, self.unique("greet"), greet, str(sign))
+        for worker, future in greetings.items():
             try:
-                theirs, seen[worker] = future.result(timeout=self._timeout)
-            except (CancelledError, TimeoutError):  # it left, or is busy: every task checks again
+                theirs, answers[worker] = future.result(timeout=self._timeout)
+            except (CancelledError, TimeoutError):  # gone or busy: every task checks again
                 continue
             except Exception as error:
                 raise _cannot_run(f"Worker {worker}", error) from error
             if theirs != ours:
                 raise ClusterError(other_versions(f"Worker {worker}", theirs, ours))
-        for worker in list(seen)[:1]:
+        for worker in list(answers)[:1]:
             self._greet_scheduler(worker)
-        return all(seen.get(worker) == self.token for worker in asked)
+        return all(answers.get(worker) == self.token for worker in greetings)
 
     def _greet_scheduler(self, worker: str) -> None:
-        """Check that the scheduler passes on what it is sent, to a worker that has time."""
+        """Check that the scheduler can forward a task to an idle worker."""
         key = self.unique("greet")
         call = self.client.submit(
             *sealed(hold), b"", key=key, pure=False, workers=[worker], priority=10
         )
         try:
             call.result(timeout=self._timeout)
-        except (CancelledError, TimeoutError):  # it has left, or got other work
+        except (CancelledError, TimeoutError):  # the worker is gone or busy
             return
         except Exception as error:
             raise _cannot_run("The scheduler", error) from error
 
     def unique(self, name: str) -> str:
-        """Return a key that nothing else on the cluster has."""
+        """Return a task key that is unique on the cluster."""
         return f"dhsic-{name}-{self.token}-{next(self._counter)}"
 
     def close(self) -> None:

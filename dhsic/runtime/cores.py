@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Cores that this process may use: its affinity, cut by the quota of its container."""
+    """Return the number of cores this process may use: affinity, limited by container quota."""
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
@@ -22,7 +22,7 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def threads_of(n_jobs: int | None) -> int | None:
-    """Threads that `n_jobs` asks for, None for all cores; by default 1 in a worker of joblib.
+    """Return the number of threads for `n_jobs`, None for all cores; 1 by default under joblib.
 
     >>> threads_of(3), threads_of(-1) == usable_cores()
     (3, True)
@@ -34,5 +34,5 @@ def threads_of(n_jobs: int | None) -> int | None:
 
 def in_joblib() -> bool:
     """Whether this is a worker of joblib, a thread or a process."""
-    joblib = sys.modules.get("joblib.parallel")  # nobody is its worker who did not import it
+    joblib = sys.modules.get("joblib.parallel")  # not imported: this is no worker
     return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)

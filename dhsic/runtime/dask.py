@@ -1,9 +1,9 @@
-"""The cluster runtime: Dask futures, one task a worker process and pass.
+"""The cluster runtime: Dask futures, one task per worker process and pass.
 
-Workers hold nothing that cannot be had again: a worker that dies costs the share of a pass that it
-had, one that comes later takes part from the next pass. What is added is added by workers, so that
-this process gets sums alone. How a pass is shared out is in `shares.py`, what happens to one share
-in `mapping.py`.
+Everything that workers hold can be recomputed: if a worker dies, only its share of the current
+pass is repeated, and a worker that joins later is used from the next pass. Sums are added on
+workers, so that this process receives only totals. `shares.py` partitions a pass, `mapping.py`
+tracks one share.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dhsic.runtime.tree import Add
 from dhsic.runtime.worker import hold
 from dhsic.sources import AbstractSource
 
-TOGETHER = 4 << 20  # bytes that may go along with all tasks of a pass
-CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once
-REMEMBERED = 1000  # passes whose traffic is known
+TOGETHER = 4 << 20  # bytes that may be sent along with all tasks of a pass
+CLIENT_BYTES = 64 * 2**20  # bytes of data in this process that may be sent to workers
+REMEMBERED = 1000  # passes whose traffic is recorded
 M = TypeVar("M", bound=Map)
 A = TypeVar("A", bound=Asking)
 
@@ -50,17 +50,17 @@ class DaskRuntime(Cluster):
         Address to connect to when no `client` is given. Without either, the client that is
         active in this process (or, inside a task, that of the worker) is used.
     window : int, optional
-        Tasks in flight; twice the worker processes by default, counted anew every few seconds. A
-        pass has one task a worker process, and more only where they would take long, or to fill a
-        window that is given. An adaptive cluster grows as far as it sees tasks: give the worker
-        processes of its largest size to have it grow at once.
+        Number of tasks in flight; by default twice the worker processes, counted every few
+        seconds. A pass has one task per worker process, and more only if these would take long or
+        the window is larger. An adaptive cluster starts as many workers as there are tasks: pass
+        its maximum number of worker processes to make it grow at once.
     scratch : path, optional
-        Folder for states that are too large to go along with every task, and for survivors that
-        are rewritten; the folder for temporary files by default. Where workers do not see it,
-        states are sent instead, and survivors stay where they are.
+        Folder for states that are too large to be sent with every task, and for copies of the
+        surviving features; by default the folder for temporary files. If workers cannot read it,
+        states are sent over the network, and survivors are not copied.
     timeout : float, optional
-        Seconds to wait for a first worker, and for a scheduler that was lost; at the start a
-        scheduler gets at most `CONNECT` seconds of them.
+        Seconds to wait for a first worker, and for a scheduler that was lost; at the start at
+        most `CONNECT` seconds to reach the scheduler.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
 
@@ -82,26 +82,26 @@ class DaskRuntime(Cluster):
     ) -> None:
         self._source: tuple[AbstractSource, Broadcast] | None = None
         self._here = Threads()  # runs the tasks of this process itself
-        #: Tasks and bytes of the last passes.
+        #: Numbers of tasks and bytes of the last passes.
         self.traffic: deque[Traffic] = deque(maxlen=REMEMBERED)
         super().__init__(client, scheduler, window, scratch, timeout=timeout, security=security)
 
     def results(
         self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool
     ) -> Generator[Any]:
-        """As of `AbstractRuntime`; jobs of lost workers run again.
+        """Yield results, see `AbstractRuntime.results`; jobs of lost workers run again.
 
-        When a task fails or the iterator is closed, jobs that have not begun are dropped; those
-        that run are left to end by themselves.
+        When a task fails or the iterator is closed, jobs that have not begun are dropped; running
+        ones are not interrupted.
         """
         if not jobs:
             return
-        with self._mapping(partial(Map, divisible=divisible), task, source, state) as flying:
-            yield from flying.results(jobs)
+        with self._mapping(partial(Map, divisible=divisible), task, source, state) as running_map:
+            yield from running_map.results(jobs)
 
     def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
-        with self._mapping(partial(Adding, add=add), task, source, state) as flying:
-            return flying.added(jobs)
+        with self._mapping(partial(Adding, add=add), task, source, state) as running_map:
+            return running_map.added(jobs)
 
     def stepped(
         self,
@@ -111,21 +111,21 @@ class DaskRuntime(Cluster):
         sites: Sites,
         state: Any,
     ) -> tuple[Held, Any]:
-        """As of `AbstractRuntime`; sites are shared out over the workers, which keep their values.
+        """Apply a step, see `AbstractRuntime.stepped`; each worker keeps the values of its sites.
 
-        The value of a single site is kept in this process: its jobs are shared out.
+        The value of a single site stays in this process; its jobs are distributed.
         """
         begins = held is None and len(sites) > 1 and source.pieces(()) is None
         if not (begins or isinstance(held, Spread)):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
         if isinstance(held, Spread) and not step.renews:
-            with self._asking(Asking, held, step, state) as walk:
-                return held, walk.told(step, sites)
+            with self._asking(Asking, held, step, state) as query:
+                return held, query.told(step, sites)
         before = held if isinstance(held, Spread) else self._begun(source, sites)
         if any(site.jobs for site in sites) or not before.lineage.links:
             sent = self._send_source(source)
-        else:  # nothing is read: what there was will do
+        else:  # the step reads no data: reuse the source sent before
             source, sent = before.lineage.links[-1].source, before.lineage.links[-1].sent
         broadcast = self._broadcast(state)
         stepping = Stepping(self, step, source, sent, broadcast, held=before)
@@ -135,7 +135,7 @@ class DaskRuntime(Cluster):
         return before.then(values), parts
 
     def _begun(self, source: AbstractSource, sites: Sites) -> Spread:
-        """Shares of sites that have no values yet."""
+        """Partition sites that have no values yet over the workers."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)
@@ -145,17 +145,17 @@ class DaskRuntime(Cluster):
         if not isinstance(held, Spread):
             yield from super().asked(held, ask, told, state)
             return
-        with self._asking(Asking, held, ask, state) as walk:
-            for answer in walk.asked(ask, told):
+        with self._asking(Asking, held, ask, state) as query:
+            for answer in query.asked(ask, told):
                 self.heed()
                 yield answer
 
     def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
-        """As of `AbstractRuntime`; what is large is made by those who unpack it, not here."""
+        """Combine answers, see `AbstractRuntime.gathered`; large ones only where unpickled."""
         if not isinstance(held, Spread):
             return super().gathered(held, ask, told, state, make)
-        with self._asking(Gathering, held, ask, state) as walk:
-            parts = list(walk.of_shares(ask, told))
+        with self._asking(Gathering, held, ask, state) as query:
+            parts = list(query.of_shares(ask, told))
         if any(isinstance(part, Parcel) for part in parts):
             return Gathered(make, parts)
         return make([answer for part in parts for answer in part])
@@ -164,10 +164,10 @@ class DaskRuntime(Cluster):
     def _asking(self, kind: type[A], held: Spread, ask: Any, state: Any) -> Iterator[A]:
         self.await_workers()
         link, broadcast = held.lineage.links[-1], self._broadcast(state)
-        walk = kind(self, ask, link.source, link.sent, broadcast, held=held)
-        self.traffic.append(walk.traffic)
-        yield walk
-        held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
+        query = kind(self, ask, link.source, link.sent, broadcast, held=held)
+        self.traffic.append(query.traffic)
+        yield query
+        held.values = [query.values.get(i, value) for i, value in enumerate(held.values)]
         broadcast.discard()
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -179,10 +179,10 @@ class DaskRuntime(Cluster):
     ) -> Iterator[M]:
         self.await_workers()
         sent, broadcast = self._send_source(source), self._broadcast(state)
-        flying = kind(self, task, source, sent, broadcast)
-        self.traffic.append(flying.traffic)
-        yield flying
-        # Not after a failure: tasks that still run may be reading the file. `close` removes it.
+        running_map = kind(self, task, source, sent, broadcast)
+        self.traffic.append(running_map.traffic)
+        yield running_map
+        # Skipped after a failure, when running tasks may still read the file; `close` removes it.
         broadcast.discard()
 
     def _send_source(self, source: AbstractSource) -> Broadcast:

@@ -1,6 +1,6 @@
-"""A flight: a share of a pass on its way to workers and back, what shows that it is late.
+"""Flights: the attempts to run a share on workers, and the criteria for a late share.
 
-And what a whole pass asks of a cluster, in numbers (`Traffic`).
+`Traffic` counts the tasks and bytes of a whole pass.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from distributed import CancelledError, Future
 from dhsic.runtime.worker import SharedOut
 from dhsic.sources.blocks import Block
 
-TIMES_MEDIAN = 4.0  # a share that takes so many times as long as others did is late
-NEVER_BEFORE = 10.0  # seconds before which no share is late: copies of short ones cost more
-SILENT = 5.0  # seconds behind the others after which a worker does not answer
-ENDED = ("finished", "error", "cancelled")  # the first that is found counts
+TIMES_MEDIAN = 4.0  # a share is late after this multiple of the median duration
+NEVER_BEFORE = 10.0  # minimum seconds until a share is late: copying short ones does not pay
+SILENT = 5.0  # seconds without heartbeat, relative to others, until a worker is silent
+ENDED = ("finished", "error", "cancelled")  # in order of preference
 
 
 def await_futures(
@@ -28,49 +28,49 @@ def await_futures(
     seconds: float,
     until: Literal["ALL_COMPLETED", "FIRST_COMPLETED"] = "ALL_COMPLETED",
 ) -> None:
-    """Wait for futures of one client, at most so many seconds."""
+    """Wait for futures of one client, for at most `seconds`."""
     with futures[0].client.as_current(), suppress(TimeoutError, CancelledError):
         distributed.wait(futures, timeout=seconds, return_when=until)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What a map has asked of a cluster."""
+    """Numbers of tasks and bytes that a map has caused on a cluster."""
 
     is_sum: bool  # whether results were added
-    n_jobs: int  # or sites
-    n_values: int  # that jobs read; or that were read for sites at first
-    n_tasks: int = 0  # that do them, copies included
-    n_joins: int = 0  # tasks that add up what is left of these
-    sent: int = 0  # bytes of the tasks, through the scheduler
-    got: int = 0  # bytes of the results that came here
+    n_jobs: int  # jobs, or sites
+    n_values: int  # matrix values that jobs read, or the first step of sites
+    n_tasks: int = 0  # tasks that run jobs, including copies
+    n_joins: int = 0  # tasks that add the results of others
+    sent: int = 0  # bytes of tasks sent through the scheduler
+    got: int = 0  # bytes of results received
 
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """A share, the futures of its copies, and what went wrong with it so far."""
+    """A share, the futures of its copies, and its failures so far."""
 
     share: SharedOut
-    key: str  # of the first copy, and the beginning of those of the others
-    worker: str | None = None  # where it goes first
-    #: Those of the submitted ones that may still bring the result.
+    key: str  # key of the first copy, prefix of the keys of other copies
+    worker: str | None = None  # preferred worker of the first copy
+    #: Submitted copies that may still return the result.
     copies: list[Future[Any]] = field(default_factory=list)
-    #: Tasks that those wait for, by the keys of these.
+    #: Tasks that copies wait for, by the key of the copy.
     before: dict[str, Future[Any]] = field(default_factory=dict)
     n_submitted: int = 0
-    tied_to: frozenset[str] = frozenset()  # workers of the last one
-    since: float = 0.0  # when the last one was submitted, or looked for
-    n_lost: int = 0  # times that all copies were lost, which is no fault of the share
-    errors: list[Exception] = field(default_factory=list)  # of the task, in that order,
-    failed_on: set[str] = field(default_factory=set)  # and on which workers
+    tied_to: frozenset[str] = frozenset()  # allowed workers of the last copy
+    since: float = 0.0  # time when the last copy was submitted or checked
+    n_lost: int = 0  # times that all copies were lost with their workers
+    errors: list[Exception] = field(default_factory=list)  # errors of the task, in order
+    failed_on: set[str] = field(default_factory=set)  # workers on which it failed
 
     def next_key(self) -> str:
-        """Key of another copy: one that was used keeps its old task on the scheduler."""
+        """Return a new key for a copy; the scheduler keeps the old task of a used key."""
         self.n_submitted += 1
         return self.key if self.n_submitted == 1 else f"{self.key}-{self.n_submitted}"
 
     def wait(self, seconds: float) -> Future[Any] | None:
-        """Return the copy that counts, None where none has ended after so many seconds."""
+        """Return the best finished copy; None if none has finished after `seconds`."""
         ended = self._ended()
         if ended is None and self.copies:
             await_futures(self.copies, seconds, "FIRST_COMPLETED")
@@ -78,11 +78,11 @@ class Flight:
         return ended
 
     def _ended(self) -> Future[Any] | None:
-        found = [copy for copy in self.copies if copy.status in ENDED]
-        return min(found, key=lambda copy: ENDED.index(copy.status), default=None)
+        ended = [copy for copy in self.copies if copy.status in ENDED]
+        return min(ended, key=lambda copy: ENDED.index(copy.status), default=None)
 
     def release(self) -> None:
-        """No copy is needed any more; those that have not begun will not."""
+        """Release all copies; those that have not started never will."""
         while self.copies:
             self.copies.pop().release()
         while self.before:
@@ -90,17 +90,17 @@ class Flight:
 
     @property
     def tasks(self) -> list[Future[Any]]:
-        """Tasks that may still bring the result."""
+        """Futures of the tasks that may still return the result."""
         return [*self.copies, *self.before.values()]
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What is read for it."""
+        """Blocks that the jobs of the share read."""
         return tuple(block for job in self.share.jobs for block in job.blocks)
 
     @property
     def features(self) -> tuple[int, int] | None:
-        """Between which features they lie."""
+        """First feature and end of the blocks; None without blocks."""
         blocks = self.blocks
         return (blocks[0].start, blocks[-1].stop) if blocks else None
 
@@ -110,20 +110,20 @@ class Flight:
 
 
 def patience(took: Sequence[float], n_jobs: int = 1) -> float:
-    """Seconds after which so many jobs are late, or looked after, when others took so long each.
+    """Return the seconds after which `n_jobs` are late; `took` are seconds per job of others.
 
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)
     """
-    known = TIMES_MEDIAN * median(took) * n_jobs if took else 0.0
-    return max(known, NEVER_BEFORE)
+    expected = TIMES_MEDIAN * median(took) * n_jobs if took else 0.0
+    return max(expected, NEVER_BEFORE)
 
 
 def silent(last_seen: Mapping[str, float]) -> set[str]:
-    """Workers whose last word came long before that of others, by the scheduler's clock.
+    """Return the workers whose last heartbeat is much older than the newest one.
 
     >>> silent({"tcp://a": 100.0, "tcp://b": 112.5, "tcp://c": 112.1})
     {'tcp://a'}
     """
     newest = max(last_seen.values(), default=0.0)
-    return {worker for worker, seen in last_seen.items() if seen < newest - SILENT}
+    return {worker for worker, time in last_seen.items() if time < newest - SILENT}

@@ -1,22 +1,23 @@
-"""One map in flight on a cluster: shares handed in within a window, results taken in their order.
+"""One map on a cluster: submit shares within a window, yield their results in order.
 
-What can happen to a share, and what is done about it:
+Failures of a share, and how they are handled:
 
-- its worker dies, the scheduler restarts, its result is lost: it is done again, `ATTEMPTS` times;
+- its worker dies, the scheduler restarts, its result is lost: it is submitted again, at most
+  `ATTEMPTS` times;
 - it takes far longer than others did: a copy of it runs on another worker (`Cluster.avoid`);
-- its task fails: an error that dhsic raised on purpose is raised at once, any other is tried on
-  other workers first, and raised as it was at first if it comes again there;
-- workers die of it one after the other, or have no memory for it: its jobs are done a few at a
-  time, one after the other; a job that is too much by itself is halved if its results are to be put
-  one after the other, and after `HALVINGS` the error tells of memory.
+- its task fails: an error that dhsic raised on purpose is raised at once; any other task is
+  retried on other workers, and if it fails there too, the first error is raised;
+- workers die of it one after the other, or run out of memory: its jobs run a few at a time, one
+  after the other; a single job that is too large is halved, if the caller concatenates results
+  (`joined`), and after `HALVINGS` an error about memory is raised.
 
-Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits. Sums and
-values that stay on workers are maps too (`dhsic.runtime.staying`).
+Tasks depend only on their arguments, so every copy returns the same bits. Sums and values that
+stay on workers are maps too (`dhsic.runtime.staying`).
 
-A worker that hangs is not lost to Dask for minutes (its ``worker-ttl``), and looks idle meanwhile,
-so that it is given more. Here it is *avoided* as soon as a share of its takes far longer than
-others of the same map did, or as the scheduler hears nothing of it; the share goes to another
-worker too, and the first result counts.
+Dask notices a worker that hangs only after minutes (its ``worker-ttl``); until then the worker
+looks idle and is sent more tasks. Here it is *avoided* as soon as one of its shares takes far
+longer than others of the same map did, or the scheduler receives no heartbeat from it. A copy of
+the share then runs on another worker, and the first result counts.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ from dhsic.runtime.shares import n_values
 from dhsic.runtime.worker import WHERE, Share, SharedOut, run, versions
 from dhsic.sources import AbstractSource
 
-ATTEMPTS = 5  # of a job whose result was lost, not whose task failed
+ATTEMPTS = 5  # to obtain a result that was lost, not one whose task failed
 TRIES = 3  # workers on which a task may fail before its error is raised
-HALVINGS = 2  # of a job that workers die of
-PATIENCE = 10.0  # seconds in which a result comes from its worker
+HALVINGS = 2  # times that a job is halved if workers run out of memory
+PATIENCE = 10.0  # seconds to fetch a result from its worker
 LOOK = 2.0  # seconds between looks at the cluster while a result is awaited
 LANDING = 60.0  # seconds that other jobs get to end before one runs alone
 RECOUNT = 2.0  # seconds between counts of the workers while jobs are handed in
 
 
 class Map:
-    """A map in flight: `sent` and `state` are the source and the state as workers get them.
+    """One map over jobs; `sent` and `state` are the source and the state as sent to workers.
 
-    Where `divisible` the result of a job may come in parts, one for each half of its blocks.
+    If `divisible`, the result of a job may come in parts, one for each half of its blocks.
     """
 
     def __init__(
@@ -72,40 +73,40 @@ class Map:
         self._runtime, self._task, self._source = runtime, task, source
         self._sent, self._state = sent, state
         self._divisible = divisible
-        # Dask learns how long tasks take by the letters at the front of their key.
+        # Dask estimates the duration of tasks from the prefix of their key.
         self._name = getattr(task, "__name__", type(task).__name__).strip("_<>").replace("_", "-")
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
-        self._took: list[float] = []  # seconds a job, of shares that have ended
-        self._at_hand: dict[Any, Any] = {}  # results that came with others, by their keys
+        self._took: list[float] = []  # seconds per job in finished shares
+        self._at_hand: dict[Any, Any] = {}  # results fetched in advance, by key
         self._has_copies = False
         self.traffic = Traffic(is_sum=False, n_jobs=0, n_values=0)
 
     def results(self, jobs: Jobs) -> Iterator[Any]:
-        """Results in the order of the jobs."""
+        """Yield the results in the order of the jobs."""
         for _, results in self._landed(self._flights(jobs)):
             yield from results
         self._tidy()
 
     def _flights(self, jobs: Jobs) -> list[Flight]:
-        """Shares of the jobs, for their workers."""
+        """Partition the jobs into shares, each with its preferred worker."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         return [
-            Flight(self._share(jobs, some), f"{self._key}-{i}", worker)
-            for i, (worker, some) in enumerate(self._runtime.shares(self._source, jobs))
+            Flight(self._share(jobs, share_range), f"{self._key}-{i}", worker)
+            for i, (worker, share_range) in enumerate(self._runtime.shares(self._source, jobs))
         ]
 
     def _landed(self, waiting: list[Flight]) -> Iterator[tuple[Flight, Any]]:
-        """Shares and what they brought, in their order."""
+        """Submit shares within the window; yield (share, result) pairs in order."""
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
         try:
             while waiting or self._pending:
-                room = max(runtime.window(of_jobs=of_jobs) - len(self._pending), 0)
-                self._begin(waiting[:room])
-                del waiting[:room]
+                n_free = max(runtime.window(of_jobs=of_jobs) - len(self._pending), 0)
+                self._begin(waiting[:n_free])
+                del waiting[:n_free]
                 yield from self._take(self._pending.popleft())
-                # Workers that came widen it: an adaptive cluster grows by what it sees.
+                # New workers widen the window: an adaptive cluster grows with its tasks.
                 if waiting and time.monotonic() - counted > RECOUNT:
                     runtime.await_workers()
                     counted = time.monotonic()
@@ -117,7 +118,7 @@ class Map:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[Flight]) -> None:
-        """Hand in shares: those that are for some worker together, others one by one."""
+        """Submit shares: those with a preferred worker in one graph, others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
         if placed:
@@ -127,40 +128,40 @@ class Map:
                 self._submit(flight)
 
     def _tidy(self) -> None:
-        """Remove large results of copies that were second, which nobody took."""
+        """Remove result files of copies whose results were not used."""
         for path in self._of_copies():
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Large results that are left, where there are copies."""
+        """Yield the result files of this map that remain, if any share had copies."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
     def _submit(self, *flights: Flight) -> None:
-        """Hand in a copy of each share: in one graph, which takes a scheduler half as long as many.
+        """Submit a copy of each share, all in one graph, which halves the scheduler's time.
 
-        They go to workers that are not avoided and have not failed at them: a first copy to the
-        worker that it is for, where that is still there.
+        Workers that are avoided, or on which the share failed, are excluded. The first copy goes
+        to the preferred worker of the share if that is still connected.
         """
         runtime = self._runtime
         if runtime.client.status != "running":
             runtime.await_workers()
-        said, places, loose = {}, {}, set()
+        descriptions, places, loose = {}, {}, set()
         for flight in flights:
             key = flight.next_key()
-            where = runtime.workers_for(flight.failed_on)
-            if where is None and flight.worker is not None and flight.n_submitted == 1:
+            allowed = runtime.workers_for(flight.failed_on)
+            if allowed is None and flight.worker is not None and flight.n_submitted == 1:
                 is_there = flight.worker in runtime.threads
-                where = [flight.worker] if is_there else [*runtime.threads]
+                allowed = [flight.worker] if is_there else [*runtime.threads]
                 loose.add(key)
-            if where is not None:
-                places[key] = where
-            flight.tied_to = frozenset(where or ())
-            said[key] = self._description(flight)
-        told: dict[str, Any] = {"dhsic": said.get, "span": runtime.span}
+            if allowed is not None:
+                places[key] = allowed
+            flight.tied_to = frozenset(allowed or ())
+            descriptions[key] = self._description(flight)
+        annotations: dict[str, Any] = {"dhsic": descriptions.get, "span": runtime.span}
         if places:
-            told |= {"workers": places.get, "allow_other_workers": loose.__contains__}
-        futures = self._hand_in(flights, [*said], told)
+            annotations |= {"workers": places.get, "allow_other_workers": loose.__contains__}
+        futures = self._hand_in(flights, [*descriptions], annotations)
         for flight, future in zip(flights, futures, strict=True):
             self._has_copies |= flight.n_submitted > 1
             flight.since = time.monotonic()
@@ -171,8 +172,8 @@ class Map:
     def _hand_in(
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        """A task for each share, of which the cluster is told something."""
-        lazy = self._source.pieces(flights[0].blocks)  # then there is but one
+        """Submit one task for each share with Dask annotations `told`; return the futures."""
+        lazy = self._source.pieces(flights[0].blocks)  # a lazy source: one flight
         pieces = () if lazy is None else self._runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
@@ -180,9 +181,9 @@ class Map:
             sealed(run, flight.share, versions(), source, state, self._shelf_for(flight))
             for flight in flights
         ]
-        given = [[one] * len(seals) for one in (source_bytes, state_bytes, *pieces)]
+        arguments = [[one] * len(seals) for one in (source_bytes, state_bytes, *pieces)]
         with annotate(**told):
-            return self._ask(seals, given, keys)
+            return self._ask(seals, arguments, keys)
 
     def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
         del flight
@@ -191,10 +192,10 @@ class Map:
     def _ask(
         self, seals: list[tuple[Any, bytes]], given: Iterable[Sequence[Any]], keys: list[str]
     ) -> list[Future[Any]]:
-        """Tasks for the cluster: what is sealed for each, and what each is given besides."""
+        """Submit one task for each sealed call; `given` holds further arguments, one list each."""
         calls, data = zip(*seals, strict=True)
         self.traffic.sent += sum(map(len, data))
-        with warnings.catch_warnings():  # of many features much is to be said
+        with warnings.catch_warnings():  # wide data make large graphs
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return list(self._runtime.client.map(calls[0], data, *given, key=keys, pure=False))
 
@@ -204,7 +205,7 @@ class Map:
         return (str(runtime.folder), self._key) if runtime.workers_see_folder else None
 
     def _description(self, flight: Flight) -> dict[str, Any]:
-        """What the dashboard and a dump of the cluster tell of a task."""
+        """Annotation of a task for Dask's dashboard and cluster dumps."""
         return {
             "task": self._name,
             "features": flight.features,
@@ -217,9 +218,9 @@ class Map:
             self._took.append((time.monotonic() - begun) / size)
 
     def _take(self, flight: Flight, halvings: int = 0) -> Iterator[tuple[Flight, Any]]:
-        """What a share brought; where it was too much, it is done alone, in parts.
+        """Yield the result of a share; after a memory error, run it alone and in parts.
 
-        A job of it that is too much by itself is halved, if its parts may be put side by side.
+        A single job that needs too much memory is halved if the map is `divisible`.
         """
         try:
             result = self._outcome(flight)
@@ -230,8 +231,8 @@ class Map:
             halvings += len(flight.share.jobs) == 1
             if halvings > HALVINGS or (flight.share.is_alone and len(parts) == 1):
                 raise ClusterError(memory_sentence(flight, error)) from error
-            if others := [copy for other in self._pending for copy in other.copies]:
-                await_futures(others, LANDING)
+            if running_copies := [copy for other in self._pending for copy in other.copies]:
+                await_futures(running_copies, LANDING)
             for number, part in enumerate(parts):
                 self._submit(alone := Flight(part, f"{flight.key}-part{number}"))
                 yield from self._take(alone, halvings)
@@ -239,7 +240,7 @@ class Map:
             yield flight, result
 
     def _outcome(self, flight: Flight) -> Any:
-        """What a share brought, handing it in again as often as that may help."""
+        """Return the result of a share; resubmit after losses and failures."""
         while True:
             try:
                 result = self._await(flight)
@@ -266,7 +267,7 @@ class Map:
         return self._sent, self._state
 
     def _lost(self, flight: Flight, error: Exception) -> None:
-        """Make ready for another attempt, unless there were enough."""
+        """Prepare another attempt after a loss; raise ClusterError after `ATTEMPTS`."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:
@@ -274,7 +275,7 @@ class Map:
         self._runtime.await_workers()
 
     def _failed(self, flight: Flight, error: Exception) -> None:
-        """Make ready for another worker, unless it failed on enough of them: then raise."""
+        """Prepare a retry on another worker; raise the first error after `TRIES` workers."""
         flight.release()
         flight.errors.append(error)
         if (where := getattr(error, WHERE, None)) is not None:
@@ -283,7 +284,7 @@ class Map:
             raise flight.errors[0]
 
     def _await(self, flight: Flight) -> Any:
-        """The first result of the copies of a share, which gets another copy if it is late."""
+        """Return the first result of any copy of a share; submit another copy if it is late."""
         while True:
             late = patience(self._took, flight.share.size) * 2 ** (flight.n_submitted - 1)
             due = flight.since + late
@@ -304,15 +305,15 @@ class Map:
                     raise
 
     def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
-        """What the copy of a share brought that ended first."""
+        """Return the result of the copy that ended first."""
         del flight
         return self._result(ended)
 
     def _is_stuck(self, flight: Flight) -> bool:
-        """Whether a share waits for workers that will not come back, even if others would do.
+        """Whether a share waits for workers that are gone, although others could run it.
 
-        A scheduler that has no worker at all keeps what is tied to one, however loosely, from those
-        that come (dask/distributed #8320).
+        A scheduler without workers never assigns a task that prefers one worker, even loosely, to
+        workers that join later (dask/distributed #8320).
         """
         runtime, keys = self._runtime, [str(task.key) for task in flight.tasks]
         is_tied = flight.tied_to and flight.tied_to.isdisjoint(runtime.threads)
@@ -320,35 +321,35 @@ class Map:
 
     def _result(self, future: Future[Any]) -> Any:
         try:
-            found = self._at_hand.pop(future.key, None)
-            found = self._gathered(future) if found is None else found
+            result = self._at_hand.pop(future.key, None)
+            result = self._gathered(future) if result is None else result
         except OSError as error:  # TimeoutError is one
-            if future.status == "error":  # the task's own
+            if future.status == "error":  # raised by the task itself
                 raise
             runtime = self._runtime  # do not wait for worker-ttl
             runtime.avoid(runtime.workers_of(future) | runtime.silent_workers())
             raise CancelledError("its worker does not answer") from error
-        return self._opened(found)
+        return self._opened(result)
 
     def _opened(self, found: Any) -> Any:
-        """A result, here, where it may have been left in a file."""
+        """Return a result in this process; read it if the worker wrote it to a file."""
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
 
     def _gathered(self, future: Future[Any]) -> Any:
-        """A result, and at one go those of the shares that have ended besides."""
+        """Fetch a result, together with those of all other finished shares."""
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
         if future.status == "finished" and ended:
-            wanted = [future, *ended]
-            with suppress(Exception):  # then one at a time, to see whose it is
-                keys = (copy.key for copy in wanted)
-                self._at_hand |= zip(keys, self._fetched(wanted), strict=True)
+            futures = [future, *ended]
+            with suppress(Exception):  # then fetch one at a time to find the error
+                keys = (copy.key for copy in futures)
+                self._at_hand |= zip(keys, self._fetched(futures), strict=True)
                 return self._at_hand.pop(future.key)
         if future.status == "finished":
             return self._fetched([future])[0]
-        return future.result(timeout=PATIENCE)  # what went wrong
+        return future.result(timeout=PATIENCE)  # raises the error
 
     def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
         client = self._runtime.client
@@ -356,7 +357,7 @@ class Map:
         return list(client.sync(ask, callback_timeout=PATIENCE))
 
     def _look_after(self, flight: Flight) -> None:
-        """Have a share done by another worker too, if its own is slow or silent."""
+        """Submit a copy of a late share to another worker if its own is slow or silent."""
         runtime = self._runtime
         flight.since = time.monotonic()
         silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.tasks)
@@ -364,15 +365,15 @@ class Map:
         if self._took:
             runtime.avoid(its_own)
         elif its_own and not its_own <= silent:
-            return  # shares of this map may well take that long
+            return  # no duration is known yet, and the worker responds
         if set(runtime.workers()) - runtime.avoided:
-            for broadcast in self._broadcasts():  # who has its bytes may be who hangs
+            for broadcast in self._broadcasts():  # their bytes may be on the worker that hangs
                 broadcast.renew()
             self._submit(flight)
 
 
 def unstable(what: str, error: Exception) -> ClusterError:
-    """Error where something was lost again and again."""
+    """Return the error for a result that was lost `ATTEMPTS` times."""
     return ClusterError(
         f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: look at its logs, "
         "then go on from the checkpoint."
@@ -380,7 +381,7 @@ def unstable(what: str, error: Exception) -> ClusterError:
 
 
 def memory_sentence(what: object, error: KilledWorker | MemoryError) -> str:
-    """What is said where workers have too little memory for something."""
+    """Return the error text for work that exceeds the memory of workers."""
     advice = (
         "Give workers more memory or fewer threads, or pass a smaller memory= so that blocks are "
         "narrower."

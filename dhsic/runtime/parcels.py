@@ -1,17 +1,17 @@
-"""Parcels: values on their way to the workers of a cluster, and large results on their way back.
+"""Parcels: serialised values that are sent to the workers of a cluster, and large results.
 
 A state reaches every worker as a parcel: pickled once, named once, loaded once per process. It is
-one value in pickle protocol 5 with its arrays beside the pickle, 64-byte aligned:
+one value in pickle protocol 5 with its arrays out of band, 64-byte aligned:
 
     number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
 
-so that a worker reads a file of it through mmap without a copy, and all workers of a machine
-share its pages. It travels in one of three ways: with the task (small), as a file that workers
-see, or as the result of a task that can be run again (never by `scatter`, whose data is lost
-for good with a worker).
+so that a worker maps a file of it into memory without a copy, and all workers of a machine share
+its pages. It is sent in one of three ways: with the task (small), as a file that workers can read,
+or as the result of a task that can be run again (never by `scatter`, whose data is lost for good
+with a worker).
 
-What is made of answers of all slices of the samples (`Gathered`) is of their size, and does not
-come here: workers leave the answers in files, which whoever unpacks a state puts together.
+An object that combines the answers of all slices of samples (`Gathered`) is never assembled in
+this process: workers write the answers to files, and whoever unpickles the state combines them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from dhsic.errors import ScratchError
 from dhsic.runtime.base import Make
 
 ALIGNMENT = 64
-SMALL = 256 * 1024  # bytes that may go along with every task
+SMALL = 256 * 1024  # largest parcel, in bytes, sent along with every task
 LOST = (
     "What workers had left for each other is gone or damaged ({}). Something cleaned that place; "
     "the data are not concerned. Run again, with scratch= of the runtime at a place that is left "
     "alone; a checkpoint goes on from its last round."
 )
-KEPT = 3  # values a worker process keeps: the source, the state of this round and of the last
+KEPT = 3  # parcels cached by a worker process: source, state of this round and of the last
 
 
 class StateUnreachableError(Exception):
@@ -54,7 +54,7 @@ class StateUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What a task is told about a value: its name, and its bytes, or its file and its crc32c."""
+    """Reference to a serialised value: name, and either its bytes or a file and its CRC32C."""
 
     name: str
     data: bytes | None = None
@@ -64,9 +64,9 @@ class Parcel:
 
 
 def pack(value: Any, gathered: list[Gathered] | None = None) -> list[memoryview]:
-    """Cut `value` into the pieces of a parcel; arrays are viewed, not copied.
+    """Serialise `value` into the pieces of a parcel; arrays are viewed, not copied.
 
-    What is `gathered` in it is written down there.
+    Every `Gathered` object inside `value` is appended to the list `gathered`.
     """
     buffers: list[pickle.PickleBuffer] = []
     file = BytesIO()
@@ -94,16 +94,16 @@ def unpack(data: memoryview) -> Any:
 
 
 def checksum(pieces: Iterable[memoryview]) -> int:
-    """Crc32c of a parcel."""
+    """Return the CRC32C checksum of a parcel."""
     crc = 0
     for piece in pieces:
-        if piece.nbytes:  # as an array: it takes no other buffers than those and bytes
+        if piece.nbytes:  # as an array: the library accepts only arrays and bytes
             crc = google_crc32c.extend(crc, np.frombuffer(piece, dtype=np.uint8))
     return int(crc)
 
 
 def write(pieces: Iterable[memoryview], path: Path) -> None:
-    """Write a parcel beside `path`, then rename, so that no worker sees half of it."""
+    """Write a parcel to a temporary file, then rename it to `path`, so readers see all or none."""
     aside = path.with_suffix(f".{os.getpid()}.tmp")
     with aside.open("wb") as file:
         for piece in pieces:
@@ -112,7 +112,7 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 
 
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
-    """Large values as a file in `folder` with `label` in its name, small ones as they are."""
+    """Write a large value to a file in `folder`, return its parcel; return small ones as is."""
     pieces = pack(value)
     n_bytes = sum(piece.nbytes for piece in pieces)
     if n_bytes <= SMALL:
@@ -121,16 +121,16 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
     path = folder / f"result-{label}-{name}.pkl"
     try:
         write(pieces, path)
-    except OSError:  # no room: it travels
+    except OSError:  # disk full: return the value itself
         path.unlink(missing_ok=True)
         return value
     return Parcel(name, None, str(path), checksum(pieces), n_bytes)
 
 
 class Gathered:
-    """A value that is made of answers wherever it is unpacked; the files they are in go with it.
+    """Value that is combined from answers when it is unpickled; it owns the files of the answers.
 
-    `parts` are answers to several sites each, or parcels of these.
+    Each of `parts` is a list of answers of several sites, or a parcel of such a list.
     """
 
     def __init__(self, make: Make, parts: Sequence[Any]) -> None:
@@ -149,12 +149,12 @@ def _unlink(paths: Sequence[Path]) -> None:
 
 
 def _put_together(make: Make, parts: Sequence[Any]) -> Any:
-    found = (_load(part, None) if isinstance(part, Parcel) else part for part in parts)
-    return make([answer for answers in found for answer in answers])
+    answer_lists = (_load(part, None) if isinstance(part, Parcel) else part for part in parts)
+    return make([answer for answers in answer_lists for answer in answers])
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # no stubs
-    """A pickler that writes down what is gathered."""
+    """Pickler that records the `Gathered` objects it meets."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -167,26 +167,26 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # no stubs
 
 
 def fetched(result: Any) -> Any:
-    """What a task returned; the file it was left in, if it was, goes."""
+    """Return the result of a task; if it is in a file, read it and delete the file."""
     if not isinstance(result, Parcel):
         return result
     try:
-        return _load(result, None, mmap.ACCESS_COPY)  # it may be written in
+        return _load(result, None, mmap.ACCESS_COPY)  # a private copy, writable
     finally:
-        Path(str(result.path)).unlink(missing_ok=True)  # its pages stay as long as they are used
+        Path(str(result.path)).unlink(missing_ok=True)  # mapped pages outlive the file
 
 
 class Broadcast:
-    """A value on its way to the workers: with the task, as a file, or as a task's result.
+    """Value sent to all workers: with each task, as a file, or as the result of a task.
 
-    Where workers see no `folder`, `send` turns bytes into a future of them. Up to `small` bytes go
-    with the task.
+    Up to `small` bytes are sent with each task. Larger values become a file in `folder`; if workers
+    cannot read it (None), `send` turns the bytes into a future.
     """
 
     def __init__(
         self, value: Any, folder: Path | None, send: Callable[[bytes], Any], small: int = SMALL
     ) -> None:
-        self._gathered: list[Gathered] = []  # files of which are needed as long
+        self._gathered: list[Gathered] = []  # keeps their files alive
         self._pieces = pack(value, self._gathered)
         self._send = send
         self._future: Any = None
@@ -195,12 +195,12 @@ class Broadcast:
             self._parcel = replace(self._parcel, data=b"".join(self._pieces))
         elif folder is not None:
             path = folder / f"state-{self._parcel.name}.pkl"
-            with contextlib.suppress(OSError):  # no room, or no folder any more: it is sent
+            with contextlib.suppress(OSError):  # disk full or folder gone: send the bytes
                 write(self._pieces, path)
                 self._parcel = replace(self._parcel, path=str(path))
 
     def arguments(self) -> tuple[Parcel, Any]:
-        """Return what a task gets: the parcel, and the future of its bytes where it has none."""
+        """Return the arguments of a task: the parcel, and a future of its bytes or None."""
         if self._parcel.data is not None or self._parcel.path is not None:
             return self._parcel, None
         if self._future is None or self._future.cancelled():
@@ -208,7 +208,7 @@ class Broadcast:
         return self._parcel, self._future
 
     def give_up_file(self) -> None:
-        """Send bytes from now on: a worker does not see the file, or those of what is gathered."""
+        """Send bytes from now on, because a worker cannot read the file or those of `Gathered`."""
         if self._gathered:
             try:
                 self._pieces = pack(unpack(memoryview(b"".join(self._pieces))))
@@ -219,7 +219,7 @@ class Broadcast:
         self._parcel = replace(self._parcel, path=None)
 
     def renew(self) -> None:
-        """Send bytes again, where they are sent: the worker that holds them may hang."""
+        """Send the bytes again on the next use; the worker that holds them may hang."""
         self._future = None
 
     def discard(self) -> None:
@@ -228,7 +228,7 @@ class Broadcast:
             Path(self._parcel.path).unlink(missing_ok=True)
 
 
-#: The last values that this process unpacked, so that its tasks share one copy.
+#: Cache of the values that this process unpacked last, shared by its tasks.
 _loaded: OrderedDict[str, Any] = OrderedDict()
 _loading = threading.Lock()
 

@@ -1,10 +1,11 @@
-"""Shares: which jobs of a pass go to which worker process, and how each of them does its own.
+"""Shares: partition of the jobs of a pass into runs of neighbours, one Dask task each.
 
-A task costs a scheduler about a millisecond and is one message each way of four processes, so a
-pass is one task a worker process: a run of neighbouring jobs, done by the threads of the worker.
-Where that would take long, `MOST_VALUES` a thread, it is several: less is lost with a worker, and
-an adaptive cluster grows by tasks that wait. Nothing of a result depends on the cut, see
-`dhsic.runtime.tree`; it is made so that few nodes of that tree are shared between two workers.
+A task costs a scheduler about a millisecond and several messages between processes, so a pass has
+one task per worker process: a run of neighbouring jobs, executed by the threads of the worker.
+If a task would read more than `MOST_VALUES` per thread, a worker gets several: less work is lost
+with a worker, and adaptive clusters grow with the number of waiting tasks. Results do not depend
+on the partition, see `dhsic.runtime.tree`; its edges are chosen so that few nodes of that tree
+span two workers.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from itertools import accumulate, pairwise
 from dhsic.runtime.base import Job, Jobs
 from dhsic.sources import AbstractSource
 
-#: Values that a thread reads in a task, about: five seconds of the slowest passes.
+#: Approximate number of values that a thread reads in a task: 5 s in the slowest passes.
 MOST_VALUES = 1 << 32
-#: Shares whose nodes one task adds up.
+#: Number of shares whose tree nodes one task adds.
 FAN = 4
-#: Ends of a share are moved to whole nodes of so many jobs: a part of it at most.
+#: Edges of a share are rounded to tree nodes of at most 1/ALIGNED of its jobs.
 ALIGNED = 8
 
 
 def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
-    """Shares, in the order of the jobs, and the number of each: those of no job are left out.
+    """Partition the jobs into at most `n_each` shares per worker; return (number, jobs) pairs.
 
-    There is one for each worker, of which `threads` are given, then another, up to `n_each`. All
-    get about as many jobs for each of their threads.
+    `threads` are the thread counts of the workers; share i belongs to worker i modulo their number,
+    and its size is proportional to the threads of that worker. Empty shares are left out.
 
     >>> cut(7, [2, 2, 4])
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 7))]
@@ -35,30 +36,33 @@ def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int,
     [(0, range(0, 1)), (2, range(1, 2))]
     """
     weights = list(threads) * n_each
-    whole = 1 << max((n_jobs // (ALIGNED * len(weights))).bit_length() - 1, 0)
-    parts = n_jobs / whole / sum(weights)
-    edges = [min(round(parts * sum_) * whole, n_jobs) for sum_ in accumulate(weights, initial=0)]
+    width = 1 << max((n_jobs // (ALIGNED * len(weights))).bit_length() - 1, 0)
+    nodes_per_thread = n_jobs / width / sum(weights)
+    edges = [
+        min(round(nodes_per_thread * sum_) * width, n_jobs)
+        for sum_ in accumulate(weights, initial=0)
+    ]
     edges[-1] = n_jobs
     return [(i, range(*edge)) for i, edge in enumerate(pairwise(edges)) if edge[1] > edge[0]]
 
 
 def n_values(source: AbstractSource, jobs: Jobs) -> int:
-    """Values of the blocks of jobs."""
+    """Return the number of matrix values that jobs read."""
     return sum(_n_samples(source, job) * block.width for job in jobs for block in job.blocks)
 
 
 def _n_samples(source: AbstractSource, job: Job) -> int:
-    some = job.samples
-    return source.n_samples if some is None else len(range(*some.indices(source.n_samples)))
+    samples = job.samples
+    return source.n_samples if samples is None else len(range(*samples.indices(source.n_samples)))
 
 
 def n_each(n_values: int, n_threads: int) -> int:
-    """Tasks of a worker process in a pass over so many values, on so many threads in all."""
+    """Return the number of tasks per worker in a pass over `n_values`; threads are totals."""
     return max(1, round(n_values / (MOST_VALUES * n_threads)))
 
 
 def joins(n_shares: int) -> list[int]:
-    """Tasks that add up what so many shares leave: of each level, whose tasks wait for the last.
+    """Return the number of adding tasks on each level of the reduction of `n_shares` results.
 
     >>> joins(100), joins(1)
     ([25, 7, 2, 1], [])

@@ -1,17 +1,17 @@
-"""Maps whose results stay on the workers of a cluster: those to be added, and values.
+"""Maps whose results stay on the workers of a cluster: sums (`Adding`) and values of sites.
 
-Results to be added (`Adding`) are results of Dask, which come back by lineage where a worker dies;
-tasks add them (`join`), and the sum alone is fetched. Where none of all that runs any more, or none
-but on a worker that hangs, what is lost is done again.
+The terms of a sum are Dask futures, which Dask recomputes from their lineage if a worker dies.
+Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or only on
+a worker that hangs, the lost terms are computed again.
 
-The values of neighbouring sites (`dhsic.runtime.base`), a *share*, are one result of Dask on the
-worker that made them. A step is one task for each share, which goes where its values are; workers
-are asked for its parts past the scheduler's tasks, by a message such as fetches a result. Nothing
-is tied to a worker but the first step, and loosely. What is lost comes back:
+The values of a *share*, a run of neighbouring sites (`dhsic.runtime.base`), are one Dask future on
+the worker that computed them. A step is one task per share, which runs where its values are; its
+parts are fetched by a direct message to the worker, not by a task. Only the first step prefers
+a worker. Lost values are restored:
 
-- with a worker, by Dask: it knows how results came from those before, back to the first step;
-- with the scheduler, with files, or where a worker hangs, by another copy of the task, which goes
-  through all steps since the first one (`Lineage`) by itself.
+- if a worker dies, by Dask, which knows the tasks back to the first step;
+- if the scheduler or files are lost, or a worker hangs, by another copy of the task, which repeats
+  all steps since the first one (`Lineage`) itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from dhsic.sources import AbstractSource
 
 
 class Adding(Map):
-    """Results are added by `add`; those of a share are nodes, which stay where they are."""
+    """Map that adds its results by `add`; tree nodes of each share stay on its worker."""
 
     def __init__(self, *given: Any, add: Add) -> None:
         super().__init__(*given)
@@ -58,20 +58,20 @@ class Adding(Map):
         self.traffic.is_sum = True
 
     def added(self, jobs: Jobs) -> Any:
-        """Sum of the results; workers hold its parts, and one of them has the sum for a moment."""
-        landed = []
-        for found in self._landed(self._flights(jobs)):
+        """Return the sum of the results of all jobs; workers add, and only the sum comes here."""
+        finished = []
+        for landing in self._landed(self._flights(jobs)):
             self._runtime.heed()
-            landed.append(found)
+            finished.append(landing)
         for attempt in range(ATTEMPTS):
             try:
-                (total,) = self._joined([future for _, future in landed], attempt).values()
+                (total,) = self._joined([future for _, future in finished], attempt).values()
             except (CancelledError, StateUnreachableError) as error:
                 why: Exception = error
                 self._runtime.await_workers()
                 if is_unread := isinstance(error, StateUnreachableError):
                     self._give_up_files()
-                landed = [two for one in landed for two in self._kept(*one, anew=is_unread)]
+                finished = [two for one in finished for two in self._kept(*one, anew=is_unread)]
             else:
                 self._tidy()
                 return total
@@ -82,35 +82,35 @@ class Adding(Map):
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
     def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
-        """None but for a share that has all jobs: its result is not for here."""
+        """Folder for a large result; None for partial sums, which are never fetched."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
     def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
-        """The future, which stays where it is; or the error."""
+        """Return the finished future itself, whose value stays on its worker; raise its error."""
         if ended.status != "finished":
             return super()._brought(flight, ended)
         flight.copies.remove(ended)
         return ended
 
     def _joined(self, parts: list[Future[Any]], attempt: int) -> Any:
-        """The root that the nodes of shares add up to; CancelledError says that some are lost.
+        """Add the nodes of all shares, `FAN` neighbours per task, and return the root.
 
-        Neighbours are joined, `FAN` at a time, until there is one.
+        CancelledError is raised if nodes have been lost.
         """
         runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
         name = f"{self._key}-sum-{attempt}"
         while len(parts) > 1:
-            some = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
+            groups = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
             seal = sealed(
-                join, self._add, self.traffic.n_jobs, self._shelf if len(some) == 1 else None
+                join, self._add, self.traffic.n_jobs, self._shelf if len(groups) == 1 else None
             )
-            told: dict[str, Any] = {"dhsic": {"task": f"sum of {self._name}"}, "span": runtime.span}
+            tags: dict[str, Any] = {"dhsic": {"task": f"sum of {self._name}"}, "span": runtime.span}
             if (where := runtime.workers_for(())) is not None:
-                told["workers"] = where
-            with annotate(**told):
+                tags["workers"] = where
+            with annotate(**tags):
                 parts = [
                     self._ask([seal], [[one] for one in of], [f"{name}-{n_tasks + i}"])[0]
-                    for i, of in enumerate(some)
+                    for i, of in enumerate(groups)
                 ]
             keys |= {str(part.key) for part in parts}
             n_tasks += len(parts)
@@ -121,7 +121,7 @@ class Adding(Map):
             runtime.await_workers()
             if last.status not in ENDED:
                 runtime.avoid(silent := runtime.silent_workers())
-                if not runtime.running(keys) - silent:  # none ever will where a worker was to do it
+                if not runtime.running(keys) - silent:  # it waits for a lost worker
                     raise CancelledError("no worker adds it up")
         try:
             return self._result(last)
@@ -131,7 +131,7 @@ class Adding(Map):
     def _kept(
         self, flight: Flight, future: Future[Any], *, anew: bool
     ) -> Iterator[tuple[Flight, Any]]:
-        """A share and its nodes, done again where these are lost, or with a worker that hangs."""
+        """Yield a share and the future of its nodes, recomputed if these are lost."""
         runtime = self._runtime
         is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
         if is_there and not anew:
@@ -145,9 +145,9 @@ class Adding(Map):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A step that was done: at which sites, and source and state as workers get them.
+    """Record of a completed step: its sites, and source and state as sent to workers.
 
-    The source is here too: its scratch is needed as long as the step may be done again.
+    The source is referenced because its scratch files are needed if the step is repeated.
     """
 
     step: AbstractStep
@@ -157,13 +157,13 @@ class Link:
     source: AbstractSource
 
     def turn(self, some: range) -> Turn:
-        """The step at some sites."""
+        """Return the step restricted to a range of sites."""
         sites = tuple(self.sites[some.start : some.stop])
         return Turn(self.step, sites, some.start, len(self.sites))
 
 
 class Lineage:
-    """Steps since values were begun: states of them go with it."""
+    """All steps since the first one; their state files are deleted together with this object."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -177,21 +177,21 @@ def _discard(links: list[Link]) -> None:
 
 
 class Spread(Held):
-    """Values on workers, results of Dask."""
+    """Values of sites partitioned over workers: one Dask future per share."""
 
     def __init__(
         self,
-        lineage: Lineage,  # how they came about
-        shares: list[range],  # sites of each
-        tied: list[str | None],  # the worker that each was begun for
-        n_values: int,  # read for all of them in the first step
+        lineage: Lineage,  # steps that computed the values
+        shares: list[range],  # sites of each share
+        tied: list[str | None],  # preferred worker of each share
+        n_values: int,  # matrix values read in the first step
         values: Sequence[Future[Any]] = (),
     ) -> None:
         super().__init__(values)
         self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
     def then(self, values: Sequence[Future[Any]]) -> Spread:
-        """Values of the next step, in the same places."""
+        """Return the values after the next step, with the same partition."""
         return Spread(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
@@ -199,22 +199,22 @@ class Spread(Held):
 
 
 class AbstractHeldMap(Map):
-    """A map over the shares of values that live on workers."""
+    """Map over the shares of values that stay on workers."""
 
     def __init__(self, *given: Any, held: Spread) -> None:
         super().__init__(*given)
         self._held = held
         self._number = {share.start: i for i, share in enumerate(held.shares)}
-        #: Values of each share, as far as this map has seen to them.
+        #: Future of the values of each share that this map has handled, by number.
         self.values: dict[int, Future[Any]] = {}
         self.traffic.n_jobs, self.traffic.n_values = len(held), held.n_values
 
     def _begin(self, flights: Sequence[Flight]) -> None:
         self._pending.extend(flights)
-        for is_placed in (True, False):  # a graph each: a scheduler takes None for no place
-            some = [flight for flight in flights if (flight.worker is not None) == is_placed]
-            if some:
-                self._submit(*some)
+        for is_placed in (True, False):  # two graphs: None is no worker name
+            group = [flight for flight in flights if (flight.worker is not None) == is_placed]
+            if group:
+                self._submit(*group)
 
     def _total(self, step: AbstractStep, flights: list[Flight], n_sites: int) -> Any:
         tree = Tree(step.join, n_sites)
@@ -224,7 +224,7 @@ class AbstractHeldMap(Map):
         return tree.total
 
     def _end(self) -> None:
-        """Refer to the values no more: errors of Dask refer to this until garbage is collected."""
+        """Drop the reference to the values, because Dask errors may keep this object alive."""
         self._tidy()
         del self._held
 
@@ -232,7 +232,7 @@ class AbstractHeldMap(Map):
         return self._number[flight.share.first]
 
     def _at_hand_for(self, flight: Flight) -> Future[Any] | None:
-        """Values of a share that the first copy of its task may take, unless they are lost."""
+        """Future of the values of a share, for the first copy of its task; None if lost."""
         if not self._held.values or flight.n_submitted > 1:
             return None
         runtime = self._runtime
@@ -247,18 +247,18 @@ class AbstractHeldMap(Map):
     def _walk(
         self, flights: Sequence[Flight], links: Sequence[Link], keys: list[str], told: Any
     ) -> list[Future[Any]]:
-        """Tasks that go through some steps, from the values at hand where there is but one."""
+        """Submit tasks that run `links` in order; a single step starts from existing values."""
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
         sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
         parcels = tuple((source, state) for (source, _), (state, _) in sent)
-        held = [data for (_, a), (_, b) in sent for data in (a, b)]
+        payloads = [data for (_, a), (_, b) in sent for data in (a, b)]
         seals = []
         for flight in flights:
-            some, alone = self._held.shares[self._of(flight)], flight.share.is_alone
-            turns = tuple(replace(link.turn(some), is_alone=alone) for link in links)
+            sites, alone = self._held.shares[self._of(flight)], flight.share.is_alone
+            turns = tuple(replace(link.turn(sites), is_alone=alone) for link in links)
             seals.append(sealed(renew, turns, versions(), parcels))
         with annotate(**told):
-            return self._ask(seals, [first, *([data] * len(seals) for data in held)], keys)
+            return self._ask(seals, [first, *([data] * len(seals) for data in payloads)], keys)
 
     def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
         result = super()._brought(flight, ended)
@@ -267,10 +267,10 @@ class AbstractHeldMap(Map):
 
     @abstractmethod
     def _stays(self, flight: Flight, ended: Future[Any]) -> None:
-        """Write down values that a share was found to have, which are not to be released."""
+        """Record the future of the values of a share, so that it is not released."""
 
     def _is_stuck(self, flight: Flight) -> bool:
-        """Also where values that it waits for are those that are stuck."""
+        """Whether a share waits for a worker that is gone, or for values that are stuck."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
             waits = any(future.status == "pending" for future in self._held.values)
@@ -284,15 +284,15 @@ class AbstractHeldMap(Map):
 
 
 class Stepping(AbstractHeldMap):
-    """A step: values of all shares anew."""
+    """Map that applies a step: it recomputes the values of every share."""
 
     def stepped(self, step: AbstractStep, sites: Sites) -> Any:
-        """Sum of the parts."""
+        """Apply the step to all sites and return the sum of their parts."""
         held = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
-            Flight(self._link.turn(some), f"{self._key}-{i}", tied if not held.values else None)
-            for i, (some, tied) in enumerate(zip(held.shares, held.tied, strict=True))
+            Flight(self._link.turn(share), f"{self._key}-{i}", tied if not held.values else None)
+            for i, (share, tied) in enumerate(zip(held.shares, held.tied, strict=True))
         ]
         total = self._total(step, flights, len(sites))
         held.lineage.links.append(self._link)
@@ -303,13 +303,13 @@ class Stepping(AbstractHeldMap):
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
         links, out = [self._link], dict[str, Future[Any]]()
-        whole = [*self._held.lineage.links, self._link]
-        ready = [f for f in flights if self._at_hand_for(f) is not None or len(whole) == 1]
-        for some, through in ((ready, links), ([f for f in flights if f not in ready], whole)):
-            if not some:
+        steps = [*self._held.lineage.links, self._link]
+        ready = [f for f in flights if self._at_hand_for(f) is not None or len(steps) == 1]
+        for group, path in ((ready, links), ([f for f in flights if f not in ready], steps)):
+            if not group:
                 continue
-            mine = [keys[flights.index(flight)] for flight in some]
-            out |= zip(mine, self._walk(some, through, mine, told), strict=True)
+            group_keys = [keys[flights.index(flight)] for flight in group]
+            out |= zip(group_keys, self._walk(group, path, group_keys, told), strict=True)
         return [out[key] for key in keys]
 
     def _stays(self, flight: Flight, ended: Future[Any]) -> None:
@@ -317,63 +317,65 @@ class Stepping(AbstractHeldMap):
         self.values[self._of(flight)] = ended
 
     def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        """Nodes of the parts alone; workers that do not tell of them have lost the values."""
-        told = of_holders(self._runtime.client, futures, PATIENCE, told_of, self._shelf)
-        return [told[str(future.key)] for future in futures]
+        """Fetch the tree nodes of the parts; a worker that returns none has lost its values."""
+        nodes = of_holders(self._runtime.client, futures, PATIENCE, told_of, self._shelf)
+        return [nodes[str(future.key)] for future in futures]
 
 
 class Asking(AbstractHeldMap):
-    """A question: values stay as they are."""
+    """Map that queries values without changing them."""
 
     def asked(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Answers in the order of the sites."""
+        """Yield the answers in the order of the sites."""
         for answers in self.of_shares(ask, told):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Answers of the sites of each share."""
+        """Yield for each share the answers of its sites."""
         flights = [
-            Flight(Query(ask, tuple(told[some.start : some.stop]), some.start), f"{self._key}-{i}")
-            for i, some in enumerate(self._held.shares)
+            Flight(
+                Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
+            )
+            for i, share in enumerate(self._held.shares)
         ]
         for _, answers in self._landed(flights):
             yield answers
         self._end()
 
     def told(self, step: AbstractStep, sites: Sites) -> Any:
-        """Sum of the parts of a step that leaves values as they are."""
+        """Return the sum of the parts of a step that does not change values."""
         flights = [
-            Flight(Turn(step, tuple(sites[some.start : some.stop]), some.start, len(sites)), key)
-            for key, some in ((f"{self._key}-{i}", s) for i, s in enumerate(self._held.shares))
+            Flight(Turn(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key)
+            for key, share in ((f"{self._key}-{i}", s) for i, s in enumerate(self._held.shares))
         ]
         total = self._total(step, flights, len(sites))
         self._end()
         return total
 
     def _stays(self, flight: Flight, ended: Future[Any]) -> None:
-        if (made := flight.before.pop(str(ended.key), None)) is not None:
-            self.values[self._of(flight)] = made
+        if (values := flight.before.pop(str(ended.key), None)) is not None:
+            self.values[self._of(flight)] = values
 
     def _hand_in(
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        links, kept = self._held.lineage.links, list[Future[Any]]()
-        plain = {"span": self._runtime.span}
+        links, values = self._held.lineage.links, list[Future[Any]]()
+        tags = {"span": self._runtime.span}
         for flight, key in zip(flights, keys, strict=True):
-            have = self._at_hand_for(flight)
-            if have is None:
-                (have,) = self._walk([flight], links, [f"{key}-again"], plain)
-                flight.before[key] = have
+            future = self._at_hand_for(flight)
+            if future is None:
+                (future,) = self._walk([flight], links, [f"{key}-again"], tags)
+                flight.before[key] = future
                 self.traffic.n_tasks += 1
-            kept.append(have)
+            values.append(future)
         state, data = self._state.arguments()
         seals = [sealed(answer, flight.share, versions(), state, self._shelf) for flight in flights]
         with annotate(**told):
-            return self._ask(seals, [kept, [data] * len(seals)], keys)
+            return self._ask(seals, [values, [data] * len(seals)], keys)
 
 
 class Gathering(Asking):
-    """A question whose large answers stay in the files in which workers leave them."""
+    """Query whose large answers remain in files that workers wrote."""
 
     def __init__(self, *given: Any, held: Spread) -> None:
         super().__init__(*given, held=held)
@@ -386,7 +388,7 @@ class Gathering(Asking):
         return found
 
     def _tidy(self) -> None:
-        """Remove what copies left that were second."""
+        """Remove the files of copies whose answers were not used."""
         for path in self._of_copies():
             if str(path) not in self._left:
                 path.unlink(missing_ok=True)

@@ -38,10 +38,10 @@ def _setter(library: Any) -> Callable[[int], object]:
 
 
 class _Limit:
-    """The limit of this process, shared by all who hold it at the same time.
+    """Limit of BLAS to one thread in this process, with a count of its holders.
 
-    The setting of a BLAS library is global. If every holder restored what it found, the first
-    to leave would lift the limit of the others; so the last one restores.
+    The setting of a BLAS library is global. If every holder restored the old value, the first one
+    to leave would lift the limit of the others; so only the last holder restores it.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class _Limit:
                 blas = ThreadpoolController().select(user_api="blas")
                 self._libraries = blas.lib_controllers
                 self._modules_seen = len(sys.modules)
-            # Every holder asks, for a library on OpenMP counts separately in every thread.
+            # Every holder checks, because OpenMP libraries have one setting per thread.
             for library in self._libraries:
                 if library.num_threads != 1:
                     was = (_setter(library), library.num_threads)
@@ -100,10 +100,10 @@ class Threads(AbstractRuntime):
     Parameters
     ----------
     n_threads : int, optional
-        Tasks that run at once; the cores this process may use by default. The results do not
-        depend on it.
+        Number of tasks that run at once; by default the cores that this process may use. The
+        results do not depend on it.
     prefix : str
-        What names of threads begin with.
+        Prefix of the names of threads.
 
     Examples
     --------
@@ -122,8 +122,8 @@ class Threads(AbstractRuntime):
                 f"{usable_cores()} usable cores."
             )
         self.n_workers = n_threads or usable_cores()
-        #: Jobs begun whose results are still needed, the one in the hands of the consumer included;
-        #: never more than this. The memory that a map promises is computed from it.
+        #: Largest number of jobs that have started and whose results are still in memory, including
+        #: the result that the consumer uses. Memory estimates are based on it.
         self.window = self.n_workers + 2
         self._prefix = prefix
         self._executor: ThreadPoolExecutor | None = None
@@ -152,13 +152,13 @@ class Threads(AbstractRuntime):
                 wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """As of `AbstractRuntime`; this thread works too, for handing over takes longest."""
+        """Map on threads, see `AbstractRuntime.each`; this thread works too, to save hand-overs."""
         items = [*items]
         n_helpers = min(self.n_workers, len(items)) - 1
         if n_helpers < 1:
             return map(function, items)
         results: list[Any] = [None] * len(items)
-        places = count()  # whose `next` is one step to threads
+        places = count()  # its `next` is atomic
 
         def work() -> None:
             with single_blas_thread():
@@ -169,9 +169,9 @@ class Threads(AbstractRuntime):
         try:
             work()
         finally:
-            begun = [helper for helper in helpers if not helper.cancel()]
-            wait(begun)
-        for helper in begun:
+            started = [helper for helper in helpers if not helper.cancel()]
+            wait(started)
+        for helper in started:
             helper.result()
         return iter(results)
 

@@ -1,10 +1,10 @@
-"""Sums that are the same bit for bit however many workers add them up.
+"""Tree reduction: sums that are the same bit for bit however many workers add them.
 
-The results of n jobs are the leaves of a binary tree, two neighbours of which are added at a time:
-node k of level l is the sum over jobs ``k 2^l`` to ``(k + 1) 2^l``, as far as there are so many.
-The tree follows from n alone. Who has a run of neighbouring jobs adds the nodes that lie in it,
-which leaves at most two of a level, and who gets the nodes of all runs adds the rest. Of jobs that
-come in their order no more than one node of a level is kept.
+The results of n jobs are the leaves of a binary tree whose neighbours are added in pairs: node k
+of level l is the sum over jobs ``k 2^l`` to ``(k + 1) 2^l``, cut at n. The tree depends on n alone.
+A worker with a run of neighbouring jobs adds the nodes inside this run, which leaves at most two
+nodes per level; whoever receives the nodes of all runs adds these. If jobs arrive in order, at
+most one node per level is in memory.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Add = Callable[[Any, Any], Any]
 
 
 class Tree:
-    """Nodes over some of `n_jobs` jobs, and how two are added.
+    """Partial reduction over some of `n_jobs` jobs by the function `add`.
 
-    `nodes` are sums that have no neighbour to be added to yet, by their places.
+    `nodes` maps a place to the sum of that node, for nodes whose neighbour is still missing.
 
     >>> tree = Tree(lambda left, right: f"({left}{right})", 5)
     >>> for job, result in enumerate("abcde"):
@@ -37,33 +37,33 @@ class Tree:
         self.nodes: dict[Place, Any] = {}
 
     def put(self, found: Any, place: Place) -> None:
-        """Add a node, and all that can be added with it; the result of a job is one of level 0."""
+        """Insert a node and add all complete pairs above it; the result of a job has level 0."""
         level, number = place
         while (1 << level) < self._n:
             neighbour = self.nodes.pop((level, number ^ 1), self)
             if neighbour is not self:
                 two = (neighbour, found) if number % 2 else (found, neighbour)
                 found = self._add(*two)
-            elif (number ^ 1) << level < self._n:  # it is to come
+            elif (number ^ 1) << level < self._n:  # the neighbour is still missing
                 break
             level, number = level + 1, number // 2
         self.nodes[level, number] = found
 
     def take(self, nodes: dict[Place, Any]) -> None:
-        """Add nodes that others may still need: what would be overwritten is copied."""
-        for place, found in nodes.items():
+        """Insert nodes that other tasks may still read: left operands are copied first."""
+        for place, node in nodes.items():
             is_left = not place[1] % 2
-            self.put(deepcopy(found) if is_left else found, place)
+            self.put(deepcopy(node) if is_left else node, place)
 
     @property
     def total(self) -> Any:
-        """Sum over all jobs, once all of them are in it."""
-        (found,) = self.nodes.values()
-        return found
+        """Sum over all jobs, once all of them have been inserted."""
+        (root,) = self.nodes.values()
+        return root
 
 
 def total(add: Add, results: Iterable[Any], n: int) -> Any:
-    """Sum of the next n results, along their tree; None of none.
+    """Return the sum of the next n results along their tree; None if n is 0.
 
     >>> total(lambda left, right: f"({left}{right})", "abc", 3)
     '((ab)c)'
@@ -75,7 +75,7 @@ def total(add: Add, results: Iterable[Any], n: int) -> Any:
 
 
 def n_nodes(jobs: range, n_jobs: int) -> int:
-    """Nodes that neighbouring jobs out of so many leave.
+    """Return the number of nodes that a run of neighbouring jobs out of `n_jobs` leaves.
 
     >>> n_nodes(range(3, 8), 9), n_nodes(range(9), 9)
     (2, 1)

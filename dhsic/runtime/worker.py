@@ -1,8 +1,8 @@
-"""What runs on a worker of a cluster. Plain functions, importable by scheduler and workers.
+"""Functions that run on the workers of a cluster; scheduler and workers can import them.
 
-A worker does shares of passes, and of what is done with values that live there, see
-`dhsic.runtime.base`: those of neighbouring sites are one result of Dask, with the nodes of their
-parts; who asks is told of these alone.
+A worker runs shares of passes, and steps and queries on values that stay there, see
+`dhsic.runtime.base`. The values of neighbouring sites are one Dask future, together with the tree
+nodes of their parts; only these nodes are ever fetched.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.runtime.tree import Add, Place, Tree
 from dhsic.sources import AbstractSource
 
-PARTS = 32  # of a share that workers die of: it costs four of them to find the job
+PARTS = 32  # number of parts of a share that killed its workers
 
 
-#: Parameters of glibc's allocator, and what a process may keep for later.
+#: Parameters of glibc's allocator, and the free memory in bytes that a process may keep.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
-#: Values of neighbouring sites, and nodes of their parts.
+#: Values of neighbouring sites, and tree nodes of the sum of their parts.
 SiteValues = tuple[list[Any], dict[Place, Any]]
-#: Attribute of an error of a task: address of the worker on which it was raised.
+#: Attribute of a task's error: address of the worker that raised it.
 WHERE = "dhsic_worker"
 
 
-@cache  # of every task
+@cache  # called in every task
 def versions() -> dict[str, str]:
     """Return the versions on which the last bit of a score depends."""
     return {"dhsic": version("dhsic"), "numpy": np.__version__}
 
 
 def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """Sentence of the error when a worker has not the versions of the client."""
+    """Return the error text for a worker whose versions differ from the client's."""
     differ = "; ".join(f"{k} {theirs[k]}, client {ours[k]}" for k in ours if theirs[k] != ours[k])
     return (
         f"{who} has other versions: {differ}. Scores round differently between versions. "
@@ -58,7 +58,7 @@ def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> st
 
 
 def greet(path: str) -> tuple[dict[str, str], str | None]:
-    """Say which versions this worker has and what it reads in a file of the client."""
+    """Return the versions of this worker, and the text of a file (None if unreadable)."""
     try:
         return versions(), Path(path).read_text()
     except OSError:
@@ -66,16 +66,16 @@ def greet(path: str) -> tuple[dict[str, str], str | None]:
 
 
 def hold(data: bytes) -> bytes:
-    """Keep `data` as a result: a task that can be run again."""
+    """Return `data`: a task that Dask can repeat if its result is lost."""
     return data
 
 
 @lru_cache(maxsize=1)
 def keep_pages() -> None:
-    """Have a worker of a nanny keep pages of temporary arrays for the next ones.
+    """Let glibc reuse the memory pages of temporary arrays on a worker started by a nanny.
 
-    The nanny sets ``MALLOC_TRIM_THRESHOLD_``, and with it glibc gives every array above 128 kB new
-    pages and takes them away again: a third of the time of scoring.
+    The nanny sets ``MALLOC_TRIM_THRESHOLD_``, which makes glibc map and unmap new pages for every
+    array above 128 kB: a third of the time of scoring.
     """
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return
@@ -87,29 +87,29 @@ def keep_pages() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Neighbouring jobs of a pass, that a worker does at once."""
+    """Run of neighbouring jobs of a pass: one task of a worker."""
 
     task: Task
     jobs: tuple[Job, ...]
-    first: int  # number of the first of them
-    n_all: int  # jobs of the pass
-    add: Add | None = None  # adds two results, where they are to be, along a `Tree`
-    is_alone: bool = False  # whether they are done one after the other, for memory's sake
+    first: int  # number of the first job
+    n_all: int  # number of jobs of the pass
+    add: Add | None = None  # adds two results along a `Tree`; None: results are not added
+    is_alone: bool = False  # whether jobs run one after the other, to save memory
 
     @property
     def size(self) -> int:
-        """How long it takes, beside others."""
+        """Relative duration."""
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
-        """Results in the order of the jobs, or the nodes that they add up to."""
-        with closing(threads.map(self.task, source, self.jobs, state)) as found:
-            return [*found] if self.add is None else nodes(self.add, found, self.first, self.n_all)
+        """Run the jobs; return their results in order, or the nodes of their sum."""
+        with closing(threads.map(self.task, source, self.jobs, state)) as terms:
+            return [*terms] if self.add is None else nodes(self.add, terms, self.first, self.n_all)
 
     def parts(self, *, divisible: bool) -> list[Share]:
-        """The share in parts, to be done alone: some jobs each, or half the blocks of one.
+        """Split the share into parts that run alone: a few jobs each, or half the blocks of a job.
 
-        The share itself where that cannot be.
+        If it cannot be split, the only part is the share itself.
         """
         alone, jobs = replace(self, is_alone=True), self.jobs
         if len(jobs) > 1:
@@ -126,12 +126,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A step at neighbouring sites, whose values stay together."""
+    """Step at a run of neighbouring sites, whose values are one future."""
 
     step: AbstractStep
     sites: tuple[Site, ...]
-    first: int  # number of the first of them
-    n_all: int  # of all that there are
+    first: int  # number of the first site
+    n_all: int  # number of all sites
     is_alone: bool = False
 
     @property
@@ -140,28 +140,28 @@ class Turn:
 
     @property
     def size(self) -> int:
-        # A site has work for many threads.
+        # The work of one site is split over several threads.
         return len(self.jobs) + 2 * len(self.sites)
 
     def parts(self, *, divisible: bool) -> list[Turn]:
         return [replace(self, is_alone=True)]
 
     def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Nodes of the parts of a step that leaves values as they are, and reads nothing."""
+        """Return the nodes of the parts of a step that reads no data and changes no value."""
         source: Any = None
         return self.done(values, source, state, threads)[1]
 
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> SiteValues:
-        """Values that follow from those before, and nodes of the parts."""
-        made, parts = threads.renewed(values, self.step, source, self.sites, state)
-        return made, nodes(self.step.join, parts, self.first, self.n_all)
+        """Apply the step; return the new values, and the nodes of the parts."""
+        new_values, parts = threads.renewed(values, self.step, source, self.sites, state)
+        return new_values, nodes(self.step.join, parts, self.first, self.n_all)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of the values of neighbouring sites, and told of each."""
+    """Query of the values of neighbouring sites; `told` holds one argument per site."""
 
     ask: Ask
     told: tuple[Any, ...]
@@ -177,35 +177,35 @@ class Query:
         return [replace(self, is_alone=True)]
 
     def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
-        """What each of the values answers."""
+        """Return the answer of each value."""
         return list(threads.answers(values, self.ask, self.told, state))
 
 
-#: What is done at once on one worker: a part of a pass, or of what is done with values.
+#: Work of one task on a worker.
 SharedOut = Share | Turn | Query
 
 
 class NotWantedError(Exception):
-    """Nobody waits for the task any more."""
+    """The task was cancelled."""
 
 
 def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
-    """Nodes that neighbouring results add up to, out of so many."""
+    """Add neighbouring results, the first one of job `first`; return the remaining nodes."""
     tree = Tree(add, n_all)
     for number, result in enumerate(results, first):
         tree.put(result, (0, number))
     return tree.nodes
 
 
-#: Threads of the workers in this process, and whose turn it is to use them.
+#: Threads of the workers in this process, each with a lock for the share that uses them.
 _threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
-    """Threads for a share: all of the worker, which does one at a time, or the task's own.
+    """Yield the threads for a share: all those of the worker, one share at a time, or only one.
 
-    A task that nobody waits for any more ends between two results.
+    A cancelled task ends between two results.
     """
     task = worker.state.tasks[worker.get_current_task()]
 
@@ -219,8 +219,8 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
             yield alone
         return
     name = f"dhsic-{worker.name}"
-    made = Threads(worker.state.nthreads, name), threading.Lock()
-    every, turn = _threads.setdefault(worker, made)
+    own_threads = Threads(worker.state.nthreads, name), threading.Lock()
+    every, turn = _threads.setdefault(worker, own_threads)
     threads = alone if share.is_alone else every
     with turn, threads.heeding(look):
         yield threads
@@ -228,9 +228,9 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
 
 @contextlib.contextmanager
 def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
-    """Threads to do a share with, where versions are as expected.
+    """Check versions and yield the threads for a share.
 
-    An error tells on which worker it was raised, so that another one can be tried.
+    The address of this worker is attached to an error, so that another worker can be tried.
     """
     keep_pages()
     worker = get_worker()
@@ -257,10 +257,10 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Do a share; `pieces` are the blocks of a source that is itself a graph on the cluster.
+    """Run a share; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
-    A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
-    returned as a parcel: through the scheduler it would be copied four times.
+    A large result is written to the `shelf` (folder, file label) if the client can read it, and
+    returned as a parcel: sent through the scheduler it would be copied four times.
     """
     with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
@@ -272,12 +272,12 @@ def run(
 
 
 def left(shelf: tuple[str, str] | None, result: Any) -> Any:
-    """A result as it is left: on a shelf, if there is one."""
+    """Write a large result to a file on the shelf, if there is one; else return it as is."""
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
-    """Add nodes of neighbouring shares, as far as they are neighbours; the shelf is as of `run`."""
+    """Add the tree nodes of neighbouring shares as far as possible; for `shelf` see `run`."""
     keep_pages()
     tree = Tree(add, n_all)
     for nodes in parts:
@@ -292,26 +292,26 @@ def renew(
     before: SiteValues | None,
     *held: bytes | None,
 ) -> SiteValues:
-    """Steps one after the other at the same sites; each has a source and a state.
+    """Apply steps in order at the same sites, each with its own source and state.
 
-    A single one where the values `before` it are given, else all since they were begun.
+    With the values `before` there is a single step; None means all steps since the first one.
     """
-    values, found = [None] * len(turns[0].sites), None
+    values, result = [None] * len(turns[0].sites), None
     if before is not None:
         values = before[0]
     for i, (turn, (source, state)) in enumerate(zip(turns, parcels, strict=True)):
         with at_work(turn, expected) as threads:
-            opened, asked = receive(source, held[2 * i]), receive(state, held[2 * i + 1])
-            found = turn.done(values, opened, asked, threads)
-            values = found[0]
-    assert found is not None, "there is a step"
-    return found
+            opened, opened_state = receive(source, held[2 * i]), receive(state, held[2 * i + 1])
+            result = turn.done(values, opened, opened_state, threads)
+            values = result[0]
+    assert result is not None, "there is a step"
+    return result
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Nodes of the parts of those results that this worker has."""
-    kept = dask_worker.data
-    return {key: left(shelf, kept[key][1]) for key in keys if key in kept}
+    """Return the nodes of the parts, by key, for those results that this worker holds."""
+    results = dask_worker.data
+    return {key: left(shelf, results[key][1]) for key in keys if key in results}
 
 
 def answer(
@@ -322,8 +322,8 @@ def answer(
     kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
-    """Ask something of what is kept here."""
+    """Run a query on the values that this worker holds."""
     with at_work(query, expected) as threads:
-        known = receive(state, state_bytes)
-        found = query.answered(kept[0], known, threads)
-    return left(shelf, found)
+        opened_state = receive(state, state_bytes)
+        answers = query.answered(kept[0], opened_state, threads)
+    return left(shelf, answers)

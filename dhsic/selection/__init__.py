@@ -1,7 +1,8 @@
-"""A run of a selection, around what its method does: from a request to its result.
+"""One selection run, from a request to its result: the steps around the ranking method.
 
-`request` holds what is asked for; `execution` runs requests for one data set and makes results;
-`batch` runs several over one reading; `conductor` runs one; `run` is what a run knows. Around the
-ranking of a method are `cross_validation`, `holdout`, `shadows`, `stability`, `clumping`,
-`interactions`, and within it `marginal`, `shapes` and `rerank`.
+`request` describes what to select; `execution` runs requests on one data set and builds results;
+`batch` executes several runs that share one reading of the data; `conductor` executes one run;
+`run` holds its state. Steps after or around the ranking are in `cross_validation`, `holdout`,
+`shadows`, `stability`, `clumping` and `interactions`; steps inside it are in `marginal`, `shapes`
+and `rerank`.
 """

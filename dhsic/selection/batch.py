@@ -1,9 +1,9 @@
 """Several runs over one reading of the data: many targets, many settings, halves of the samples.
 
-What runs share is whatever does not depend on the run: data that are opened, looked at and loaded
-once, and passes over the same blocks that they ask for at the same time
-(`dhsic.passes.meeting`). Each finds what it finds alone, bit for bit. As many go on at once as the
-memory allows.
+The runs share all work that does not depend on the run: the data are opened, inspected and loaded
+once, and runs that need the same blocks at the same time share one pass (`dhsic.passes.meeting`).
+Each run gives the same result as alone, bit for bit. As many runs as fit in memory execute at the
+same time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dhsic.sources.views import ChecksummedSource
 
 @dataclass(frozen=True)
 class Promised:
-    """A run, its peak-memory estimate, and bytes of it for features, see `conductor.promised`."""
+    """A run, its memory estimate, and the size of its feature cache in bytes (None: unlimited)."""
 
     run: SelectionRun
     needed: MemoryEstimate
@@ -37,43 +37,44 @@ class Promised:
 
     @classmethod
     def of(cls, run: SelectionRun) -> Promised:
-        """Refuse what can be refused before the data are read."""
+        """Estimate memory and reject runs that cannot fit, before any data are read."""
         return cls(run, *conductor.promised(run, run.runtime.tightest()))
 
     def outcome(self, runtime: AbstractRuntime) -> Outcome:
-        """Outcome of the run on a runtime."""
+        """Execute the run on a runtime and return its outcome."""
         with named(self.run.name):
             run = replace(self.run, runtime=runtime)
             return conductor.outcome_of(run, self.needed, self.budget)
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
-    """Outcomes of runs over one source, on one runtime, with the stability that they ask for.
+    """Execute runs over one source on one runtime, including their stability selection.
 
-    Selectors, labels and samples may differ. The first run announces the memory of all.
+    Selectors, labels and samples may differ between runs. The first run's `announce` receives the
+    memory estimate of all runs together.
     """
     if len(runs) > 1 and any(run.selector.control is not None for run in runs):
-        return [outcomes_of([run])[0] for run in runs]  # each has shadows of its own
+        return [outcomes_of([run])[0] for run in runs]  # each run has its own shadow features
     for run in runs:
         check_halves(run)
     if len(runs) == 1 and not runs[0].selector.stability:
         return [conductor.execute(runs[0])]
-    asked = list(_looked([Promised.of(run) for run in runs]))
-    halves = [Promised.of(half) for one in asked for half in halved(one.run)]
-    beside = asked[0].needed.survivors
-    n, needed = at_once(asked, 0)
+    promises = list(_looked([Promised.of(run) for run in runs]))
+    halves = [Promised.of(half) for one in promises for half in halved(one.run)]
+    beside = promises[0].needed.survivors
+    n, needed = at_once(promises, 0)
     n_halves, needed_by_halves = at_once(halves, beside) if halves else (0, needed)
     shared = len(runs) > 1 or n_halves > 0
-    if halves and not n_halves:  # they read what they need of the store, one after the other
+    if halves and not n_halves:  # each half reads from the store, one half after the other
         n_halves, needed_by_halves = 1, needed
     needed = max(needed, needed_by_halves, key=lambda n: n.total)
     if runs[0].announce is not None:
-        runs[0].announce(asked[0].run, needed)
+        runs[0].announce(promises[0].run, needed)
     with ExitStack() as stack:
-        opened = list(_loaded(asked, stack)) if shared else asked
+        opened = list(_loaded(promises, stack)) if shared else promises
         progress = stack.enter_context(closing(JointProgress(runs)))
-        found = _together(progress.heard(opened), n)
-        again = [_again(one.run, outcome) for one, outcome in zip(opened, found, strict=True)]
+        outcomes = _together(progress.heard(opened), n)
+        again = [_again(one.run, outcome) for one, outcome in zip(opened, outcomes, strict=True)]
         parts = (half for run in again for half in halved(run))
         halves = [replace(one, run=half) for one, half in zip(halves, parts, strict=True)]
         of_halves = iter(_together(halves, n_halves))
@@ -83,17 +84,17 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
                 replace(outcome, promise=needed),
                 list(islice(of_halves, int(run.selector.stability))),
             )
-            for run, outcome in zip(runs, found, strict=True)
+            for run, outcome in zip(runs, outcomes, strict=True)
         ]
 
 
 def _looked(asked: Sequence[Promised]) -> Iterator[Promised]:
-    """The runs once they know what the values are: looked at once for the same samples."""
-    known: list[SelectionRun] = []
+    """Yield the runs with their value kind; runs on the same samples share one inspection."""
+    inspected: list[SelectionRun] = []
     for one in asked:
-        like = next((run for run in known if same_samples(run.rows, one.run.rows)), None)
+        like = next((run for run in inspected if same_samples(run.rows, one.run.rows)), None)
         if like is None:
-            known.append(like := one.run.looked(load=room(one.budget)))
+            inspected.append(like := one.run.looked(load=room(one.budget)))
         run = replace(
             one.run, source=like.source, values=like.values, given=like.given, loaded=like.loaded
         )
@@ -101,28 +102,28 @@ def _looked(asked: Sequence[Promised]) -> Iterator[Promised]:
 
 
 def _loaded(asked: Sequence[Promised], stack: ExitStack) -> Iterator[Promised]:
-    """The runs with data that are loaded, once for the same samples, where methods load them."""
-    known: list[SelectionRun] = []
+    """Yield the runs with loaded features; runs on the same samples share one loaded copy."""
+    loaded: list[SelectionRun] = []
     for one in asked:
-        like = next((run for run in known if same_samples(run.rows, one.run.rows)), None)
+        like = next((run for run in loaded if same_samples(run.rows, one.run.rows)), None)
         if like is None and one.run.selector.keeps_features:
             data = stack.enter_context(closing(one.run.reader(one.budget)))
             data.load_for_all()
-            known.append(like := replace(one.run, common=data))
+            loaded.append(like := replace(one.run, common=data))
         common = None if like is None else like.common
         yield replace(one, run=replace(one.run, loaded=None, common=common))
 
 
 def _again(run: SelectionRun, outcome: Outcome) -> SelectionRun:
-    """A run that was done: what it reads again is compared with what it read before."""
+    """Return a finished run whose source verifies that later reads have the same checksums."""
     checksums = outcome.scaling.checksum
     return replace(run, source=ChecksummedSource.over(run.source, checksums, run.rows))
 
 
 def at_once(asked: Sequence[Promised], beside: int) -> tuple[int, MemoryEstimate]:
-    """How many runs fit the memory together, and what they need, `beside` bytes included.
+    """Number of runs that fit in memory together, and their memory estimate with `beside` bytes.
 
-    Without anything beside them one does in any case: it was promised.
+    If `beside` is 0 the number is at least 1, because a single run was already accepted.
     """
     most = max((one.needed for one in asked), key=lambda needed: needed.total)
     n, limit = len(asked), asked[0].run.selector.memory
@@ -132,35 +133,35 @@ def at_once(asked: Sequence[Promised], beside: int) -> tuple[int, MemoryEstimate
 
 
 def _together(asked: Sequence[Promised], n: int) -> list[Outcome]:
-    """Outcomes of runs, n of which go on at once."""
-    found = []
+    """Execute runs, n of them at a time, and return their outcomes."""
+    outcomes = []
     for start in range(0, len(asked), max(1, n)):
-        some = asked[start : start + n]
-        runtime = some[0].run.runtime
-        if len(some) == 1:
-            found.append(some[0].outcome(runtime))
+        batch = asked[start : start + n]
+        runtime = batch[0].run.runtime
+        if len(batch) == 1:
+            outcomes.append(batch[0].outcome(runtime))
         else:
-            found += Meeting(runtime).hold([one.outcome for one in some])
-    return found
+            outcomes += Meeting(runtime).hold([one.outcome for one in batch])
+    return outcomes
 
 
 class JointProgress:
-    """Progress of several runs as that of one, see `Progress`; each of them tells its rounds."""
+    """One progress bar for several runs, see `Progress`; each run reports its rounds to it."""
 
     def __init__(self, runs: Sequence[SelectionRun]) -> None:
-        asked = runs[0].selector.progress
-        self._hook = asked if callable(asked) else None
-        self._bar = Progress(False if self._hook else asked)  # as of selectors
+        progress = runs[0].selector.progress
+        self._hook = progress if callable(progress) else None
+        self._bar = Progress(False if self._hook else progress)  # as in a single run
         self._done = [0] * len(runs)
         self._begun = False
         self._lock = threading.Lock()
 
     def heard(self, asked: Sequence[Promised]) -> Sequence[Promised]:
-        """The runs, which are heard from now on where they are several."""
+        """Return the runs; if there are several, they report their progress to this object."""
         if len(asked) == 1:
             return asked
-        heard = [one.run.asking(progress=self._of(i)) for i, one in enumerate(asked)]
-        return [replace(one, run=run) for one, run in zip(asked, heard, strict=True)]
+        reporting = [one.run.asking(progress=self._of(i)) for i, one in enumerate(asked)]
+        return [replace(one, run=run) for one, run in zip(asked, reporting, strict=True)]
 
     def _of(self, number: int) -> Callable[[Mapping[str, Any]], None]:
         return partial(self._hear, number)
@@ -176,5 +177,5 @@ class JointProgress:
             self._done[number] = told["features_done"]
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the progress bar."""
         self._bar.close()

@@ -1,9 +1,9 @@
-"""Clumping: of features that say the same as a better one, the better one alone stays in front.
+"""Clumping: move features that are redundant with a better one behind the features that are not.
 
-Variants in linkage, genes of one module: their squared correlation is high, and beside the best of
-them the others tell little. As PLINK's ``--clump`` does with p-values: down the ranking, a feature
-is kept unless its squared correlation with one that is kept already is above a threshold; until as
-many are kept as are asked for. Those that were passed over come next, in the order they had.
+Variants in linkage disequilibrium or genes of one module are highly correlated, and add little to
+the best of them. As PLINK's ``--clump`` does with p-values, the ranking is walked from the top: a
+feature is kept unless its squared correlation with a feature already kept exceeds a threshold,
+until the requested number is kept. The features that were skipped follow in their former order.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order
 
-#: Features whose correlations are looked at together, besides those that are kept; and kept ones
-#: at most, whose correlations with each other are a matrix.
+#: Candidates compared in one batch; and the largest number of features kept, whose correlations
+#: with each other are held as a matrix.
 AT_ONCE, MOST = 512, 4096
 
 CLUMPED_BY = "position of the better feature that it is too much like, -1 where there is none"
 
 
 def check_clumping(n: int, *, has_groups: bool) -> None:
-    """Refuse to clump groups, or for more features than their correlations have room for."""
+    """Reject clumping of groups, and of more features than a correlation matrix can hold."""
     if has_groups:
         raise InputError("clump_r2= clumps single features, and groups were given; leave one out.")
     if n > MOST:
@@ -37,50 +37,50 @@ def check_clumping(n: int, *, has_groups: bool) -> None:
 
 
 def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
-    """The order with n features in front whose squared correlations are `most` at most.
+    """Return an order whose first n features have squared correlations of at most `most`.
 
-    `data` has read how features are scaled. In `Order.extra` ``clumped_by`` (d,) says which better
-    feature each of those passed over is too much like: of several the best.
+    `data` knows how features are scaled. `Order.extra` gets ``clumped_by`` (d,): for each skipped
+    feature the position of the better feature that it correlates with; of several, the best.
     """
     best = order.features[::-1]
-    kept, by = clump(best, lambda some: squared_correlations(inner_products(data, some)), n, most)
+    leads, by = clump(best, lambda some: squared_correlations(inner_products(data, some)), n, most)
     stands = np.full(data.source.n_features, -1, dtype=np.int64)
     stands[list(by)] = list(by.values())
-    is_kept = np.isin(best, kept)
+    is_kept = np.isin(best, leads)
     places = np.concatenate([np.flatnonzero(is_kept), np.flatnonzero(~is_kept)])
     worst_first = best.size - 1 - places[::-1]
-    told = {"clump_r2": most, "n_clumped": len(by)}
-    return order.at(worst_first, told, clumped_by=(stands, CLUMPED_BY))
+    attributes = {"clump_r2": most, "n_clumped": len(by)}
+    return order.at(worst_first, attributes, clumped_by=(stands, CLUMPED_BY))
 
 
 def clump(
     best: Index, squared: Callable[[Index], Float], n: int, most: float
 ) -> tuple[Index, dict[int, int]]:
-    """Features kept, the best first, and those passed over, each with one that is kept.
+    """Return the features kept, best first, and a dict from each skipped feature to a kept one.
 
-    `squared` gives the squared correlations of features (ascending).
+    `squared` returns the squared correlations (n, n) of n features, given in ascending order.
     """
-    kept: list[int] = []
+    leads: list[int] = []
     by: dict[int, int] = {}
     for start in range(0, best.size, AT_ONCE):
         batch = best[start : start + AT_ONCE]
-        some = np.sort(np.concatenate([np.array(kept, dtype=batch.dtype), batch]))
-        r2 = squared(some)
+        features = np.sort(np.concatenate([np.array(leads, dtype=batch.dtype), batch]))
+        r2 = squared(features)
         for j in batch:
-            if len(kept) == n:
+            if len(leads) == n:
                 break
-            alike = r2[np.searchsorted(some, j), np.searchsorted(some, kept)] > most
+            alike = r2[np.searchsorted(features, j), np.searchsorted(features, leads)] > most
             if alike.any():
-                by[int(j)] = kept[int(np.argmax(alike))]
+                by[int(j)] = leads[int(np.argmax(alike))]
             else:
-                kept.append(int(j))
-        if len(kept) == n:
+                leads.append(int(j))
+        if len(leads) == n:
             break
-    return np.array(kept, dtype=best.dtype), by
+    return np.array(leads, dtype=best.dtype), by
 
 
 def squared_correlations(inner: Float) -> Float:
     """Squared correlations, (n, n), from inner products of centred features."""
     lengths = np.diagonal(inner)
-    found: Array = inner**2 / (lengths * lengths[:, None])
-    return found
+    r2: Array = inner**2 / (lengths * lengths[:, None])
+    return r2

@@ -1,4 +1,4 @@
-"""One run, from the first check to the outcome: memory, ranking, and what follows the ranking."""
+"""Execute one run, from the first check to the outcome: memory, ranking, clumping, pairs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dhsic.selection.run import LaterReader, SelectionRun, room
 
 
 def execute(run: SelectionRun) -> Outcome:
-    """Outcome of a run, done from the start or from where its checkpoint left off."""
+    """Execute a run from the start, or from where its checkpoint stopped."""
     needed, budget = promised(run, run.runtime.tightest())
-    known = run.looked(load=room(budget))
+    inspected = run.looked(load=room(budget))
     if run.announce is not None:
-        run.announce(known, needed)
-    return outcome_of(known, needed, budget)
+        run.announce(inspected, needed)
+    return outcome_of(inspected, needed, budget)
 
 
 def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) -> Outcome:
-    """Outcome of a run that has looked at the values, with memory as of `promised`."""
+    """Execute a run whose value kind is known; `needed` and `budget` are from `promised`."""
     assert run.values is not None, "they were looked at"
     method, scan = run.selector, pair_scan(run, needed)
     loads = scan is not None and not scan.skipped
@@ -62,9 +62,9 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
 
 
 def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
-    """Memory needed at most, and bytes of it for survivors, as of `Selector.fitted`.
+    """Memory estimate of a run, and the size of its feature cache in bytes (None: unlimited).
 
-    All that can be refused before the data are read is refused.
+    Runs that can be rejected before the data are read are rejected here.
     """
     method = run.selector
     method.check()
@@ -90,7 +90,7 @@ def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEst
 
 
 def pair_scan(run: SelectionRun, needed: MemoryEstimate) -> PairScan | None:
-    """Scan of pairs that fits in the memory promised; None where none is made."""
+    """Scan of pairs, marked as skipped if it does not fit in memory; None without a scan."""
     scan = planned_scan(run)
     if scan is not None and scan.bytes_beside > needed.tasks:
         return PairScan(scan.kind, (), NO_MEMORY)

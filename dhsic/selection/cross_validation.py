@@ -1,13 +1,12 @@
-"""How many features to select: cross-validation in which one ranking a fold scores every number.
+"""Cross-validate the number of features: one ranking per fold scores all numbers.
 
-Features are ranked inside each fold, without the samples that are left out, and the best n of that
-ranking are what an estimator is fitted to, for every n. So all numbers together take as many
-rankings as there are folds, and those are runs over one reading of the data
-(`dhsic.selection.batch`). Scores of features that were chosen on all samples would be too good
-(Ambroise and McLachlan, 2002).
+Features are ranked inside each fold, without its left-out samples, and an estimator is fitted to
+the best n features of that ranking for every n. All numbers together therefore take one ranking per
+fold, and the rankings share one reading of the data (`dhsic.selection.batch`). Scores of features
+that were chosen on all samples would be too good (Ambroise and McLachlan, 2002).
 
-The fewest features are taken whose mean score is within one standard error of the best (Breiman et
-al., 1984).
+By default the smallest number is chosen whose mean score is within one standard error of the best
+(Breiman et al., 1984).
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ from dhsic.sources.sparse import check_room
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.validation import is_count, one_of
 
-#: Numbers of features that are scored by default: half-octaves to here.
+#: Largest number of features scored by default; numbers grow by half-octaves up to it.
 MOST = 1024
-#: Samples that the default estimator compares others with.
+#: Landmark samples of the Nystroem approximation in the default estimator.
 LANDMARKS = 300
 #: Folds by default.
 N_FOLDS = 5
-#: Copies of the features that an estimator is fitted to.
+#: Copies of the feature matrix held while an estimator is fitted, for the memory estimate.
 COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
 RULES = one_of(
     (ONE_ERROR, BEST), "'one-standard-error' (the fewest as good as the best) or 'best'."
 )
 
-#: Results of requests for the same data, as of `dhsic.selection.execution.results_of`.
+#: Function that returns the results of requests, see `dhsic.selection.execution.results_of`.
 Rank = Callable[..., list[xr.Dataset]]
 
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Cross-validation that says how many features to select; parameters are as of `BAHSICCV`."""
+    """Cross-validation that chooses the number of features; parameters as in `BAHSICCV`."""
 
     estimator: Any = None
     n_features: Sequence[int | float] | None = None
@@ -67,7 +66,7 @@ class Validation:
 
     @staticmethod
     def of(n_features_to_select: Any) -> Validation | None:
-        """What "auto" asks for; None where a number was said."""
+        """Default validation for "auto", a `Validation` as it is; None for a plain number."""
         if isinstance(n_features_to_select, Validation):
             return n_features_to_select
         is_auto = isinstance(n_features_to_select, str) and n_features_to_select == "auto"
@@ -76,7 +75,7 @@ class Validation:
     def scores(
         self, request: Request, run: SelectionRun, runtime: AbstractRuntime, rank: Rank
     ) -> Scores:
-        """Scores of every number of features, of a request and the run that it would be."""
+        """Score every number of features for a request and its run."""
         if run.n_candidates == 1:
             raise InputError(
                 "Cross-validation chooses among numbers of features, and there is n_features=1; "
@@ -84,13 +83,15 @@ class Validation:
             )
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
-        promised(run, runtime.tightest())  # refuses what is refused without folds
+        promised(run, runtime.tightest())  # reject here what would be rejected without folds
         y = self._asked(_labels(run), run.selector.label_kernel)
         run.selector.labels(run)
         folds = [*self._folds(run, y)]
-        asked = [_ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)]
+        requests = [
+            _ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)
+        ]
         names = [f"Fold {i} of {len(folds)}" for i in range(1, len(folds) + 1)]
-        results = rank(asked, runtime, names=names)
+        results = rank(requests, runtime, names=names)
         least = min(train.size for train, _ in folds)
         model = self._model(y, least, run.selector.label_kernel)
         n = max(_best(result, sizes)[1][-1] for result in results)
@@ -114,31 +115,31 @@ class Validation:
         if y.ndim == 2 and self.estimator is None and self.scoring is None:
             scorer = make_scorer(r2_score, multioutput="variance_weighted")
         C = np.empty((run.n_samples, 0)) if C is None else C
-        found: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+        scores: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_scored)(
                 model, scorer, _values(run, result, sizes, train), C, y, train, test, n
             )
             for (train, test), result in zip(folds, results, strict=True)
             for n in [_best(result, sizes)[1]]
         )
-        return found
+        return scores
 
     def _sizes(self, d: int) -> Index:
         """Numbers of features (or groups) to score, (s,), ascending."""
         if self.n_features is None:
             octaves = 2.0 ** (np.arange(2 * np.log2(MOST) + 1) / 2)
             return np.unique(np.minimum(np.rint(octaves), d).astype(np.int64))
-        given = [*self.n_features]
-        beyond = [n for n in given if isinstance(n, int) and n > d]
-        if beyond or not given:
+        sizes = [*self.n_features]
+        beyond = [n for n in sizes if isinstance(n, int) and n > d]
+        if beyond or not sizes:
             raise InputError(
-                f"n_features={given} and there are {d} features; pass numbers of features to "
+                f"n_features={sizes} and there are {d} features; pass numbers of features to "
                 f"score, from 1 to {d}."
             )
-        return np.unique([how_many(n, d) for n in given])
+        return np.unique([how_many(n, d) for n in sizes])
 
     def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
-        """Positions of the samples to rank and fit by, and of those that are left out."""
+        """Yield the positions of training samples and of left-out samples, fold by fold."""
         from sklearn.model_selection import KFold, check_cv
 
         classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
@@ -148,7 +149,7 @@ class Validation:
             cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
         groups = self.groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
-            groups = groups[run.rows]  # others were filtered, or are held out
+            groups = groups[run.rows]  # the run has fewer samples: others were filtered or held out
         X = np.zeros((run.n_samples, 1))
         try:
             yield from check_cv(cv, y, classifier=classes).split(X, y, groups)
@@ -161,9 +162,9 @@ class Validation:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _asked(self, y: Array, label_kernel: str) -> Array:
-        """Labels that the estimator predicts: of several columns numbers, if it is the default.
+        """Labels for the estimator; several columns become numbers for the default estimator.
 
-        Of whole numbers that may name classes it predicts both, the number and each class.
+        For whole numbers that may name classes, it predicts both the number and each class.
         """
         if self.estimator is not None:
             return y
@@ -176,7 +177,7 @@ class Validation:
             label_kernels = [_kernel_of(column, label_kernel) for column in y.T]
         from sklearn.preprocessing import OneHotEncoder, scale
 
-        names = OneHotEncoder(sparse_output=False)  # whatever numbers classes have
+        names = OneHotEncoder(sparse_output=False)  # one-hot, whatever numbers the classes have
         return np.column_stack(
             [
                 names.fit_transform(column.astype(str)[:, None])
@@ -187,7 +188,7 @@ class Validation:
         )
 
     def _model(self, y: Array, m: int, label_kernel: str) -> Any:
-        """The estimator, by default ridge regression with the Gaussian kernel in linear time."""
+        """Estimator to fit; by default ridge regression on Nystroem features, Gaussian kernel."""
         if self.estimator is not None:
             return self.estimator
         from sklearn.kernel_approximation import Nystroem
@@ -202,7 +203,7 @@ class Validation:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores on samples left out, by fold and number of features."""
+    """Scores on left-out samples, by fold and number of features."""
 
     n_features: Index  # (s,), ascending
     scores: Float  # (k, s)
@@ -224,7 +225,7 @@ class Scores:
         return int(self.n_features[np.flatnonzero(mean >= mean[best] - error)[0]])
 
     def results(self) -> dict[str, Array]:
-        """As ``cv_results_`` of scikit-learn, (s,) each."""
+        """Columns like scikit-learn's ``cv_results_``, (s,) each."""
         k = len(self.scores)
         error = self.scores.std(axis=0, ddof=1) / np.sqrt(k) if k > 1 else 0.0 * self.scores[0]
         return {
@@ -237,7 +238,7 @@ class Scores:
 
 
 def _labels(run: SelectionRun) -> Array:
-    """Labels that an estimator may predict."""
+    """Return the labels as an array that an estimator can predict."""
     if run.y is None or run.selector.label_kernel in (SELF, "precomputed"):
         raise InputError(
             f"label_kernel={run.selector.label_kernel!r} leaves nothing to predict, by which a "
@@ -256,7 +257,7 @@ def _kernel_of(column: Array, label_kernel: str) -> str:
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
-    """Request of the ranking of a fold, for up to n features."""
+    """Request for the ranking of fold i, for up to n features."""
     place = run.selector.checkpoint
     selector = copy(run.selector).set_params(
         n_features_to_select=int(n),
@@ -279,7 +280,7 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
 
 
 def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """The best features, best first, and how many of them are in the best n candidates, (s,)."""
+    """Best features, best first, and how many features the best n candidates have, (s,)."""
     order = np.argsort(result["rank"].to_numpy())
     if "group_rank" not in result:
         return order[: sizes[-1]], sizes
@@ -289,7 +290,7 @@ def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
 
 
 def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -> Float:
-    """The best features of all samples (m, n), best first; missing values are as in the run."""
+    """Best features of all samples, (m, n), best first; missing values are the training mean."""
     best, _ = _best(result, sizes)
     codes = result.attrs.get("missing_codes", ())
     source: AbstractSource = RecodedSource(run.source, codes) if len(codes) else run.source
@@ -307,11 +308,11 @@ def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -
 def _scored(
     model: Any, scorer: Any, X: Float, C: Float, y: Array, train: Index, test: Index, counts: Index
 ) -> list[float]:
-    """Scores of the first so many features and the covariates, on samples left out."""
-    found = []
+    """Scores on left-out samples of models of the covariates and the first n features, each n."""
+    scores = []
     with single_blas_thread():
         for n in counts:
             Z = np.hstack([C, X[:, :n]])
             fitted = clone(model).fit(Z[train], y[train])
-            found.append(float(scorer(fitted, Z[test], y[test])))
-    return found
+            scores.append(float(scorer(fitted, Z[test], y[test])))
+    return scores

@@ -1,4 +1,4 @@
-"""Execution of requests: from data that are opened to results."""
+"""Execute requests: from opened data to result Datasets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def result_of(
     *,
     announce: Announce | None = None,
 ) -> xr.Dataset:
-    """Result of a selection, done from the start or from where the checkpoint left off.
+    """Execute one request, from the start or from its checkpoint, and return the result.
 
-    `runtime` is where tasks run, by default that of the selector; `announce` is called with the run
-    and its memory estimate before the work begins.
+    `runtime` is where tasks run, by default the selector's; `announce` is called with the run and
+    its memory estimate before the work begins.
     """
     (result,) = results_of([request], runtime, announce=announce)
     return result
@@ -42,9 +42,9 @@ def results_of(
     names: Sequence[str] = ("",),
     announce: Announce | None = None,
 ) -> list[xr.Dataset]:
-    """Results of requests for the same data, see `result_of`, from one reading of them.
+    """Execute requests for the same data over one reading, and return their results.
 
-    `names` are what sentences call them where they are several.
+    `names` are used in messages if there are several requests, see `result_of`.
     """
     first = requests[0]
     for request in requests:
@@ -53,8 +53,8 @@ def results_of(
         requests = [_sized(request, there) for request in requests]
         source, runs = requests[0].opened(), []
         for request in requests:
-            heard = announce if request is requests[0] else None
-            runs.append(replace(request, source=source).new_run(there, heard))
+            callback = announce if request is requests[0] else None
+            runs.append(replace(request, source=source).new_run(there, callback))
         runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
         for run in runs:
             if run.name:
@@ -66,35 +66,35 @@ def results_of(
             n_selected = outcome.order.n_features(run.n_wanted)
             if n_discovered is not None:
                 n_selected = min(n_selected, n_discovered)
-            found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
-            told = {
+            result = to_dataset(tested(run, outcome, n_selected), n_selected, about)
+            attributes = {
                 **request.filtered.attributes(),
                 "asked": json.dumps(request.asked, default=str),
             }
-            results.append(found.assign_attrs({**told, **request.attributes}))
+            results.append(result.assign_attrs({**attributes, **request.attributes}))
         return results
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:
-    """The request with the number of features that cross-validation chooses, where it is asked."""
-    asked = Validation.of(request.selector.n_features_to_select)
-    if asked is None:
+    """Return the request with its number of features chosen by cross-validation, if asked for."""
+    validation = Validation.of(request.selector.n_features_to_select)
+    if validation is None:
         return request
     run = request.new_run(runtime)
-    scores = asked.scores(request, run, runtime, results_of)
-    n = scores.chosen(asked.rule)
-    kept = {name: values.tolist() for name, values in scores.results().items()}
-    told = {"cv_results": json.dumps(kept), "cv_chosen": n}
+    scores = validation.scores(request, run, runtime, results_of)
+    n = scores.chosen(validation.rule)
+    columns = {name: values.tolist() for name, values in scores.results().items()}
+    attributes = {"cv_results": json.dumps(columns), "cv_chosen": n}
     return replace(
         request,
         selector=copy(request.selector).set_params(n_features_to_select=n),
         source=run.source,
-        attributes={**request.attributes, **told},
+        attributes={**request.attributes, **attributes},
     )
 
 
 def _check_labels(run: SelectionRun) -> None:
     with named(run.name):
         run.selector.check_samples(run)
-        if run.y is None or len(run.y) == run.n_samples:  # else it is refused with all sizes
+        if run.y is None or len(run.y) == run.n_samples:  # else a later check fails
             run.selector.labels(run)

@@ -1,10 +1,9 @@
-"""Samples held out: features are selected on the others, and tested on these.
+"""Hold-out samples: select features on the other samples, and test them on these.
 
-A p-value of a feature on the samples that selected it is too small: of features that have nothing
-to do with the labels the selection takes those that look as if they had. Samples that took no part
-in it know nothing of that: there every feature that was selected is tested alone
-(`dhsic.criteria.independence`), and p-values are adjusted for as many tests as features were
-selected (Benjamini and Hochberg, 1995).
+A p-value computed on the samples that selected the feature is too small, because a selection among
+null features picks those that look associated by chance. Held-out samples took no part in the
+selection: on them every selected feature is tested alone (`dhsic.criteria.independence`), and
+p-values are adjusted for the number of selected features (Benjamini and Hochberg, 1995).
 """
 
 from __future__ import annotations
@@ -36,32 +35,32 @@ MEANINGS = {
 
 
 def check_holdout(name: str, value: Any) -> None:
-    """Refuse what is neither a part of the samples nor a mask of them."""
+    """Reject values that are neither a fraction of the samples nor a boolean mask."""
     if value is None or (is_number(value) and 0 < float(value) < 1):
         return
     mask = np.asarray(value)
     if mask.ndim != 1 or mask.dtype.kind != "b":
-        told = repr(value) if mask.ndim == 0 else f"an array of {mask.dtype} {mask.shape}"
+        got = repr(value) if mask.ndim == 0 else f"an array of {mask.dtype} {mask.shape}"
         raise InputError(
-            f"{name} is {told}; pass the part of the samples to hold out, such as 0.3, or a mask "
+            f"{name} is {got}; pass the part of the samples to hold out, such as 0.3, or a mask "
             "of them: an array of True and False, one a sample."
         )
 
 
 def without_held_out(run: SelectionRun) -> SelectionRun:
-    """The run on the samples that are not held out, which knows those that are."""
-    asked = run.selector
-    if asked.holdout is None:
+    """Return the run on the samples that are not held out; it also holds the test on the others."""
+    selector = run.selector
+    if selector.holdout is None:
         return run
-    if asked.label_kernel == SELF:
+    if selector.label_kernel == SELF:
         raise InputError(
             "holdout= tests whether labels depend on features, and with label_kernel='self' there "
             "are none; leave it out."
         )
     run.check_sizes()
     mask = _mask(run)
-    selecting, testing = (run.of_samples(np.flatnonzero(some)) for some in (~mask, mask))
-    criterion = Independence(label_kernel=asked.label_kernel)
+    selecting, testing = (run.of_samples(np.flatnonzero(subset)) for subset in (~mask, mask))
+    criterion = Independence(label_kernel=selector.label_kernel)
     assert testing.y is not None, "there are labels"
     try:
         labels = criterion.read(testing.y, testing.covariates)
@@ -76,14 +75,14 @@ def without_held_out(run: SelectionRun) -> SelectionRun:
 
 
 def _mask(run: SelectionRun) -> Array:
-    """Which samples of the run are held out, (m,): of every class as large a part."""
-    asked, m = run.selector.holdout, run.n_samples
-    if is_number(asked):
+    """Mask of the held-out samples, (m,); a fraction is drawn from each class alike."""
+    holdout, m = run.selector.holdout, run.n_samples
+    if is_number(holdout):
         rng, mask = np.random.default_rng(seed_of(run.selector.random_state)), np.zeros(m, bool)
-        for some in strata(run.y, m):
-            mask[rng.permutation(some)[: round(float(asked) * some.size)]] = True
+        for stratum in strata(run.y, m):
+            mask[rng.permutation(stratum)[: round(float(holdout) * stratum.size)]] = True
     else:
-        mask = np.asarray(asked)
+        mask = np.asarray(holdout)
         if run.rows is not None and mask.size == run.source.n_samples:
             mask = mask[run.rows]
     if mask.size != m or mask.all() or not mask.any():
@@ -95,23 +94,23 @@ def _mask(run: SelectionRun) -> Array:
 
 
 def tested(run: SelectionRun, outcome: Outcome, n_selected: int) -> Outcome:
-    """The outcome with columns ``p`` and ``q`` of the features selected, of a run that holds out.
+    """Add columns ``p`` and ``q`` of the selected features, if the run holds out samples.
 
-    A feature that does not vary among the samples held out has p-value 1.
+    A feature that is constant on the held-out samples has p-value 1.
     """
-    held = run.held_out
-    if held is None:
+    held_out = run.held_out
+    if held_out is None:
         return outcome
     order, values = outcome.order, np.full((2, outcome.source.n_features), np.nan)
     chosen = np.sort(outcome.worst_first[::-1][:n_selected])
     if chosen.size:
         source = SubsetSource(outcome.source, chosen)
         with single_blas_thread():
-            found = read_once(
-                source, run.runtime, held.judge, Progress(progress=False), rows=held.rows
+            scores = read_once(
+                source, run.runtime, held_out.judge, Progress(progress=False), rows=held_out.rows
             )
-        p = 10.0 ** -np.nan_to_num(found.columns[0], nan=0.0)
+        p = 10.0 ** -np.nan_to_num(scores.columns[0], nan=0.0)
         values[:, chosen] = p, false_discovery_control(p)
     columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
-    order = order.at(slice(None), {"n_held_out": len(held.rows)}, **columns)
+    order = order.at(slice(None), {"n_held_out": len(held_out.rows)}, **columns)
     return replace(outcome, order=order)

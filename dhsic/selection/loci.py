@@ -1,8 +1,8 @@
-"""Loci of a genome-wide test: the variants below a p-value, clumped by linkage with the best.
+"""Loci of a genome-wide test: significant variants, clumped by linkage with a lead variant.
 
-As PLINK's ``--clump`` does: from the smallest p-value up, a variant leads a locus of its own unless
-it is in linkage with the lead of a better one nearby; then it belongs to that locus. Which variants
-are compared, and how, is that of `dhsic.selection.clumping`, on each chromosome by itself.
+As PLINK's ``--clump`` does, variants are visited by ascending p-value: a variant leads a new locus
+unless it is in linkage with a nearby lead of smaller p-value; then it belongs to that lead's locus.
+`dhsic.selection.clumping` compares the variants, one chromosome at a time.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number
 
-#: Variable of a result: number of the locus of each variant, the best 1; 0 where it is in none.
+#: Result variable: number of the locus of each variant (1 is the best); 0 for variants in none.
 LOCUS = "locus"
 LONG_NAME = "number of the locus, 1 for that of the smallest p-value; 0 for variants in none"
 
 
 @dataclass(frozen=True)
 class LociRequest:
-    """Thresholds of loci.
+    """Thresholds that define loci.
 
     Attributes
     ----------
     p : float
         Largest p-value of a variant in a locus.
     r2 : float
-        Squared correlation with a lead above which a variant belongs to its locus.
+        Squared correlation above which a variant belongs to the locus of a lead.
     kb : float
-        Distance from the lead up to which it does, in kilobases.
+        Largest distance from the lead, in kilobases.
     """
 
     p: float = 5e-8
@@ -56,7 +56,7 @@ class LociRequest:
     kb: float = 250.0
 
     def check(self, source: AbstractSource) -> None:
-        """Refuse thresholds that are none, and features without places on a genome."""
+        """Reject thresholds out of range, and data without genomic positions."""
         for name, value, most in (("--loci-p", self.p, 1), ("--loci-r2", self.r2, 1)):
             if not (is_number(value) and 0 < value < most):
                 raise InputError(f"{name} is {value!r}; pass a number between 0 and {most}.")
@@ -69,7 +69,7 @@ class LociRequest:
             )
 
     def of(self, result: xr.Dataset, given: Labelled, runtime: AbstractRuntime) -> xr.Dataset:
-        """The tests with the locus of each variant, from a reading of those below the p-value."""
+        """Add the locus of each variant to test results; reads the variants below the p-value."""
         p = result["p"].to_numpy()
         best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
         best = best_first[p[best_first] <= self.p]
@@ -93,7 +93,7 @@ class LociRequest:
         given: Labelled,
         runtime: AbstractRuntime,
     ) -> None:
-        """Write the lead of each of the variants `best` (n,) in `leads` (d,)."""
+        """Write the lead of each of the variants `best` (n,) into `leads` (d,)."""
         variants = np.sort(best)
         values = look_at(given.source, runtime, given.rows)
         source = recoded(SubsetSource(given.source, variants), values)
@@ -115,17 +115,17 @@ class LociRequest:
                 leads[variants[place]] = variants[lead]
 
     def _linkage(self, reader: Reader, positions: Index, at: Index) -> Float:
-        """Squared correlations (n, n) of variants; 0 where two are too far apart."""
+        """Squared correlations (n, n) of variants; 0 for variants farther apart than `kb`."""
         r2 = squared_correlations(inner_products(reader, at))
         r2[np.abs(positions[at][:, None] - positions[at]) > 1000 * self.kb] = 0.0
         return r2
 
 
 def loci_table(result: xr.Dataset) -> pd.DataFrame:
-    """A row for each locus of tests that have `LOCUS`, the best first.
+    """Table with one row per locus of a result that has `LOCUS`, the best locus first.
 
-    Columns: ``locus``, ``lead``, its ``contig``, ``position``, ``p`` and ``q``; first and last
-    position of the locus, ``start`` and ``end``; ``n_variants`` below the p-value in it.
+    Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
+    ``end``, the first and last position of the locus; ``n_variants`` below the p-value in it.
     """
     locus = result[LOCUS].to_numpy()
     best_first = np.argsort(result["rank"].to_numpy(), kind="stable")

@@ -1,9 +1,9 @@
-"""The test of every feature alone, made beside a selection: marginal p-values.
+"""Marginal test of every feature alone, made beside a selection.
 
-One pass over all features before any has left (`dhsic.criteria.independence`, HSIC of ranks at
-several widths). The p-values say whether the labels depend on a feature in any shape, and nothing
-about the other features: they are marginal. They do not depend on the selection, so they are valid
-for all features, selected or not.
+One pass over all features before any is eliminated (`dhsic.criteria.independence`, HSIC of ranks at
+several widths). The p-values say whether the labels depend on a feature in any shape, regardless of
+the other features. They do not depend on the selection, so they are valid for selected and
+unselected features alike.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MEANINGS = {
     "ranks: 1 is a straight line",
     "shape": f"shape of the dependence {ALONE}: linear, monotone or turning",
 }
-#: Numbers of a feature that the test keeps, and those that its result is made of.
+#: Float64 values per feature held by the test and its result, for the memory estimate.
 VECTORS = 12
-#: Samples up to which features are tested beside a selection, and why they are not beyond.
+#: Largest number of samples at which features are tested beside a selection; and the reason.
 MOST_TESTED = 100_000
 MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; dhsic test tests features of as many."
-#: Features that the warning about missing values names.
+#: Feature names listed in the warning about missing values.
 MOST_NAMED = 5
-#: Why labels of many classes are not tested.
+#: Reason why labels of many classes are not tested.
 MANY_CLASSES = (
     "The labels have more than 64 classes, which the test at several widths does not take."
 )
@@ -51,12 +51,12 @@ MANY_CLASSES = (
 
 @dataclass(frozen=True)
 class MarginalTest:
-    """Test of every feature alone.
+    """Result of the marginal test of every feature.
 
     Attributes
     ----------
     state : Multiscale
-        Labels as the test takes them.
+        Label state of the test.
     p, q, width : (d,) float64
         p-value, q-value and width of the strongest dependence; NaN where a feature is constant.
     shape : (d,) object
@@ -70,22 +70,22 @@ class MarginalTest:
     shape: Array
 
     def columns(self) -> dict[str, tuple[Array, str]]:
-        """Columns for the result, by name."""
+        """Result columns, by name."""
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 
 def marginal_criterion(run: SelectionRun) -> Independence:
-    """The test that is made of each feature."""
+    """Independence test that is applied to each feature."""
     return Independence(label_kernel=run.selector.label_kernel)
 
 
 def marginal_judge(run: SelectionRun) -> Judge:
-    """The pass without the labels, for plans and memory estimates."""
+    """Pass of the test without labels, for plans and memory estimates."""
     return Judge(standardize=True, criterion=marginal_criterion(run))
 
 
 def marginal_bytes(run: SelectionRun) -> int:
-    """Bytes that labels and the columns of the result take."""
+    """Memory of the labels and of the result columns, in bytes."""
     of_labels = marginal_criterion(run).label_bytes(run.n_samples)
     return of_labels + 8 * VECTORS * run.source.n_features
 
@@ -102,14 +102,14 @@ def every_job(data: AbstractReader) -> list[Job]:
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
-    """Test every feature that varies; or the reason why the labels cannot be tested.
+    """Test every feature that varies; returns a reason instead if the labels cannot be tested.
 
     Parameters
     ----------
     run : SelectionRun
-        Its labels and covariates.
+        Run with labels and covariates.
     data : AbstractReader
-        Reads all features; how they are scaled is known.
+        Reader of all features that knows how they are scaled.
     """
     criterion = marginal_criterion(run)
     assert run.y is not None, "there are labels"
@@ -120,32 +120,34 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         return str(error)
     if not isinstance(state, Multiscale):
         return MANY_CLASSES
-    beside = data.apart()  # no round has read it
+    beside = data.apart()  # separate from the readers of rounds
     judge = Judge(run.standardizes, criterion, state)
     every = np.arange(data.source.n_features, dtype=np.int64)
     parts = by_ploidy(data.source, every, judge)
-    found = [
-        values for some, each in parts for _, values in beside.joined(each, jobs_over(beside, some))
+    blocks = [
+        values
+        for features, each in parts
+        for _, values in beside.joined(each, jobs_over(beside, features))
     ]
-    order = np.argsort(np.concatenate([some for some, _ in parts]))
-    columns = np.concatenate(found, axis=1)[:, order]
+    order = np.argsort(np.concatenate([features for features, _ in parts]))
+    columns = np.concatenate(blocks, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
     warn_of_missing(run.source, columns[-1, alive], alive)
-    others = criterion.finish(state, columns[:, alive]).others
+    columns_of = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)
     for name, values in {"p": p, "q": q, "width": width, "shape": shape}.items():
-        values[alive] = others[name][0]
+        values[alive] = columns_of[name][0]
     return MarginalTest(state, p, q, width, shape)
 
 
 def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int:
-    """Warn of features whose missing values depend on the labels; how many there are.
+    """Warn of features whose missing values depend on the labels; return their number.
 
     Parameters
     ----------
     source : AbstractSource
-        Names the features.
+        Source of the feature names.
     log10_p : (n,)
         ``-log10 p`` of the test of missing values (`dhsic.criteria.missingness`).
     alive : (n,)
@@ -155,9 +157,9 @@ def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int
     n = features.size
     if not n:
         return 0
-    first, known = features[:MOST_NAMED].tolist(), described(source).get(NAME)
-    if known is not None:
-        names = [str(known.read(slice(j, j + 1))[0]) for j in first]
+    first, variable = features[:MOST_NAMED].tolist(), described(source).get(NAME)
+    if variable is not None:
+        names = [str(variable.read(slice(j, j + 1))[0]) for j in first]
     elif (every := source.feature_names()) is not None:
         names = [str(every[j]) for j in first]
     else:

@@ -1,10 +1,10 @@
-"""Several runs as one result: a run for each target, each class against the rest, each setting.
+"""Several runs in one result: one run per target, per class against the rest, or per setting.
 
-They have one reading of the data (`dhsic.selection.batch`), and their result has a dimension more,
-named after what differs between them. What is found in a run has that dimension: ranks, scores,
-what is selected, the history of rounds, filled up where another run has more of them. What follows
-from the data alone has it where runs differ in their samples. Attributes on which runs differ are
-variables along it.
+The runs share one reading of the data (`dhsic.selection.batch`), and their result has an extra
+dimension named after what differs between them. Results of a run (ranks, scores, selected features,
+the history of rounds) have that dimension, padded where another run has more rounds. Variables that
+follow from the data alone have it only if the runs differ in their samples. Attributes that differ
+between runs become variables along it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from dhsic.selection.run import Method, named
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import is_table
 
-#: Variables that follow from the data and the samples alone.
+#: Variables that depend on the data and the samples alone.
 OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
-#: Dimensions whose length differs between runs, with a variable that is finite where a run has an
-#: entry of its own.
+#: Dimensions whose length differs between runs, each with a variable that is finite exactly at the
+#: entries that a run has.
 MARKS = {"rounds": "round_seconds", "pairs": f"{PAIR}p_value"}
-#: Attributes of the first run that count for all.
+#: Attributes taken from the first run.
 OF_FIRST = ("created", "promised_bytes")
 
 
@@ -48,17 +48,19 @@ def result_of_many(
     dim: str,
     **options: Any,
 ) -> xr.Dataset:
-    """One result of several runs of the same data, see `joined`: a selector and a target for each.
+    """Run each selector on its target over the same data, and join the results, see `joined`.
 
-    `options` are as of `Request.of`.
+    `options` are those of `Request.of`.
     """
     requests: dict[str, Request] = {}
-    if is_table(data) or hasattr(data, "columns"):  # a target of one run is no feature of others
-        said = dict.fromkeys(name for target in targets.values() for name in names_said(target))
-        options["not_features"] = (*options.get("not_features", ()), *said)
+    if is_table(data) or hasattr(data, "columns"):  # targets of other runs are not features
+        label_names = dict.fromkeys(
+            name for target in targets.values() for name in names_said(target)
+        )
+        options["not_features"] = (*options.get("not_features", ()), *label_names)
     for number, (name, selector) in enumerate(selectors.items()):
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
-        if first is not None:  # the data are open, with the features that are left
+        if first is not None:  # the data are open and already filtered
             options["filters"] = replace(first.filtered, features=None)
         opened_by = own.open_data if first is None else _taken(first.source)
         with named(name):
@@ -67,7 +69,7 @@ def result_of_many(
 
 
 def of_classes(request: Request) -> dict[str, Request]:
-    """A request for each class of the labels against the rest, by its name."""
+    """Requests for each class of the labels against the rest, by class name."""
     each = classes_of(request.y, request.selector.label_kernel)
     return {
         name: replace(request, selector=numbered(request.selector, "classes", number), y=mine)
@@ -82,14 +84,14 @@ def result_of(
     *,
     announce: Announce | None = None,
 ) -> xr.Dataset:
-    """Result of requests by their names along a dimension; of a single one, None, as it is."""
+    """Execute named requests and join the results along `dim`; None returns the only result."""
     names = list(requests)
     results = results_of([*requests.values()], runtime, names=names, announce=announce)
     return results[0] if dim is None else joined(results, names, dim)
 
 
 def numbered(selector: Method, dim: str, number: int) -> Method:
-    """The selector of one of several runs: the first keeps its checkpoint, others one beside it."""
+    """Selector of run `number`: the first keeps its checkpoint, others get one beside it."""
     place = selector.checkpoint
     if number and place is not None:
         place = f"{place}.{dim}/{number:03d}"
@@ -97,45 +99,45 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
 
 
 def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:
-    """What gives a source that is open instead of opening data once more."""
+    """Opener that returns an open source instead of opening the data again."""
     assert source is not None, "the first request has opened it"
     return lambda *_, **__: source
 
 
-# What runs are of --------------------------------------------------------------------
+# # Targets and classes ----------------------------------------------------------------
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
-    """Each target by its name, as one alone would be handed over.
+    """Split a target of several columns into named targets, each as if it were passed alone.
 
     Parameters
     ----------
     target : mapping, list of str, frame, (m, t) array or str
-        Labels by name; names of variables of `data`; columns, those of ids with each of them; or
-        the variable that holds them.
+        Labels by name; names of variables of `data`; columns (columns of sample ids are repeated
+        with each); or the variable that holds them.
     """
     if isinstance(target, Mapping):
-        found = {str(name): labels for name, labels in target.items()}
+        targets = {str(name): labels for name, labels in target.items()}
     elif isinstance(target, (list, tuple)) and all(isinstance(name, str) for name in target):
-        found = {name: name for name in target}
+        targets = {name: name for name in target}
     elif hasattr(target, "iloc"):
-        found = _of_frame(target)
+        targets = _of_frame(target)
     else:
-        found = _of_columns(target, data)
-    if not found:
+        targets = _of_columns(target, data)
+    if not targets:
         raise InputError("per_target=True ranks each target, and there is none; pass one.")
-    return found
+    return targets
 
 
 def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
-    """Each class of labels, (m,), by its name: whether a sample is of it, or of the rest.
+    """Masks (m,) of the samples of each class, by class name.
 
-    Numbers are classes where a kernel on classes is asked for, or where they look like it.
+    Numbers count as classes if a class kernel is requested, or if they look like classes.
     """
     if y is None or (y.ndim > 1 and y.shape[1] > 1):
         raise InputError("per_class=True takes one target of classes; pass y of shape (m,).")
     column = y.ravel()
-    label_matrix(column)  # refuses missing labels, which would be of no class
+    label_matrix(column)  # rejects missing labels
     if label_kernel not in CLASS_KERNELS and not may_be_classes(column):
         raise InputError(
             "per_class=True ranks features for each class against the rest, and y holds real "
@@ -148,14 +150,14 @@ def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
 
 
 def _of_frame(target: Any) -> dict[str, Any]:
-    """Columns of a frame; a series is one."""
+    """Columns of a frame, by name; a series is one column."""
     if not hasattr(target, "columns"):
         return {str(target.name or 0): target}
     ids = [name for name in target.columns if name in set(id_columns(target))]
-    found = {str(name): target[[*ids, name]] for name in target.columns if name not in ids}
-    if len(found) < len(target.columns) - len(ids):
+    columns = {str(name): target[[*ids, name]] for name in target.columns if name not in ids}
+    if len(columns) < len(target.columns) - len(ids):
         raise InputError("Two targets have one name; give each column of y its own.")
-    return found
+    return columns
 
 
 def _of_columns(target: Any, data: Any) -> dict[str, Any]:
@@ -179,11 +181,11 @@ def _of_columns(target: Any, data: Any) -> dict[str, Any]:
     return {str(i): labels[:, i] for i in range(labels.shape[1])}
 
 
-# Their results -----------------------------------------------------------------------
+# # Joint results ----------------------------------------------------------------------
 
 
 def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
-    """One result of several, which go by these names along a new dimension, one of `OF_RUNS`."""
+    """Join named results along a new dimension, one of `OF_RUNS`."""
     first = results[0]
     lengths = {dim: max(int(result.sizes.get(dim, 0)) for result in results) for dim in MARKS}
     data: dict[Hashable, Any] = {}
@@ -196,32 +198,32 @@ def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.
             data[name] = ((dim, *like.dims), np.stack(values), like.attrs)
     attributes = {}
     for key in dict.fromkeys(key for result in results for key in result.attrs):
-        told = [result.attrs.get(key) for result in results]
-        if key in OF_FIRST or all(value == told[0] for value in told):
-            attributes[key] = told[0]
+        run_values = [result.attrs.get(key) for result in results]
+        if key in OF_FIRST or all(value == run_values[0] for value in run_values):
+            attributes[key] = run_values[0]
         else:
-            data[key] = (dim, _column(told), _kind_of(told))
+            data[key] = (dim, _column(run_values), _kind_of(run_values))
     coords = {**first.coords, dim: np.array([str(name) for name in names], dtype=object)}
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
 def dimension_of(result: xr.Dataset) -> str | None:
-    """Dimension along which a result has several runs; None where it is of one."""
+    """Dimension along which a result holds several runs; None for a single run."""
     return next((dim for dim in OF_RUNS if dim in result.dims), None)
 
 
 def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Each run of a joint result, by its name: as it would be alone."""
+    """Yield each run of a joint result with its name, as the run would be alone."""
     dim = dimension_of(result)
     if dim is None:
         yield "", result
         return
     for i, name in enumerate(result[dim].to_numpy()):
         part = result.isel({dim: i}).drop_vars(dim)
-        known = [key for key in part.data_vars if not part[key].dims]
-        attributes = {str(key): _attribute(part[key]) for key in known}
+        scalars = [key for key in part.data_vars if not part[key].dims]
+        attributes = {str(key): _attribute(part[key]) for key in scalars}
         has = {key: value for key, value in attributes.items() if value is not None}
-        part = part.drop_vars(known).assign_attrs(has)
+        part = part.drop_vars(scalars).assign_attrs(has)
         for own, mark in MARKS.items():
             if own in part.dims:
                 is_own = np.isfinite(part[mark].to_numpy())
@@ -245,14 +247,14 @@ def _are_same(one: Array, other: Array) -> bool:
 
 
 def _kind_of(values: Sequence[Any]) -> dict[str, str]:
-    """Attribute of a variable that says its numbers are whole; NaN stands for runs without one."""
+    """Attributes that mark a variable as whole numbers in which NaN stands for a missing value."""
     has = [value for value in values if value is not None]
     is_whole = len(has) < len(values) and all(isinstance(value, int) for value in has)
     return {"numbers": "whole"} if is_whole else {}
 
 
 def _attribute(value: xr.DataArray) -> Any:
-    """Attribute of one run from its variable; None where the run has none."""
+    """Attribute value of one run from its variable; None if the run has none."""
     item = value.to_numpy().item()
     if isinstance(item, float) and np.isnan(item):
         return None
@@ -260,7 +262,7 @@ def _attribute(value: xr.DataArray) -> Any:
 
 
 def _column(told: Sequence[Any]) -> Array:
-    """Values of an attribute in the runs: text, or numbers."""
+    """Attribute values of all runs as an array of text or numbers."""
     if any(isinstance(value, str) for value in told):
         return np.array([str(value) for value in told], dtype=object)
     return np.array([np.nan if value is None else value for value in told])

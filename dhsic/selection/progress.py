@@ -1,4 +1,4 @@
-"""The rounds of a run: kept in its checkpoint, counted, logged and told as they end."""
+"""Record the rounds of a run: write them to its checkpoint, count, log and report them."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ Hook = Callable[[Mapping[str, Any]], object]
 
 
 class Progress:
-    """Features scored of all that a run will score, with rate and time left, for people.
+    """Progress bar: features scored out of all that the run will score.
 
     It draws a bar, calls a hook after every round, or does nothing, see `check_progress`; in a
-    worker of joblib it draws none. The sizes of all rounds follow from `step` before the first; a
-    method with rounds of its own ends early.
+    worker of joblib it draws nothing. The sizes of all rounds follow from `step` before the first
+    round; a method with rounds of its own ends early.
     """
 
     def __init__(self, progress: Any) -> None:
         self._hook = progress if callable(progress) else None
-        asked = _is_watched() if progress == "auto" else not self._hook and bool(progress)
-        self._draws = asked and not in_joblib()
+        wants_bar = _is_watched() if progress == "auto" else not self._hook and bool(progress)
+        self._draws = wants_bar and not in_joblib()
         self._bar: Any = None
         self._done = self._total = 0
 
     def expect(self, n_features: int) -> None:
-        """Begin: all rounds together will score so many features."""
+        """Start the bar; `n_features` are the features scored in all rounds together."""
         self._total = n_features
         if self._draws:
             self._bar = _bar(n_features)
 
     def scored(self, n_features: int) -> None:
-        """Count so many more features as scored."""
+        """Add `n_features` to the features scored."""
         self._done += n_features
         if self._bar is not None:
             self._bar.update(n_features)
@@ -52,24 +52,24 @@ class Progress:
     def round_done(self, state: SelectionState) -> None:
         """Mark the end of a round."""
         if self._bar is not None:
-            left = f", {state.survivors.size} left" if state.survivors.size else ""
-            told = f"round {state.round}{left}"
+            remaining = f", {state.survivors.size} left" if state.survivors.size else ""
+            text = f"round {state.round}{remaining}"
             if isinstance(self._bar, Live):
-                self._bar.round_done(_last(state, "hsic")[0], told)
+                self._bar.round_done(_last(state, "hsic")[0], text)
             else:
-                self._bar.set_postfix_str(told)
+                self._bar.set_postfix_str(text)
         if self._hook is not None:
             sizes = {"features_done": self._done, "features_total": self._total}
             self._hook({**state.history[-1], "round": state.round, **sizes})
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
 
 def _bar(total: int) -> Any:
-    """A bar of tqdm; in a notebook a picture that follows the run."""
+    """Create a tqdm bar; in a notebook, a plot that follows the run."""
     if in_kernel():
         return Live(total)
     from tqdm import tqdm
@@ -78,16 +78,15 @@ def _bar(total: int) -> Any:
 
 
 def check_progress(progress: Any) -> None:
-    """Refuse what neither draws nor hears.
+    """Reject values that are neither a setting of the bar nor a callable.
 
-    ``"auto"`` draws a bar where there is somebody to see it (a terminal, a notebook). A callable
-    gets one mapping per round: the round's record and ``round``, ``features_done``,
-    ``features_total``.
+    ``"auto"`` draws a bar in a terminal or a notebook. A callable gets one mapping per round: the
+    record of the round, and ``round``, ``features_done``, ``features_total``.
     """
-    known = isinstance(progress, (bool, np.bool_)) or (
+    is_setting = isinstance(progress, (bool, np.bool_)) or (
         isinstance(progress, str) and progress == "auto"
     )
-    if not (known or callable(progress)):
+    if not (is_setting or callable(progress)):
         raise InputError(
             f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
         )
@@ -99,7 +98,7 @@ def _is_watched() -> bool:
 
 @contextmanager
 def told(verbose: int) -> Iterator[None]:
-    """Show on standard error what dhsic logs: with 1 a line a round, with 2 all."""
+    """Show dhsic's log on standard error: one line per round with 1, all messages with 2."""
     before, shown = logger.level, logging.StreamHandler()
     if verbose:
         logger.addHandler(shown)
@@ -112,17 +111,17 @@ def told(verbose: int) -> Iterator[None]:
 
 
 class RunRecorder:
-    """The rounds of a run: kept, where there is a checkpoint, and told as they end."""
+    """Recorder of the rounds of a run: saves them to the checkpoint, if any, and reports them."""
 
     def __init__(self, run: SelectionRun, kept: Checkpoint | None) -> None:
         self._run, self._kept = run, kept
-        #: Where the run stopped before, and what `note` was given besides that state.
+        #: State where the run stopped before, and the extra arrays that `note` saved with it.
         self.previous = None if kept is None else kept.begin(run.identity())
         self.arrays: Mapping[str, Array] = {} if kept is None else kept.arrays
         self.progress = Progress(run.selector.progress)
 
     def begin(self, candidates: Index, scaling: Scaling) -> SelectionState:
-        """State where the run stopped before, or its start."""
+        """Return the state where the run stopped before, or a new one."""
         if self.previous is not None:
             return self.previous
         state = begin(candidates)
@@ -131,7 +130,7 @@ class RunRecorder:
         return state
 
     def check(self, scaling: Scaling, *, has_bandwidth: bool) -> None:
-        """Refuse data of which other rounds are kept, or that nothing can be ranked by."""
+        """Reject data that differ from the checkpoint's, and data that cannot be ranked."""
         if self._kept is not None:
             self._kept.check_data(scaling.checksum)
         missing, scaled = self._run.selector.missing, self._run.standardizes
@@ -139,7 +138,7 @@ class RunRecorder:
         scaling.check(missing, source, standardize=scaled, has_bandwidth=has_bandwidth)
 
     def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
-        """Keep a round that has ended, with arrays that the next one needs, and tell of it."""
+        """Save a finished round with arrays that the next one needs, log it and report progress."""
         if self._kept is not None:
             self._kept.save(state, *arrays)
         logger.info(
@@ -150,22 +149,22 @@ class RunRecorder:
         self.progress.round_done(state)
 
     def finish(self) -> None:
-        """Mark the run as complete."""
+        """Mark the checkpoint as complete."""
         if self._kept is not None:
             self._kept.finish()
 
 
 def _last(state: SelectionState, *names: str) -> list[float]:
-    """Numbers of the last record, NaN where it lacks them."""
+    """Values of the last record by name; NaN for those it lacks."""
     return [float(state.history[-1].get(name, np.nan)) for name in names]
 
 
 @contextmanager
 def recording(run: SelectionRun) -> Iterator[RunRecorder]:
-    """Yield the recorder of a run, whose checkpoint is held until the block ends."""
+    """Yield the recorder of a run; its checkpoint stays locked until the block ends."""
     with ExitStack() as stack:
         place = run.selector.checkpoint
-        kept = None if place is None else stack.enter_context(Checkpoint(place))
-        recorder = RunRecorder(run, kept)
+        checkpoint = None if place is None else stack.enter_context(Checkpoint(place))
+        recorder = RunRecorder(run, checkpoint)
         stack.callback(recorder.progress.close)
         yield recorder

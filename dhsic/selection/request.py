@@ -1,8 +1,8 @@
-"""A selection as plain data: what estimators, `select`, `submit`, `plan` and commands all build.
+"""A selection request as plain data, built by estimators, `select`, `submit`, `plan` and commands.
 
-They differ in how users say what they want. What is wanted is always the same: data, one row of
-labels a sample of them, and a method with its parameters. Whoever holds that can open the data, do
-the selection here or on any cluster, or foresee what it takes.
+These entry points differ in how users state a selection; the selection itself is always data, one
+row of labels per sample, and a method with its parameters. A request can open the data, run the
+selection here or on a cluster, or estimate its cost.
 """
 
 from __future__ import annotations
@@ -39,47 +39,47 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source
 
-#: Options of `open_source` that functions pass on besides those that their signatures name.
+#: Options of `open_source` that functions accept in addition to those in their signatures.
 OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
-#: What other packages have a parameter for, and this one not; and what is possible.
+#: Parameters that other packages have and this one lacks, each with an alternative.
 NOT_THERE: Mapping[str, str] = {
     "sample_weight": "sample_weight: samples have no weights, each counts once. Leave it out. "
     "Where two classes differ in size, label_kernel='balanced' of the selector gives both the same "
     "weight; filters=dhsic.Filters(keep=names) leaves samples out.",
 }
 
-#: Hears a run and its memory promise before the work begins.
+#: Callback that receives the run and its memory estimate before work starts.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
-#: Parameters that say how much is selected and how sure it is, which the attribute ``asked`` keeps
-#: where they are not the default.
+#: Parameters on the number of features and their reliability; the result attribute ``asked``
+#: records those that are not the default.
 OF_RESULTS = ("stability", "stability_threshold", "clump_r2", "interactions", "control")
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is to be selected, from what, and how.
+    """Data, labels, method and options of one selection.
 
-    `Request.of` makes one of what users hand over, matching rows by the names of samples; who has
-    matched them otherwise, as the command line does by its tables, makes it with the arrays.
-    Then `dhsic.selection.execution.result_of` does the selection and returns its result; `new_run`
-    is the run that would be done, for its plan or its identity.
+    `Request.of` builds one from user input and matches rows by sample names; callers that have
+    matched them already, such as the command line, pass the arrays.
+    `dhsic.selection.execution.result_of` executes it; `new_run` builds the run, for a plan or its
+    identity.
     """
 
     selector: Method  # its runtime counts where `run` is given none
-    data: Any  # as of `open_source`; a path or URL where the request is to be kept
-    n_samples: int | None = None  # those that do not take part included
+    data: Any  # as in `open_source`; a path or URL if the request is to be stored
+    n_samples: int | None = None  # in the data, including those left out
     opening: Mapping[str, Any] = field(default_factory=dict)  # other options of `open_source`
-    y: Array | None = None  # (m,) or (m, t), one row a sample that takes part
+    y: Array | None = None  # (m,) or (m, t), one row per sample of `rows`
     covariates: Array | None = None  # (m, q)
-    rows: Index | None = None  # (m,), which samples take part; None for all
+    rows: Index | None = None  # (m,), positions of the samples used; None for all
     feature_groups: Groups | None = None
-    filtered: Filtered = field(default_factory=Filtered)  # what was left out before
-    attributes: Mapping[str, Any] = field(default_factory=dict)  # more of the result
-    job: Mapping[str, Any] = field(default_factory=dict)  # what a command resumes from
-    #: What features are scored on, as the environment of who asks says it.
+    filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # extra attributes of the result
+    job: Mapping[str, Any] = field(default_factory=dict)  # arguments from which a command resumes
+    #: Device that scores features, from the environment of the caller.
     device: str | None = field(default_factory=wanted_device)
     id: str = field(default_factory=partial(secrets.token_hex, 6))  # of a run left to a cluster
-    source: AbstractSource | None = None  # the data, where they are open already
+    source: AbstractSource | None = None  # the data, if already open
 
     @classmethod
     def of(
@@ -97,15 +97,16 @@ class Request:
         not_features: Collection[str] = (),
         **opening: Any,
     ) -> Request:
-        """Request of what users hand over, as of `dhsic.BAHSIC.fit`; no `target` is no labels.
+        """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None means no labels.
 
-        `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`. What
-        filters ask of values is counted by `counting`, on the runtime of the selector by default.
-        `not_features` are columns of a frame or table besides the labels and covariates.
+        `opened_by` opens the data with the options `opening` of `dhsic.open_source`. `counting`
+        computes the per-feature counts that filters need, by default on the selector's runtime.
+        `not_features` are columns of a frame or table that are not features, besides labels and
+        covariates.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
-        given = Labelled.of(
+        labelled = Labelled.of(
             data,
             target,
             covariates,
@@ -116,14 +117,21 @@ class Request:
             not_features=not_features,
             **opening,
         )
-        left = given.filtered.samples
-        if left is not None and given.y is not None and selector.label_kernel == "precomputed":
-            given = replace(given, y=given.y[:, left])  # a matrix
-        check_coded(data, y=given.y, covariates=given.covariates)
-        told = given_as(data, target, covariates)
-        told |= {"labels": "; ".join(given.notes)} if given.notes else {}
+        rows = labelled.filtered.samples
+        if rows is not None and labelled.y is not None and selector.label_kernel == "precomputed":
+            labelled = replace(
+                labelled, y=labelled.y[:, rows]
+            )  # a label matrix: filter its columns too
+        check_coded(data, y=labelled.y, covariates=labelled.covariates)
+        attributes = given_as(data, target, covariates)
+        attributes |= {"labels": "; ".join(labelled.notes)} if labelled.notes else {}
         return cls.labelled(
-            selector, data, given, feature_groups=feature_groups, attributes=told, **opening
+            selector,
+            data,
+            labelled,
+            feature_groups=feature_groups,
+            attributes=attributes,
+            **opening,
         )
 
     @classmethod
@@ -138,7 +146,7 @@ class Request:
         job: Mapping[str, Any] | None = None,
         **opening: Any,
     ) -> Request:
-        """Request of data that were opened so and have their labels."""
+        """Build a request from opened data with their labels."""
         source = given.source
         groups = None
         if feature_groups is not None:
@@ -172,30 +180,30 @@ class Request:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked for besides the method, for the result: matrix, how many."""
+        """Settings besides the method that the result records: number of features, ..."""
         own = self.selector.get_params(deep=False)
-        said = {name: own[name] for name in OF_RESULTS if own.get(name)}
+        settings = {name: own[name] for name in OF_RESULTS if own.get(name)}
         if not self.asks_for_pairs:
-            said.pop("interactions", None)
-        said |= {"fdr": own["fdr"]} if "control" in said else {}
-        said |= {"variable": self.opening["variable"]} if self.opening.get("variable") else {}
-        return {"n_features_to_select": own["n_features_to_select"], **said}
+            settings.pop("interactions", None)
+        settings |= {"fdr": own["fdr"]} if "control" in settings else {}
+        settings |= {"variable": self.opening["variable"]} if self.opening.get("variable") else {}
+        return {"n_features_to_select": own["n_features_to_select"], **settings}
 
     @property
     def asks_for_pairs(self) -> bool:
-        """Whether a scan of pairs is asked for that is not the default of the method."""
-        asked = self.selector.interactions
-        return asked is not None and not (self.selector.scans_pairs and asked == "auto")
+        """Whether pairs are to be scanned because the user asked, not by default."""
+        kind = self.selector.interactions
+        return kind is not None and not (self.selector.scans_pairs and kind == "auto")
 
     def opened(self) -> AbstractSource:
-        """The data, open."""
+        """Return the open source of the data; opens it if needed."""
         if self.source is not None:
             return self.source
         source = open_source(self.data, n_samples=self.n_samples, **self.opening)
         return self.filtered.features_of(source)
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
-        """The run on a runtime, ready to go; opens the data where they are not."""
+        """Build the run on a runtime; opens the data if needed."""
         run = SelectionRun(
             self.selector,
             self.opened(),
@@ -212,20 +220,20 @@ class Request:
     def running(
         self, runtime: AbstractRuntime | None = None
     ) -> AbstractContextManager[AbstractRuntime]:
-        """The runtime that is given, or that of the selector, closed if it is made here."""
-        asked = self.selector.runtime if runtime is None else runtime
-        return running(asked, threads_of(self.selector.n_jobs))
+        """Context of the given runtime or of the selector's; closes it if it was created here."""
+        chosen = self.selector.runtime if runtime is None else runtime
+        return running(chosen, threads_of(self.selector.n_jobs))
 
 
 def check_opening(function: str, given: Mapping[str, Any]) -> None:
-    """Refuse arguments of a function that are no options of `OPENING`.
+    """Reject keyword arguments of a function that are not in `OPENING`.
 
     Raises
     ------
     InputError
-        It is one of `NOT_THERE`, with what is possible.
+        The argument is one of `NOT_THERE`; the message names the alternative.
     TypeError
-        It is another one, as Python says it.
+        The argument is unknown, as in Python.
     """
     for name in given:
         if name in NOT_THERE:
@@ -235,20 +243,20 @@ def check_opening(function: str, given: Mapping[str, Any]) -> None:
 
 
 def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:
-    """What data, labels and covariates are called, for the attributes of a result."""
+    """Names of data, labels and covariates, for the attributes of a result."""
     path = fspath(data) if isinstance(data, str | PathLike) else None
     path = without_secrets(path) if path is not None and "://" in path else path
     shape = getattr(data, "shape", None)
     size = f" ({' x '.join(map(str, shape))})" if isinstance(shape, tuple) and shape else ""
-    told = {"data": path or f"{type(data).__name__}{size}"}
+    attributes = {"data": path or f"{type(data).__name__}{size}"}
     for name, given in (("target", target), ("covariates", covariates)):
         if called := _called(given):
-            told[name] = called
-    return told
+            attributes[name] = called
+    return attributes
 
 
 def _called(given: Any) -> str:
-    """Names of labels or covariates: what they were said by, or what a frame calls them."""
+    """Names of labels or covariates: the given strings, or names of frame columns."""
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
     return some(name for name in names if isinstance(name, str))

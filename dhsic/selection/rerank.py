@@ -1,12 +1,13 @@
-"""The last features of Algorithm 1, ranked again: each given the others, by ridge regression.
+"""Joint re-ranking of the last features of Algorithm 1 by ridge regression.
 
-HSIC of the features that are left judges a feature by its part in one kernel matrix, where many
-that say the same are all good. `dhsic.algorithms.ridge` judges what one adds to the others, from
-inner products alone, which one pass over a few thousand features gives at any number of samples.
-Its penalty follows from how much of the labels all features explain, before any has left.
+HSIC judges each remaining feature by its part in one kernel matrix, so several redundant features
+all look good. `dhsic.algorithms.ridge` judges what a feature adds to the others, from inner
+products alone; one pass over a few thousand features gives these at any number of samples. The
+ridge penalty follows from how much of the labels all features explain before any is eliminated.
 
-Of real labels it is regression of y itself (JMLR 6.6): by the directions of a Gaussian kernel on
-labels it predicts worse. Orders are compared by the label kernel of the run, which sees more.
+Real-valued labels enter ridge regression as y itself (JMLR 6.6), because the eigenvectors of a
+Gaussian label kernel predict worse. Orders are compared by the label kernel of the run, which sees
+more.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order, ranking
 from dhsic.sources import AbstractSource
 
-#: Features that are ranked again, at most, and their values that one task reads.
+#: Features that are re-ranked, at most; and the feature values that one task reads, at most.
 MOST, ENTRIES = 2048, 1 << 24
-#: Samples that two orders are compared on, at most.
+#: Samples on which two orders are compared, at most.
 SAMPLES = 512
-#: Part of the largest label by which equal ones differ.
+#: Spread of labels, relative to the largest, below which they count as equal.
 ROUNDING = 1e-12
-#: As many times as many features say how much of the labels all explain, side by side in so many
-#: places.
+#: The explained share of labels is estimated on up to `WIDER` times the re-ranked features, taken
+#: in runs of neighbours at `PLACES` places.
 WIDER, PLACES = 4, 64
 
-#: Part of labels that features tell, at least, for it to say whether they are classes or numbers;
-#: and part of what they tell of the number that they tell of classes.
+#: Explained share of labels that is needed to choose between classes and numbers; and the explained
+#: share of classes, relative to that of numbers, at which labels count as classes.
 TOLD, AS_MUCH = 0.02, 0.5
 
 ALONE = "rank by HSIC of all that were left, as the feature left"
@@ -49,17 +50,17 @@ FALL = "by how much HSIC with the ridge kernel falls without the feature, given 
 
 
 def most_again(m: int) -> int:
-    """Features that are ranked again, at most."""
+    """Largest number of features that are re-ranked, for m samples."""
     return max(1, min(MOST, ENTRIES // min(m, 2 * SLICE)))
 
 
 @dataclass(frozen=True)
 class Reranking:
-    """What ranking some features again takes: `features` (n,) ascending.
+    """Inputs of the joint re-ranking of features: `features` (n,), ascending.
 
-    `inner` (n, n) and `along` (n, q) are of `dhsic.algorithms.ridge`; `values` (n, s) and `labels`
-    (s, q) those of the samples that orders are compared on. `noise` is the part of the labels that
-    all features leave unexplained, `always` whether ridge regression counts whatever it explains.
+    `inner` (n, n) and `along` (n, q) are those of `dhsic.algorithms.ridge`; `values` (n, s) and
+    `labels` (s, q) are on the samples that orders are compared on. `noise` is the share of the
+    labels that all features leave unexplained; `always` takes the ridge order whatever it explains.
     """
 
     features: Index
@@ -82,15 +83,15 @@ class Reranking:
         noise: float,
         always: bool,
     ) -> Reranking:
-        """Read them; the weights of the biased estimator are W, and `of_y` with y as it is."""
+        """Read the inputs; W are the biased label weights, `of_y` those of y itself."""
         m, samples, U = data.n_samples, compared_samples(data.n_samples, seed), _root(of_y)
-        inner, found = read_again(data, features, ProductsWithLabels(U, samples))
-        along, values = np.split(found, [U.shape[1]], axis=1)
+        inner, products = read_again(data, features, ProductsWithLabels(U, samples))
+        along, values = np.split(products, [U.shape[1]], axis=1)
         labels = _centred(_root(W)[samples])
         return Reranking(features, inner, along, values, labels, m, noise, always)
 
     def scaled(self) -> Reranking:
-        """With features of unit deviation."""
+        """Return a copy with features scaled to unit standard deviation."""
         scale = np.sqrt(self.n_samples / np.diagonal(self.inner))
         return replace(
             self,
@@ -100,20 +101,20 @@ class Reranking:
         )
 
     def ranked(self, order: Order, constant: Mask) -> Order:
-        """The order with these features in that of ridge regression, where it explains as much.
+        """Replace the last features of an order by their ridge order, if it explains as much.
 
-        `constant` (d,) are features that no order has.
+        `constant` (d,) marks features that are in no order.
         """
         n = self.features.size
         before = np.searchsorted(self.features, order.features[-n:])
         penalty = ridge_penalty(self.noise)
         after, falls = ridge_order(self.inner, self.along, penalty, self.n_samples)
-        found = Explained.of(self.values.T, self.labels, before[::-1], after[::-1])
-        is_taken = self.always or not found.is_worse
-        told = {
+        explained = Explained.of(self.values.T, self.labels, before[::-1], after[::-1])
+        is_taken = self.always or not explained.is_worse
+        attributes = {
             "given_others": n if is_taken else 0,
-            "explained_alone": found.alone,
-            "explained_given_others": found.given_others,
+            "explained_alone": explained.alone,
+            "explained_given_others": explained.given_others,
             "explained_by_all": 1.0 - self.noise,
             "ridge_penalty": penalty,
         }
@@ -124,13 +125,14 @@ class Reranking:
         if is_taken:
             places[-n:] = places[-n:][np.argsort(before)[after]]
         beside = {"rank_alone": (alone, ALONE), "fall_given_others": (fallen, FALL)}
-        return order.at(places, told, **beside)
+        return order.at(places, attributes, **beside)
 
 
 class RerankingTarget(NamedTuple):
-    """Labels that the last features are ranked again by.
+    """Labels for the joint re-ranking.
 
-    `of_y` are the weights with y as it is, `noise` the part of it that all features leave.
+    `of_y` are the label weights of y itself, `noise` the share of y that all features leave
+    unexplained.
     """
 
     labels: LabelMatrix
@@ -141,11 +143,11 @@ class RerankingTarget(NamedTuple):
     def of(
         data: AbstractReader, labels: LabelMatrix, covariates: Array | None, seed: int
     ) -> RerankingTarget:
-        """Labels, by what features tell of them before any has left.
+        """Choose the reading of the labels by what features explain before any is eliminated.
 
-        Whole numbers that may be either are classes where features tell about as much of the
-        classes as of the number, and numbers where they tell clearly more of that: a class of its
-        own for each age is not told by anything.
+        Whole numbers may be classes or numbers. They are classes if features explain about as much
+        of the classes as of the number, and numbers if features explain clearly more of the number;
+        many classes, such as one per year of age, are explained by nothing.
         """
         readings = labels.readings
         each = [checked_factored_weights(L.linear.factor(), "biased", covariates) for L in readings]
@@ -159,10 +161,10 @@ class RerankingTarget(NamedTuple):
 
 
 def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) -> list[float]:
-    """Part of each of some labels that features leave unexplained: of all, or of many of them.
+    """Shares of each label matrix that all features, or a wide sample of them, leave unexplained.
 
-    Read before any has left: those that are left were chosen by these labels, and would explain
-    them whatever they are.
+    They are estimated before any feature is eliminated: the surviving features were chosen by these
+    labels, and would seem to explain any labels.
     """
     samples, everyone = compared_samples(data.n_samples, seed), data.alive
     most = WIDER * most_again(data.n_samples)
@@ -171,25 +173,25 @@ def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) 
         starts = np.linspace(0, everyone.size - width, PLACES).astype(np.int64)
         everyone = everyone[np.unique(starts[:, None] + np.arange(width))]
     nothing = np.empty((data.n_samples, 0))
-    beside = data.apart()  # no round has read it
+    beside = data.apart()  # separate from the readers of rounds
     values = beside.scores(ProductsWithLabels(nothing, samples), beside.jobs(everyone))
     return [unexplained(values.T, _centred(_root(of_y)[samples])) for of_y in each]
 
 
 def compared_samples(m: int, seed: int) -> Index:
-    """Samples that orders are compared on, ascending."""
+    """Random samples on which orders are compared, (s,), ascending."""
     return np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
 
 
 def _centred(U: Float) -> Float:
-    """Labels of mean 0, and 0 where they do not vary."""
+    """Centre the columns of U; columns that do not vary become 0."""
     centred = np.asarray(U - U.mean(axis=0))
     centred[:, np.ptp(U, axis=0) <= ROUNDING * np.abs(U).max()] = 0.0
     return centred
 
 
 def _root(W: LowRankSymmetric) -> Float:
-    """U of ``W = U U'``, (m, q)."""
+    """Matrix U (m, q) with ``W = U U'``."""
     if W.weights.min(initial=0.0) < 0:
         raise InputError(
             "The label matrix is not positive semidefinite, and given_others=True takes it for "
@@ -201,13 +203,13 @@ def _root(W: LowRankSymmetric) -> Float:
 def read_again(
     data: AbstractReader, features: Index, along: ProductsWithLabels
 ) -> tuple[Float, Float]:
-    """Inner products of features, and what is `along` them: the passes that it takes."""
-    found = data.scores(along, data.jobs(features))
-    return inner_products(data, features), found
+    """Read inner products of features (n, n), and their products with labels."""
+    products = data.scores(along, data.jobs(features))
+    return inner_products(data, features), products
 
 
 def ranked_again(state: SelectionState, most: int) -> Index:
-    """Features left at the start of the first round that had at most so many, ascending."""
+    """Features left at the start of the first round with at most `most` features, ascending."""
     everyone = np.concatenate([state.eliminated, state.survivors])
     sizes = [int(record["n_features"]) for record in state.history]
     n = next((size for size in sizes if size <= most), state.survivors.size)
@@ -215,15 +217,15 @@ def ranked_again(state: SelectionState, most: int) -> Index:
 
 
 def bytes_again(n: int, m: int) -> int:
-    """Bytes kept to rank n features again; doing it takes less than tasks, which have ended.
+    """Memory to re-rank n features, in bytes; computing it takes less than the tasks before.
 
-    Or, before, of the values that say how much all explain.
+    It also covers the values from which the share explained by all features is estimated.
     """
     s = min(SAMPLES, m)
     return 8 * n * max(n + s + FEW_DIRECTIONS, WIDER * s)
 
 
 def bytes_read_again(n: int, m: int, source: AbstractSource) -> int:
-    """Bytes of the task that reads them."""
+    """Memory of the task that reads the features to re-rank, in bytes."""
     stored = n * min(m, 2 * SLICE) * np.dtype(source.dtype).itemsize
     return int(stored + 8 * n * (2 * n + AT_ONCE))

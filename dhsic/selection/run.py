@@ -1,7 +1,7 @@
-"""A run of a method on data: `SelectionRun`, and what it asks of its method, `Method`.
+"""State of one run, `SelectionRun`; the interface of ranking methods, `Method`; feature groups.
 
-Where features leave in groups the run knows them, as users name them, and says what an order of
-groups means for the features.
+If features are eliminated in groups, the run holds the groups and converts an order of groups into
+an order of features.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from dhsic.sources.views import ShadowedSource
 
 logger = logging.getLogger("dhsic")
 
-#: What is done with features, for people.
+#: Scaling of features, for messages.
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
     PRESENCE: "and scaled to unit deviation, those that are mostly one value to less",
 }
-#: What a feature without a group is named, in lower case.
+#: Group names that count as no group, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A group for each of d features."""
+    """Group of each of d features."""
 
     codes: Index  # (d,), position of the name of its group
     names: Array  # (g,) str, in the order of their first features
 
     @staticmethod
     def of(given: Any, d: int) -> Groups:
-        """Groups from one name a feature."""
+        """Build groups from one name per feature."""
         labels = np.asarray(given)
         if labels.shape != (d,):
             raise InputError(
                 f"feature_groups have shape {labels.shape} and there are {d} features; pass one "
                 "name a feature, in their order."
             )
-        text = labels.astype(object).astype(str)  # text of any width is cast in two steps only
+        text = labels.astype(object).astype(str)  # NumPy casts text of any width in two steps only
         missing = np.flatnonzero([name.strip().lower() in NAMELESS for name in text])
         if missing.size:
             raise InputError(
@@ -81,7 +81,7 @@ class Groups:
         return Groups(codes.astype(np.int64), names)
 
     def spread(self, order: Order, scaling: Scaling) -> Order:
-        """Order of features from one of groups; those of a group by index, the first best."""
+        """Convert an order of groups into an order of features; within a group, by index."""
         membership = Membership(self.codes)
         membership.drop_constant(scaling)
         parts = [membership.features(np.array([group]))[::-1] for group in order.features]
@@ -104,13 +104,13 @@ class Groups:
 
 
 def room(budget: int | None) -> int:
-    """Bytes of features in memory, as of `SelectionRun.promised`."""
+    """Size of the feature cache in bytes; a default if `budget` is None."""
     return COMPACT_BYTES if budget is None else budget
 
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Begin sentences about what is wrong with the name of a run, where it has one."""
+    """Prefix error messages with the name of a run, if it has one."""
     try:
         yield
     except InputError as error:
@@ -121,16 +121,16 @@ def named(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Samples that are held out, and what tests features on them."""
+    """Held-out samples, and the test of features on them."""
 
     rows: Index
     judge: Judge
 
 
 class Method(ABC):
-    """A ranking method with its parameters, as runs ask for it.
+    """Interface of a ranking method with its parameters.
 
-    `dhsic.selectors.base.Selector` is the base of all, and documents the parameters.
+    `dhsic.selectors.base.Selector` is the base of all methods and documents the parameters.
     """
 
     n_features_to_select: Any
@@ -150,81 +150,81 @@ class Method(ABC):
     n_jobs: int | None
     memory: int | None
 
-    #: Whether ``interactions="auto"`` is the default, and means only where pairs can be scanned.
+    #: Whether ``interactions="auto"`` is the default, which scans pairs only where it is feasible.
     scans_pairs: ClassVar[bool] = False
-    #: Whether groups of features may be candidates.
+    #: Whether candidates may be groups of features.
     takes_groups: ClassVar[bool] = False
-    #: Whether the data may be their own labels.
+    #: Whether the data may serve as their own labels.
     takes_self: ClassVar[bool] = False
-    #: Whether features are kept in memory from the first pass on, where they fit.
+    #: Whether features are kept in memory after the first pass, if they fit.
     keeps_features: ClassVar[bool] = False
 
     @abstractmethod
     def get_params(self, *, deep: bool) -> dict[str, Any]:
-        """Parameters by name, as of scikit-learn."""
+        """Parameters by name, as in scikit-learn."""
 
     @abstractmethod
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, as of scikit-learn."""
+        """Set parameters by name, as in scikit-learn."""
 
     @abstractmethod
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Source of X; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are those of `dhsic.open_source`."""
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
+        """Reject invalid parameters; `InputError.parameter` names the parameter, if it is one."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain values that two runs must share to be the same run, the data aside."""
+        """Plain values that two runs on the same data must share to be the same run."""
 
     @abstractmethod
     def described(self) -> str:
-        """Description of the method for people, such as "BAHSIC with the gaussian kernel"."""
+        """Description of the method in messages, such as "BAHSIC with the gaussian kernel"."""
 
     @abstractmethod
     def scales(self, values: ValueKind) -> Scale:
-        """How features are scaled, by what the values of the data are."""
+        """Scaling of features for a kind of values."""
 
     @abstractmethod
     def check_samples(self, run: SelectionRun) -> None:
-        """Refuse fewer samples than the method takes, and labels that it cannot use."""
+        """Reject too few samples, and labels that the method cannot use."""
 
     @abstractmethod
     def labels(self, run: SelectionRun) -> LabelMatrix | None:
-        """Label matrix of the label kernel; None where the data are their own labels."""
+        """Label matrix of the label kernel; None if the data are their own labels."""
 
     @abstractmethod
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        """Peak-memory estimate, and bytes of it for the features in memory (None: unlimited)."""
+        """Memory estimate, and the size of the feature cache in bytes (None: unlimited)."""
 
     @abstractmethod
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
-        """Order of the features, from the start or from where the checkpoint left off.
+        """Rank the features, from the start or from where the checkpoint stopped.
 
-        `budget` is bytes of features in memory, here or on each worker, as of `fitted`.
+        `budget` is the size of the feature cache, here or on each worker, as in `fitted`.
         """
 
     @abstractmethod
     def smaller(self, run: SelectionRun) -> str:
-        """Advice, for people, that makes m x m matrices smaller."""
+        """Advice for messages: how to make m x m matrices smaller."""
 
     @property
     @abstractmethod
     def takes_numbers(self) -> bool:
-        """Whether labels that are numbers are no classes, whatever they look like."""
+        """Whether numeric labels are never classes."""
 
 
 @dataclass(frozen=True)
 class SelectionRun:
-    """One run, ready to go: the data, open, what is done with them, and where its tasks run.
+    """One run, ready to execute: method, open data, labels, and the runtime of its tasks.
 
-    The method is the selector: `dhsic.selection.conductor` asks it for labels, for the memory that
-    it needs and for an order of the features. `announce` is called with the memory estimate before
-    the work begins.
+    The method is the selector: `dhsic.selection.conductor` asks it for the label matrix, for its
+    memory estimate and for an order of the features. `announce` is called with the memory estimate
+    before the work begins.
     """
 
     selector: Method
@@ -235,44 +235,44 @@ class SelectionRun:
     rows: Index | None = None
     groups: Groups | None = None
     job: Mapping[str, Any] = field(default_factory=dict)
-    name: str = ""  # what sentences call it, where it is one of several
+    name: str = ""  # used in messages if there are several runs
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
-    #: What the values of the data are, once they were looked at; and the data before that.
+    #: Kind of the values, once they were inspected; and the source before that.
     values: ValueKind | None = None
     given: AbstractSource | None = None
-    #: All features, where they were loaded to look at their values.
+    #: Features in memory, if they were loaded while their values were inspected.
     loaded: HeldSource | None = None
-    #: What reads them, where they were loaded for this run and others.
+    #: Reader of features that were loaded for this run and others.
     common: Reader | None = None
-    #: Reader of features for what comes after the rounds.
+    #: Reader of features for the steps after the rounds.
     later: LaterReader | None = None
-    #: Samples that take no part, on which what is selected is tested.
+    #: Held-out samples, on which selected features are tested.
     held_out: HeldOut | None = None
 
     @property
     def n_samples(self) -> int:
-        """Samples that take part, m."""
+        """Number of samples used, m."""
         return self.source.n_samples if self.rows is None else len(self.rows)
 
     @property
     def n_candidates(self) -> int:
-        """What is ranked: features, or groups of them."""
+        """Number of candidates: features, or groups of them."""
         return self.source.n_features if self.groups is None else self.groups.names.size
 
     @property
     def standardizes(self) -> Scale:
-        """How features are scaled; known once the values are."""
+        """Scaling of features; known once the values were inspected."""
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
 
     def asking(self, **parameters: Any) -> Self:
-        """The run with other parameters of its method."""
+        """Return the run with other parameters of its method."""
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
     def of_samples(self, some: Index) -> Self:
-        """The run on some of its samples, by their positions among them.
+        """Return the run on a subset of its samples, by their positions among them.
 
-        What are classes of all samples are classes of these.
+        Labels that are classes in all samples stay classes in the subset.
         """
         is_matrix, y = self.selector.label_kernel == "precomputed", self.y
         if y is not None and not self.selector.takes_numbers:
@@ -286,11 +286,11 @@ class SelectionRun:
 
     @property
     def n_wanted(self) -> int:
-        """Candidates that it is to select."""
+        """Number of candidates to select."""
         return how_many(self.selector.n_features_to_select, self.n_candidates)
 
     def reader(self, budget: int | None) -> Reader:
-        """Reader of its features, of which others may read too; `budget` as of `promised`."""
+        """Reader of the run's features, shared with other runs if they have one in common."""
         if self.common is not None:
             return self.common.in_common(self.runtime)
         data = Reader(self.source, self.runtime, self.rows, budget)
@@ -300,58 +300,59 @@ class SelectionRun:
     def looked(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
     ) -> Self:
-        """The run with what the values are, which says what is missing and what scale they have.
+        """Inspect the values, and return the run with their kind: missing codes and scale.
 
-        They are looked at on `runtime`, that of the run by default: all where a few look like
-        dosages, or without `whole` those few alone. With `load` those that read features from
-        memory have them there from here on, in so many bytes at most.
+        The inspection uses `runtime`, by default that of the run. It reads all values if a sample
+        of them looks like dosages, or only that sample if `whole` is False. With `load`, methods
+        that keep features in memory load them here, in at most `load` bytes.
         """
         if self.values is not None:
             return self
         kernel = getattr(self.selector, "kernel", "linear")
         runtime = runtime or self.runtime
-        seen, keeps = self.source, load is not None and self.selector.keeps_features
-        if isinstance(seen, ShadowedSource):  # shadows have the same values
-            seen, keeps = seen.base, False
+        inspected, keeps = self.source, load is not None and self.selector.keeps_features
+        if isinstance(inspected, ShadowedSource):  # shadow features have the same values
+            inspected, keeps = inspected.base, False
         loading = Reader(self.source, runtime, self.rows, load) if keeps else None
         values = look_at(
-            seen,
+            inspected,
             runtime,
             self.rows,
             whole=whole,
             as_they_are=resolve_kernel(kernel).is_of_categories,
             loading=loading,
         )
-        if values.codes and self.announce is None:  # which tells of them
+        if values.codes and self.announce is None:  # `announce` reports them otherwise
             warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=2)
         source = recoded(self.source, values)
-        # Features were loaded as they are stored: with other codes, unless there is one.
+        # # Features were loaded as stored, so loaded ones are usable only with a single missing
+        # code.
         same = source.dtype.kind != "f" and set(values.codes) == {source.missing_code}
         loaded = None if loading is None or (values.codes and not same) else loading.loaded
-        found = replace(self, source=source, values=values, given=self.source, loaded=loaded)
-        if self.announce is None:  # which tells of them
-            logger.info("%s", found.values_told())
-        return found
+        result = replace(self, source=source, values=values, given=self.source, loaded=loaded)
+        if self.announce is None:  # `announce` reports them otherwise
+            logger.info("%s", result.values_told())
+        return result
 
     def values_told(self) -> str:
-        """What the values are and what is done with them, for people; once they are known."""
+        """Description of the values and their scaling, for messages; needs the inspected values."""
         return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None
     ) -> MemoryEstimate:
-        """Peak memory of a worker; what is broadcast is bounded where it is not known.
+        """Memory estimate of one worker; unknown broadcast sizes are replaced by bounds.
 
-        `memory` is what it may have, by default all it asks for, and one thread.
+        `memory` is the limit and the threads of the worker, by default no limit and one thread.
         """
         memory, m = memory or WorkerMemory(), self.n_samples
         alone = replace(self, runtime=Threads(memory.n_threads)).asking(memory=1 << 62)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
-        kept = min(COMPACT_BYTES, stored)
-        return alone.selector.fitted(alone)[0].on_worker(memory.limit, m, kept, state_bytes)
+        stored_copy = min(COMPACT_BYTES, stored)
+        return alone.selector.fitted(alone)[0].on_worker(memory.limit, m, stored_copy, state_bytes)
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
-        """Bytes for survivors: of `budget`, what the limit of workers leaves them there."""
+        """Feature cache in bytes: at most `budget`, and what the limit of workers leaves."""
         if memory is None or memory.limit is None:
             return budget
         needed = self.on_worker(memory)
@@ -359,9 +360,10 @@ class SelectionRun:
         return min(COMPACT_BYTES if budget is None else budget, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
-        """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`.
+        """Identity of the run, which must match that of a checkpoint, see `Checkpoint.begin`.
 
-        What the values of the data decide is not part of it: the data are.
+        Settings that follow from the values of the data are left out, because the data are
+        included.
         """
         source = self.source if self.given is None else self.given
         digest = sha256()
@@ -376,13 +378,13 @@ class SelectionRun:
         }
 
     def weights(self, labels: LabelMatrix | None, estimator: str) -> Float:
-        """W, (m, m); zeros until the data, which are their own labels, have been read."""
+        """Label weights W, (m, m); zeros until the data are read if they are their own labels."""
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
         return checked_weights(labels.L, estimator, self.covariates)
 
     def check_sizes(self) -> None:
-        """Refuse data without samples or features, and labels of another number of samples."""
+        """Reject data without samples or features, and labels of another number of samples."""
         m, d = self.n_samples, self.source.n_features
         if d == 0 or m == 0:
             raise InputError(
@@ -411,10 +413,10 @@ class SelectionRun:
 
 
 class LaterReader:
-    """Reader of features once the rounds of a run are over.
+    """Reader of features after the rounds of a run.
 
-    The rounds have kept the last features alone, so features are read again. With `loads`, as for a
-    scan of pairs, which looks at all of them several times, they are loaded once, where they fit in
+    The rounds keep only the last features in memory, so features are read again. With `loads`, for
+    a scan of pairs that reads all features several times, they are loaded once if they fit in
     `budget` bytes.
     """
 
@@ -424,7 +426,7 @@ class LaterReader:
         self._loads = loads
 
     def unscaled(self, scaling: Scaling) -> Reader:
-        """Reader that compares what it reads with what was scaled so, and knows no scaling."""
+        """Return a reader without scaling that verifies its data by a scaling's checksums."""
         if self._reader is None:
             self._reader = data = self._run.reader(self._budget)
             data.compare(scaling)
@@ -433,12 +435,12 @@ class LaterReader:
         return self._reader.apart()
 
     def known(self, scaling: Scaling) -> Reader:
-        """Reader of features that are scaled so."""
+        """Return a reader of features with a known scaling."""
         data = self.unscaled(scaling)
         data.know(scaling)
         return data
 
     def close(self) -> None:
-        """Remove scratch that features were loaded to."""
+        """Remove temporary files of loaded features."""
         if self._reader is not None:
             self._reader.close()

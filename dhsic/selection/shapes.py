@@ -1,22 +1,22 @@
-r"""Features whose dependence turns, put in front of the order of a selection.
+r"""Move features with a non-monotone dependence to the front of a selection's order.
 
-Elimination by HSIC of all features, and ridge regression on straight lines, lose a feature that
-acts by a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds it. Two steps
-bring it into the order:
+Elimination by HSIC of all features, and ridge regression on straight lines, lose features that act
+by a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them. Two steps bring
+them into the order:
 
-- *Missed features.* The labels are reduced to what straight lines of the first features of the
-  order leave of them, and candidates (those of the smallest marginal p-values) are tested again.
-  One that is significant among all features, or has a smaller p-value than every feature it would
+- *Missed features.* Straight lines of the first features of the order are regressed out of the
+  labels, and candidates (the features of smallest marginal p-value) are tested again. A candidate
+  that is significant among all features, or has a smaller p-value than every feature it would
   overtake, goes in front.
-- *Forward steps.* From nothing, the candidate of the smallest p-value enters an additive model by
-  its leading functions of ranks; the others are tested against what the model leaves of the labels;
-  and so on, while a p-value as small is expected less than once among all features.
+- *Forward steps.* Starting from an empty additive model, the candidate of smallest p-value enters
+  by its leading functions of ranks; the others are tested on the residual labels; and so on, while
+  fewer than one feature with so small a p-value is expected by chance.
 
-The order by forward steps is taken if its first features explain labels that are left out clearly
-better. The one with missed features in front is taken if it explains them about as well, or, where
-no first feature is significant alone, not clearly worse. Else a missed feature that is significant
-alone by the `STRICT` level stands before the first feature that is not, and the order of all others
-remains, to the bit.
+The order by forward steps is taken if its first features explain held-out labels clearly better.
+The order with missed features in front is taken if it explains them about as well, or, if no first
+feature is significant alone, not clearly worse. Otherwise a missed feature that is significant
+alone at the `STRICT` level moves before the first feature that is not, and all other features keep
+their order exactly.
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ from dhsic.selection.marginal import MarginalTest
 from dhsic.selection.rerank import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
 
-#: Candidates at most, and their values.
+#: Candidates, at most; and their values, at most.
 MOST_CANDIDATES, ENTRIES = 256, 1 << 22
-#: First features of the order whose straight lines are taken out, at most; and the part of the
-#: samples that these may be.
+#: First features of the order whose straight lines are regressed out, at most; and samples per such
+#: feature, at least.
 FIRST, PART_OF_FIRST = 20, 8
-#: Family-wise level of a feature that is missed; p-values that are expected by chance up to which
-#: forward steps go on; and steps at most.
+#: Family-wise level of a missed feature; number of p-values expected by chance below which forward
+#: steps continue; and steps, at most.
 LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
 #: Family-wise level at which a missed feature is significant alone.
 STRICT = 1e-3
-#: Part of the samples that functions of a model may be; at least so many are allowed for large m.
+#: Samples per function of a model, at least; and functions that are always allowed for large m.
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
-#: Arrays of `AT_ONCE` numbers that the test of some candidates holds.
+#: Arrays of `AT_ONCE` float64 values that the test of a block of candidates holds.
 GATHERED = 8
-#: Standard errors by which a front may explain labels worse beside significant first features.
+#: Standard errors by which a front may explain labels worse next to significant first features.
 SLIGHTLY = 0.5
-#: Length of a label direction, of 1, that must be left for it to be tested on.
+#: Residual length of a unit label direction below which it is not tested.
 LEAST_LEFT = 1e-3**0.5
 
 
 def n_candidates(m: int) -> int:
-    """Candidates at most, of m samples."""
+    """Number of candidates, at most, for m samples."""
     return max(16, min(MOST_CANDIDATES, ENTRIES // m))
 
 
 def most_functions(m: int) -> int:
-    """Functions of a model at most, of m samples."""
+    """Number of functions in a model, at most, for m samples."""
     return min(m // PART_OF_MODEL, max(FEW_FUNCTIONS, ENTRIES // m))
 
 
 def front_bytes(d: int, m: int) -> int:
-    """Bytes that `with_shapes` takes, of d features."""
+    """Memory that `with_shapes` takes for d features, in bytes."""
     n = min(d, n_candidates(m) + max(FIRST, *COMPARED))
     of_candidates = 3 * n * m  # values, their order, missing ones and levels
     of_models = 4 * m * most_functions(m)
@@ -88,7 +88,7 @@ def front_bytes(d: int, m: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PresentValues(AbstractByTile):
-    """Standardised values of features, (c, m), NaN where they are missing."""
+    """Job that reads standardised values of features, (c, m), NaN where missing."""
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         def asked(tile: Tile) -> Float:
@@ -106,9 +106,9 @@ class PresentValues(AbstractByTile):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Features that may go in front: `features` (c,) ascending, their values X (c, m).
+    """Candidates for the front: `features` (c,) ascending, with their values X (c, m).
 
-    Values are 0 where they are `missing` (c, m); None where none is.
+    X is 0 where the mask `missing` (c, m) is set; `missing` is None if no value is missing.
     """
 
     features: Index
@@ -117,7 +117,7 @@ class Candidates:
 
     @staticmethod
     def read(data: AbstractReader, features: Index) -> Candidates:
-        """Read some features, ascending."""
+        """Read the values of features, given in ascending order."""
         X = data.scores(PresentValues(), data.jobs(features))
         mask = np.isnan(X)
         if not mask.any():
@@ -130,7 +130,7 @@ class Candidates:
         return int(np.searchsorted(self.features, feature))
 
     def of_samples(self, samples: Index) -> dict[int, tuple[Float, Mask | None]]:
-        """Values and missing ones at some samples, by feature."""
+        """Values and missing mask at a subset of samples, by feature."""
         missing = self.missing
         return {
             int(j): (self.X[i, samples], None if missing is None else missing[i, samples])
@@ -138,16 +138,16 @@ class Candidates:
         }
 
     def functions(self, place: int, width: float) -> Float:
-        """Leading functions of a feature, (r, m)."""
+        """Leading functions of a candidate, (r, m)."""
         missing = None if self.missing is None else self.missing[place]
         return leading_functions(self.X[place], width, missing)
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTest:
-    """The test of candidates for labels less what some functions explain of them.
+    """Independence test of candidates on labels from which functions were regressed out.
 
-    Unlike the marginal test, which favours straight lines, all widths count alike.
+    Unlike the marginal test, which favours straight lines, it gives all widths the same weight.
     """
 
     state: Multiscale
@@ -156,7 +156,7 @@ class ConditionalTest:
 
     @staticmethod
     def of(state: Multiscale, candidates: Candidates) -> ConditionalTest:
-        """From the state of the marginal test."""
+        """Build the test from the state of the marginal test."""
         state = _without_preference(state)
         X, missing, m = candidates.X, candidates.missing, state.n_samples
         height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
@@ -167,12 +167,12 @@ class ConditionalTest:
         return ConditionalTest(state, candidates, blocks)
 
     def given(self, basis: Float) -> tuple[Float, Float] | None:
-        """Logarithms of p-values, and widths, (c,) each; None where nothing is left of the labels.
+        """Log p-values and widths, (c,) each; None if nothing is left of the labels.
 
         Parameters
         ----------
         basis : (m, p)
-            Orthonormal, of 1 and covariates first; labels are projected on what is orthogonal.
+            Orthonormal, starting with 1 and covariates; it is projected out of the labels.
         """
         state = self._residual_state(basis)
         if state is None:
@@ -217,7 +217,7 @@ class ConditionalTest:
                 break
             log_p, width = tested
             log_p[entered] = 0.0
-            j = int(log_p.argmin())  # of equal ones the first
+            j = int(log_p.argmin())  # the first one if several are equal
             if not goes_on(float(log_p[j])):
                 break
             entered.append(j)
@@ -250,7 +250,7 @@ class ConditionalTest:
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
-    """State of a test in which all widths count alike."""
+    """State of a test that gives all widths the same weight."""
     shares = np.full(len(WIDTHS), 1.0 / len(WIDTHS))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu)
@@ -260,7 +260,7 @@ def _without_preference(state: Multiscale) -> Multiscale:
 def with_shapes(
     order: Order, marginal: MarginalTest, again: Reranking, data: AbstractReader, samples: Index
 ) -> Order:
-    """Order with features it had missed in front, if held-out labels are explained no worse.
+    """Move missed features to the front, if held-out labels are explained no worse.
 
     Parameters
     ----------
@@ -278,8 +278,8 @@ def with_shapes(
     Returns
     -------
     Order
-        The same order, to the bit, where nothing goes in front. Attributes `in_front_by` and
-        `n_in_front` say what did.
+        The given order, unchanged, if nothing moves to the front. Attributes `in_front_by` and
+        `n_in_front` record what moved.
     """
     best = order.features[::-1]
     n_tests, m = best.size, data.n_samples
@@ -324,20 +324,21 @@ def with_shapes(
 def _with_significant(
     order: Order, missed: Sequence[int], significant: Mask, attributes: dict[str, float | int | str]
 ) -> Order:
-    """Order in which missed features that are significant alone precede all that are not.
+    """Move missed features that are significant alone before all features that are not.
 
-    `significant` (d,) says which features are. Where each does already, the order remains.
+    `significant` (d,) marks the significant features. If all precede already, the order is
+    unchanged.
     """
     best = order.features[::-1]
     place = int(np.argmin(significant[best])) if not significant[best].all() else best.size
     behind = set(best[place:].tolist())
-    moved = [j for j in missed if significant[j] and j in behind]
-    if not moved:
+    promoted = [j for j in missed if significant[j] and j in behind]
+    if not promoted:
         return order.at(slice(None), attributes)
-    front = [*best[:place].tolist(), *moved]
+    front = [*best[:place].tolist(), *promoted]
     positions = {int(j): i for i, j in enumerate(order.features)}
     new = [positions[j] for j in _with_front(best, front)[::-1]]
-    more = {"in_front_by": "significance alone", "n_in_front": len(moved)}
+    more = {"in_front_by": "significance alone", "n_in_front": len(promoted)}
     return order.at(np.array(new), attributes | more)
 
 
@@ -349,7 +350,7 @@ def _with_front(best: Index, front: Sequence[int]) -> list[int]:
 def _missed(
     test: ConditionalTest, first: Index, n_tests: int
 ) -> tuple[list[int], list[int], float]:
-    """Missed features, a front with them in its order, and how much worse it may explain labels.
+    """Missed features, a front with them in its order, and the tolerated loss of explained labels.
 
     A feature is missed if the labels depend on it beyond the straight lines of the `first` features
     (the best first). Only first features that are associated with the labels on their own are

@@ -1,4 +1,4 @@
-"""What users call: selectors in scikit-learn's manner, a method a file, and `select` by name."""
+"""Public selectors, one scikit-learn estimator per method, and `select` by method name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
     "selector_of",
 ]
 
-#: What a method is by its name: a selector, and what the name says of its parameters.
+#: Method names, each with its selector class and the parameters that the name fixes.
 METHODS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
     "bahsic": (BAHSIC, {}),
     "fohsic": (FOHSIC, {}),
@@ -52,37 +52,37 @@ METHODS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
 
 
 def parameters_of(method: str) -> list[str]:
-    """Parameters of a method besides how many features to select."""
+    """Names of the parameters of a method, except the number of features to select."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    kind, said = METHODS[method]
-    return [n for n in kind._get_param_names() if n not in said and n != "n_features_to_select"]
+    kind, fixed = METHODS[method]
+    return [n for n in kind._get_param_names() if n not in fixed and n != "n_features_to_select"]
 
 
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
-    """Selector of a method, of which parameters are given by name."""
-    known = parameters_of(method)
-    unknown = sorted(set(given) - set(known))
+    """Create the selector of a method with parameters by name."""
+    allowed = parameters_of(method)
+    unknown = sorted(set(given) - set(allowed))
     check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
     if unknown:
         matrix = given.get("layer")
-        meant = f" A matrix of AnnData is said by variable={matrix!r}." if matrix else ""
+        hint = f" A matrix of AnnData is said by variable={matrix!r}." if matrix else ""
         raise InputError(
-            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
-            f"{meant}"
+            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(allowed)}."
+            f"{hint}"
         )
-    kind, said = METHODS[method]
-    selector: Selector = kind(n_features_to_select, **said, **given)
+    kind, fixed = METHODS[method]
+    selector: Selector = kind(n_features_to_select, **fixed, **given)
     return selector
 
 
 def method_of(selector: Method) -> tuple[str, Any, dict[str, Any]]:
-    """Method of a selector, how many features it selects, and the parameters besides."""
-    given = selector.get_params(deep=False)
-    for method, (kind, said) in METHODS.items():
-        if type(selector) is kind and said.items() <= given.items():
-            others = {k: v for k, v in given.items() if k not in said}
-            return method, others.pop("n_features_to_select"), others
+    """Return the method name of a selector, its number of features, and its other parameters."""
+    parameters = selector.get_params(deep=False)
+    for method, (kind, fixed) in METHODS.items():
+        if type(selector) is kind and fixed.items() <= parameters.items():
+            free = {k: v for k, v in parameters.items() if k not in fixed}
+            return method, free.pop("n_features_to_select"), free
     raise TypeError(f"{type(selector).__name__} is no method of METHODS.")
 
 
@@ -104,40 +104,40 @@ def select(
     per_class: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
-    """Select features of a store or dataset; the result as a Dataset.
+    """Select features of a store or dataset, and return the result as a Dataset.
 
     Parameters
     ----------
     data : path, URL, Dataset, DataArray or array
-        As for `BAHSIC.fit`; an open `AbstractSource` passes too.
+        As in `BAHSIC.fit`, or an open `AbstractSource`.
     target : str, list of str, array or None
-        Labels, or the name of the variable of `data` that holds them (of a DataFrame or a table a
-        column, which is then no feature), or several; None with ``label_kernel="self"``. With
-        `per_target` also labels by name.
+        Labels; or the name of the variable of `data` that holds them (for a DataFrame or a table, a
+        column, which is then not a feature), or several names; None with ``label_kernel="self"``.
+        With `per_target` also a mapping from names to labels.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
-        Passed to it; those that are other options of `dhsic.open_source` (`missing_chunks`,
-        `ploidy_policy`, `storage_options`, `not_features`) open `data`.
+        Parameters of the method. The other options of `dhsic.open_source` (`missing_chunks`,
+        `ploidy_policy`, `storage_options`, `not_features`) are used to open `data`.
     covariates : array, str or list of str, optional
-        As for `BAHSIC.fit`.
+        As in `BAHSIC.fit`.
     feature_groups : array or str, optional
-        As for `BAHSIC.fit`.
+        As in `BAHSIC.fit`.
     sample_dim, variable, missing_code, pass_only, filters, by_position
-        As for `BAHSIC.fit`.
+        As in `BAHSIC.fit`.
     per_target : bool
-        Rank features for each column of `target` by itself, as a call for that one would, with one
-        reading of the data. Without it several columns are one target that features are selected
-        for jointly.
+        Rank features for each column of `target` separately, as a call for that column would, with
+        one reading of the data. Otherwise several columns are one target, for which features are
+        selected jointly.
     per_class : bool
         Rank features for each class of the target against the rest, with one reading of the data:
-        what tells one cell type from all others.
+        these features distinguish, for example, one cell type from all others.
 
     Returns
     -------
     xarray.Dataset
-        See `dhsic.results`; with `per_target` ranks, scores, what is selected and the history of
-        rounds have a dimension ``targets`` more, with `per_class` a dimension ``classes``.
+        See `dhsic.results`. With `per_target`, ranks, scores, the selected features and the history
+        of rounds have an extra dimension ``targets``; with `per_class`, a dimension ``classes``.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def select(
     """
     opening = {name: parameters.pop(name) for name in OPENING if name in parameters}
     model = selector_of(method, n_features_to_select, parameters)
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "covariates": covariates,
         "feature_groups": feature_groups,
         "sample_dim": sample_dim,
@@ -164,14 +164,14 @@ def select(
     if per_class:
         if per_target:
             raise InputError("per_target=True and per_class=True; pass one of them.")
-        request = Request.of(model, data, target, opened_by=model.open_data, **asked)
+        request = Request.of(model, data, target, opened_by=model.open_data, **options)
         return result_of(of_classes(request), "classes")
     if not per_target:
-        result: xr.Dataset = model.fit(data, target, **asked).result_
+        result: xr.Dataset = model.fit(data, target, **options).result_
         return result
-    named = targets_of(target, data)
-    models = dict.fromkeys(named, model)
-    return result_of_many(models, data, named, "targets", **asked)
+    targets = targets_of(target, data)
+    models = dict.fromkeys(targets, model)
+    return result_of_many(models, data, targets, "targets", **options)
 
 
 def select_many(
@@ -191,22 +191,22 @@ def select_many(
     by_position: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
-    """Select with several settings of a method, as `select` with each, by one reading of the data.
+    """Select with several settings of a method, as `select` with each, in one reading of the data.
 
     Parameters
     ----------
     settings : mapping or sequence of mappings
-        Parameters of each run, by its name, besides the `parameters` that all have; such as
-        ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Without names they are named by what
-        they say: ``"bandwidth=0.1"``.
+        Parameters of each run, by name, in addition to `parameters`, which apply to all runs; for
+        example ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Runs without names are named by
+        their parameters: ``"bandwidth=0.1"``.
     data, target, method, n_features_to_select, covariates, feature_groups, sample_dim, variable, \
     missing_code, pass_only, filters, by_position, **parameters
-        As of `select`.
+        As in `select`.
 
     Returns
     -------
     xarray.Dataset
-        As of `select`, with a dimension ``settings``.
+        As from `select`, with a dimension ``settings``.
 
     Examples
     --------
@@ -224,8 +224,8 @@ def select_many(
     models = {}
     for name, one in settings.items():
         n = one.get("n_features_to_select", n_features_to_select)
-        rest = {k: v for k, v in one.items() if k != "n_features_to_select"}
-        models[str(name)] = selector_of(method, n, {**parameters, **rest})
+        own = {k: v for k, v in one.items() if k != "n_features_to_select"}
+        models[str(name)] = selector_of(method, n, {**parameters, **own})
     return result_of_many(
         models,
         data,

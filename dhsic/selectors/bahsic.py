@@ -1,4 +1,4 @@
-"""Backward elimination: Algorithm 1, and the linear kernel's one pass, from end to end."""
+"""BAHSIC: backward elimination by Algorithm 1; LinearHSIC: the linear kernel in one pass."""
 
 from __future__ import annotations
 
@@ -24,124 +24,125 @@ from dhsic.selectors.kernel import AbstractElimination
 class BAHSIC(AbstractElimination):
     r"""Backward elimination with HSIC (Song et al. 2012, JMLR 13, Algorithm 1).
 
-    Starting from all features, each round removes those without which the rest depends most on
-    the labels, until none is left; the last to leave is the best.
+    Starting from all features, each round removes the features whose removal leaves the dependence
+    of the remaining ones on the labels largest, until none is left; the last one removed is the
+    best.
 
     Parameters
     ----------
     n_features_to_select : int, float, "auto" or None
-        How many to select: a count, a fraction of all, half of them (None), or as many as
-        cross-validation chooses, see `BAHSICCV` (``"auto"``). It only cuts the ranking, which
-        always covers all features.
+        Number of features to select: a count, a fraction of all features, half of them (None), or
+        the number that cross-validation chooses (``"auto"``, see `BAHSICCV`). It only cuts the
+        ranking, which always covers all features.
     step : float or int
-        Removed per round: a fraction of the features left, or a count.
+        Features removed per round: a fraction of the remaining features, or a count.
     kernel : {"gaussian", "linear", "polynomial", "laplace", "laplace-l1", "rational", \
             "inverse-distance", "ridge", "delta"} or kernel object
         Kernel on the data; ``"polynomial"`` is ``(<x, x'> + 1)^2``.
     bandwidth : "dimension", "median", float or sequence of floats
-        Sigma of ``exp(-sigma ||x - x'||^2)``: ``1/(2|S|)`` for |S| features left, the median
-        rule, a fixed number, or the one of a grid that maximises HSIC (JMLR 4.1). Kernels that
-        have no width refuse any but the default.
+        Sigma of ``exp(-sigma ||x - x'||^2)``: ``1/(2|S|)`` for |S| remaining features, the median
+        rule, a fixed number, or the value of a grid that maximises HSIC (JMLR 4.1). Kernels without
+        a width accept only the default.
     label_kernel : {"auto", "binary", "balanced", "multiclass", "one-vs-rest", "linear", \
             "gaussian", "mixed", "self"} or "precomputed"
         Kernel on the labels: for classes, for real values, for whole numbers that may be either
-        (``"mixed"``), or by what they are (``"auto"``). See
+        (``"mixed"``), or chosen by the kind of labels (``"auto"``). See
         `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
-        HSIC without bias (JMLR eq. 5) or with it (eq. 4).
+        Unbiased estimator of HSIC (JMLR eq. 5), or the biased one (eq. 4).
     approx : {"auto", "exact", "lowrank", "direct"}
-        How candidates are scored: by the kernel's expansion, exact in its result (``"exact"``);
-        in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
-        (``"auto"``: by the expansion where a round takes seconds and samples are no more than
-        6,000, with kernels and labels that low rank knows; while more than 1,024 features are
-        left, rounds with the Gaussian kernel may keep scores of earlier ones, moved to first
-        order, and score exactly next to the cut); or by the definition (``"direct"``). Low rank
-        and scores that are kept come with an estimate of what they cost, see `tolerance`;
-        ``round_engine`` in the result says which it was. The choice goes by sizes alone, and is
-        the same on every machine.
+        How candidates are scored: by an expansion of the kernel, with exact results (``"exact"``);
+        by low-rank factors, in time linear in the samples (``"lowrank"``); by the definition
+        (``"direct"``); or by the cheaper of the first two (``"auto"``). With ``"auto"``, the
+        expansion is used if a round takes seconds and there are at most 6,000 samples, and low rank
+        otherwise, for kernels and labels that it supports. While more than 1,024 features remain,
+        rounds with the Gaussian kernel may reuse scores of earlier rounds with a first-order
+        correction, and score exactly near the cut. Low rank and reused scores come with an estimate
+        of their cost, see `tolerance`; ``round_engine`` in the result records the engine. The
+        choice depends on sizes alone, so it is the same on every machine.
     tolerance : float
-        Part of the features asked for that low rank, or scores that are kept, may lose: 0.01 is
-        one of a hundred, 0 keeps no scores. A feature
-        that leaves by mistake costs nothing where it would have left soon anyway, so early rounds
-        may be rough; where more would be lost by estimate, more of the kernel matrix is computed.
-        The result has the estimate, ``expected_lost``, which is no bound (see `dhsic.results`).
-        Has no effect on exact rounds.
+        Fraction of the selected features that low rank or reused scores may lose: 0.01 is one in a
+        hundred; 0 reuses no scores. A feature removed too early costs nothing if it would have been
+        removed soon anyway, so early rounds may be rough; if the estimated loss is larger, more of
+        the kernel matrix is computed. The result has the estimate as ``expected_lost``, which is
+        not a bound (see `dhsic.results`). It has no effect on exact rounds.
     standardize : "auto", "presence" or bool
-        Scale features to unit standard deviation; they are centred in any case. ``"auto"`` leaves
-        dosages (data of nothing but 0, 1, 2 and missing values) as they are, where rare variants
-        would drown the others, and scales everything else by ``"presence"``: to unit deviation,
-        but features of which more than half of the samples share one value, such as 0, and q differ
-        from it, to ``sqrt(4 q (1 - q))``, so that rare words, counts and categories drown nothing
-        either. The result says which.
+        Scale features to unit standard deviation; they are centred in any case. With ``"auto"``,
+        dosages (data with only 0, 1, 2 and missing values) are not scaled, because rare variants
+        would dominate the kernel, and everything else is scaled by ``"presence"``: to unit standard
+        deviation, except that features of which more than half of the samples share one value, such
+        as 0, and a fraction q differs from it, are scaled to ``sqrt(4 q (1 - q))``. Rare words,
+        counts and categories therefore do not dominate either. The result records the scaling.
     given_others : "auto" or bool
         Re-rank the last 2,048 features (fewer for many samples) jointly by ridge regression (JMLR
-        6.6 with one feature leaving at a time, see `dhsic.algorithms.ridge`): redundant features
-        move back, and the first few predict better. Ridge regression sees straight lines, so
-        ``"auto"`` keeps the HSIC ranking where its first features explain held-out labels clearly
-        better, as where only pairs of features act. ``"auto"`` also tests every feature alone, in
-        any shape (columns ``p_marginal`` and ``q_marginal`` of the result), and puts those in
-        front that the ranking had missed, such as a parabola or a wave, see
-        `dhsic.selection.shapes`. The result says which ranking was taken. False: the order of
-        Algorithm 1 as it stands in the paper.
+        6.6 with one feature removed at a time, see `dhsic.algorithms.ridge`). Redundant features
+        move back, and the first few features predict better. Ridge regression is linear, so
+        ``"auto"`` keeps the HSIC ranking if its first features explain held-out labels clearly
+        better, for example if only pairs of features have an effect. ``"auto"`` also tests every
+        feature alone, for any shape of dependence (columns ``p_marginal`` and ``q_marginal`` of the
+        result), and moves features that the ranking missed to the front, see
+        `dhsic.selection.shapes`. The result records which ranking was used. False gives the order
+        of Algorithm 1 as in the paper.
     missing : {"mean", "error"}
-        Missing values become the mean of their feature, or are refused.
+        Replace missing values by the mean of their feature, or raise an error.
     stability : int
-        How many random halves of the samples to select from besides: what part of them selects a
-        feature says how far it can be trusted. Each takes as long as a run over half the samples.
+        Number of random halves of the samples on which the selection is repeated. The fraction of
+        halves that select a feature shows how reliable it is. Each half takes as long as a run over
+        half of the samples.
     clump_r2 : float, optional
-        Of features whose squared correlation is above this, the best alone stays in front, see
-        `dhsic.selection.clumping`: 0.2 for variants in linkage.
+        Squared correlation above which features count as redundant: only the best of them stays in
+        front, see `dhsic.selection.clumping`. Use 0.2 for variants in linkage.
     interactions : {"auto", "best", "all"}, optional
-        Scan pairs of features too, for what main effects leave of the labels (`dhsic.pairs`).
-        Features of significant pairs (family-wise, 0.05) are placed in front of all features that
-        have less evidence of their own, and are selected even beyond the number asked for; the
-        result has the pairs. ``"auto"``: all pairs if the scan takes less than about a minute of
-        one core (76,000 features of 400 samples, 46,000 of 1,000), and pairs of the 256 best
-        features by several functions of each, which finds pairs that act like a ring; main effects
-        of significant features are taken out in any shape. The choice goes by sizes alone. Nothing
-        is scanned with groups, given labels, ``given_others=False``, kernels other than those of a
-        width, `control`, or fewer than 50 samples. ``"best"``: pairs of the best features, at most
-        two minutes of one core, with main effects of the features selected as straight lines.
-        ``"all"``: the same for all pairs, however long it takes. None: no scan. Where many features
-        are scanned, the level of significance is carried over from pairs of some of them.
+        Also scan pairs of features for an effect on the labels beyond main effects (`dhsic.pairs`).
+        Features of significant pairs (family-wise level 0.05) are placed before all features with
+        weaker evidence, and are selected even beyond the requested number; the result contains the
+        pairs. ``"auto"`` scans all pairs if that takes less than about a minute of one core (76,000
+        features of 400 samples, 46,000 of 1,000), and pairs of the 128 best features by several
+        functions of each, which finds ring-shaped interactions; main effects of significant
+        features are regressed out in any shape. The choice depends on sizes alone. ``"auto"`` makes
+        no scan with groups, precomputed labels, ``given_others=False``, kernels without a width,
+        `control`, or fewer than 100 samples. ``"best"`` scans pairs of the best features, for at
+        most two minutes of one core, and regresses out linear main effects of the selected
+        features. ``"all"`` does the same for all pairs, however long it takes. None makes no scan.
+        If many features are scanned, the significance threshold is extrapolated from pairs of a
+        subset of them.
     stability_threshold : float
-        Part of the halves, above 0.5, from which on a feature counts as stable. Halves are
-        complementary pairs then, and the result bounds how many features are stable falsely: in
-        expectation ``expected_false``, and ``expected_false_concave``, which is less, where the
-        part of halves has an r-concave distribution (Shah and Samworth, 2013).
+        Fraction of halves, above 0.5, from which a feature counts as stable. The halves are then
+        complementary pairs, and the result bounds the expected number of falsely stable features:
+        by ``expected_false``, and by the tighter ``expected_false_concave`` if the fraction of
+        halves has an r-concave distribution (Shah and Samworth, 2013).
     holdout : float or (m,) array, optional
-        Select on the other samples, and test on these, which take no part in it, what was selected:
-        columns ``p`` and ``q`` of the result, see `dhsic.selection.holdout`. A part of the samples,
-        drawn at random (of every class as large a part), such as 0.3; or a mask of them, such as
-        whole families or batches, of those that take part or of all.
+        Hold out samples: select on the other samples, and test the selected features on these
+        (columns ``p`` and ``q`` of the result, see `dhsic.selection.holdout`). Pass a fraction of
+        the samples, such as 0.3, which is drawn at random within each class; or a mask, such as
+        whole families or batches, over all samples or over those that are used.
     control : {"shadow"}, optional
-        Select among the features and permuted copies of them, and of those asked for only what is
-        discovered at the rate `fdr`: see `dhsic.selection.shadows` for what that promises, and the
+        Select among the features and permuted copies of them, and keep only the features discovered
+        at the false discovery rate `fdr`; see `dhsic.selection.shadows` for the guarantee, and
         columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr + 1`` copies, and
-        it takes so many times as long.
+        the run time grows by about that factor.
     fdr : float
-        Part of the features discovered that may be false, with `control`.
+        Fraction of false features allowed among those discovered, with `control`.
     checkpoint : path or URL, optional
-        Keep the state here after every round; a run that finds it goes on from there. The folder
-        that it is in is made where it is not there, if the one above is. A URL of an object
-        store, such as ``s3://bucket/run.dhsic``, needs ``dhsic[cloud]``, and keys in the
-        environment.
+        Save the state here after every round; a run that finds a saved state continues from it. A
+        missing folder is created if its parent exists. A URL of an object store, such as
+        ``s3://bucket/run.dhsic``, needs ``dhsic[cloud]``, and credentials in the environment.
     dtype : {"float32", "float64"}
-        Precision of the large matrix products; what stays undecided is computed in float64 anyway.
+        Precision of the large matrix products; comparisons that it cannot decide use float64.
     progress : "auto", bool or callable
-        Progress bar, or a function called with a mapping after every round.
+        Show a progress bar, or call a function with a mapping after every round.
     verbose : int
-        1 tells of every round in a line on standard error, 2 of more; both as the log of `dhsic`.
+        Log one line per round to standard error (1), or more (2), by the logger `dhsic`.
     random_state : int
-        Seed of random draws: landmarks and samples of low rank; exact rounds make none.
+        Seed of random draws: landmarks and samples of low rank; exact rounds draw nothing.
     runtime : {"auto", "threads", "dask"} or runtime object
-        Where tasks run; ``"auto"`` takes the active Dask client if there is one.
+        Where tasks run; ``"auto"`` uses the active Dask client if there is one.
     n_jobs : int, optional
-        Threads of a run in this process, -1 for all cores. By default all cores as well, but 1
-        inside a worker of joblib (``n_jobs=`` of `GridSearchCV`), which has one of its own. The
-        result is the same with any number.
+        Number of threads in this process, -1 for all cores. The default is all cores, but 1 inside
+        a joblib worker (``n_jobs=`` of `GridSearchCV`). The result is the same with any number.
     memory : int, optional
-        Most bytes the run may promise to need; what the machine has by default.
+        Largest memory estimate, in bytes, with which a run may start; by default the memory of the
+        machine.
 
     Attributes
     ----------
@@ -150,12 +151,12 @@ class BAHSIC(AbstractElimination):
     support_ : (d,) bool
         The selected features.
     scores_ : (d,) float
-        By how much HSIC falls without the feature, in the round it left; NaN where constant.
-        Comparable within a round.
+        Decrease of HSIC without the feature, in the round in which it was removed; NaN if constant.
+        Comparable within a round only.
     stability_ : (d,) float
-        Part of the halves that select the feature; only with `stability`.
+        Fraction of halves that select the feature; only with `stability`.
     result_ : xarray.Dataset
-        All of this with the history of rounds; see `dhsic.results`.
+        All of the above with the history of rounds; see `dhsic.results`.
 
     Examples
     --------
@@ -224,7 +225,7 @@ class BAHSIC(AbstractElimination):
         return SourceDependence(choices, data, candidates, scorer, survival, lazy, self._seed)
 
     def _survival(self, run: SelectionRun, plan: EnginePlan) -> Survival | None:
-        """What approximate rounds lose; None where there are none."""
+        """Expected loss of approximate rounds; None if all rounds are exact."""
         if not (plan.is_low_rank or plan.is_lazy) or self._kernel.is_additive or self.step is None:
             return None
         n = how_many(self.n_features_to_select, run.n_candidates)
@@ -244,8 +245,8 @@ class BAHSIC(AbstractElimination):
 class LinearHSIC(BAHSIC):
     """Ranking by the linear kernel's HSIC, one pass over the data (JMLR 5.1.1).
 
-    ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and
-    need no loop. Parameters as of `BAHSIC`.
+    ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and need
+    no loop. Parameters are those of `BAHSIC`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What all selectors share: reading X, running, and what scikit-learn expects of them.
+"""Base class of all selectors: reading X, running, and the scikit-learn interface.
 
-A method is one class, its selector. Users make it from parameters and call `fit`; `Request` takes
-it along with the data, and `SelectionRun`, which is what every method does around its own work,
-asks it for that work: `check_samples`, `fitted` (to the memory there is), `labels`, `rank`.
+A method is one class, its selector. Users create it with parameters and call `fit`. `Request`
+combines it with the data; `SelectionRun`, which does the steps that all methods share, calls its
+`check_samples`, `fitted` (a memory estimate), `labels` and `rank`.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ from dhsic.validation import (
     such,
 )
 
-#: What may be asked for: "auto", or a `Scale`.
+#: Type of `standardize`: "auto", or a `Scale`.
 Standardize = bool | str
 
 
 class MethodFirst:
-    """Signature of a selector as help shows it: what its method takes, then what all take."""
+    """Descriptor of a selector's signature: parameters of its method first, shared ones last."""
 
     def __get__(self, _: object, selector: type[Selector]) -> Signature:
-        given = dict(signature(selector.__init__).parameters)
+        parameters = dict(signature(selector.__init__).parameters)
         declared = [name for cls in selector.__mro__ for name in get_annotations(cls)]
-        first = [name for name, p in given.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        names = dict.fromkeys((*first[1:], *(name for name in declared if name in given)))
-        return Signature([given[name] for name in names])
+        first = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        names = dict.fromkeys((*first[1:], *(name for name in declared if name in parameters)))
+        return Signature([parameters[name] for name in names])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Selector(Transformer, Method):
-    """What all selectors share: reading X, running, and the fitted attributes.
+    """Base class of all selectors: reading X, running, and the fitted attributes.
 
-    A method declares its parameters as fields, which make its ``__init__``; a field with
-    ``init=False`` is one that its run reads and users cannot choose. What parameters may be,
-    `_parameter_constraints` says; what several of them may not be together, the method.
+    A method declares its parameters as dataclass fields, which make its ``__init__``; a field with
+    ``init=False`` is fixed. `_parameter_constraints` validates single parameters; `_check_together`
+    rejects combinations.
     """
 
     __signature__: ClassVar[Any] = MethodFirst()
-    #: Name of the method in what identifies a run.
+    #: Name of the method in the identity of a run.
     _method: ClassVar[str]
-    #: What parameters may be, one by one.
+    #: Validator of each parameter.
     _parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_features_to_select": by(lambda n: Validation.of(n) or how_many(n, 1)),
         "missing": one_of(
@@ -116,21 +116,21 @@ class Selector(Transformer, Method):
         ),
         "memory": BYTES,
     }
-    #: Parameters that change nothing of what a run finds, but how much of it is selected.
+    #: Parameters that change how many features are selected or how a run executes, not its ranking.
     _aside: ClassVar[Set[str]]
-    #: Parameters that have no effect unless another one has some value, (that one, the value).
+    #: Parameters without effect unless another parameter has a value: (other parameter, value).
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
-    #: Whether `random_state` is the seed of draws besides those of halves of the samples.
+    #: Whether `random_state` seeds draws of the method, besides the halves of the samples.
     _draws: ClassVar[bool] = False
-    #: Whether ``interactions="auto"`` is the default, and means only where pairs can be scanned.
+    #: Whether ``interactions="auto"`` is the default, which scans pairs only where it is feasible.
     scans_pairs: ClassVar[bool] = False
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
-    #: Whether groups of features may be candidates.
+    #: Whether candidates may be groups of features.
     takes_groups: ClassVar[bool] = False
-    #: Whether the data may be their own labels.
+    #: Whether the data may serve as their own labels.
     takes_self: ClassVar[bool] = False
-    #: Whether features are kept in memory from the first pass on, where they fit.
+    #: Whether features are kept in memory after the first pass, if they fit.
     keeps_features: ClassVar[bool] = False
 
     n_features_to_select: int | float | str | None = field(default=50, kw_only=False)
@@ -174,34 +174,34 @@ class Selector(Transformer, Method):
             NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
             `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
         y : (m,) or (m, t) array, str or list of str
-            Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
-            the variable of X that holds them (of AnnData, the column of `obs`; of a DataFrame or a
-            table a column, which is then no feature), or several. Where y and X both
-            name their samples, the names must be in one order; rows of a frame with columns of ids
-            (FID, IID, sample, ...) are matched by these, which are no labels. With
-            ``label_kernel="self"`` it is not looked at and may be None: the data are their own
-            labels, and features are selected that the others depend on.
+            Labels, one row per sample; (m, m) for ``label_kernel="precomputed"``; or the name of
+            the variable of X that holds them (for AnnData, the column of `obs`; for a DataFrame or
+            a table a column, which is then not a feature), or several names. If both y and X name
+            their samples, the names must be in the same order; rows of a frame with id columns
+            (FID, IID, sample, ...) are matched by these, which are not labels. With
+            ``label_kernel="self"`` y is ignored and may be None: the data are their own labels, and
+            features are selected on which the other features depend.
         covariates : (m, q) array, str or list of str, optional
-            Age, sex, principal components: what they explain linearly is taken out of the labels.
-            Real labels are replaced by the residuals of a regression on them. Names of samples,
-            and columns of ids, are as of `y`; so are names of variables, text being groups.
+            Age, sex, principal components: their linear effect is regressed out of the labels. Real
+            labels are replaced by the residuals of a regression on them. Names of samples, id
+            columns and names of variables work as in `y`; text is treated as groups.
         feature_groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
-            them. `BAHSIC` and `FOHSIC` take them, and score them by definition.
+            groups. Only `BAHSIC` and `FOHSIC` support groups, and score them by the definition.
         sample_dim : str or int, optional
-            Name or axis of the samples where X does not tell.
+            Name or axis of the samples, if X does not tell.
         variable : str, optional
-            Which variable of a dataset or group holds the data.
+            Variable of a dataset or group that holds the data.
         missing_code : int, sequence of int, None or "auto"
-            Numbers that mean missing, as of `dhsic.open_source`.
+            Numbers that mean missing, as in `dhsic.open_source`.
         pass_only : bool
-            Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
+            Leave out variants whose FILTER is not PASS, as in `dhsic.open_source`.
         filters : dhsic.Filters, optional
-            Which other samples and features are left out. `y` has a row for each sample of X, or
-            names those that are left.
+            Other samples and features to leave out. `y` has one row for each sample of X, or names
+            the samples that remain.
         by_position : bool
-            Rows of `y` and `covariates` are in the order of X, whatever they are called.
+            Match rows of `y` and `covariates` to X by their order, whatever their names.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`.
@@ -213,7 +213,7 @@ class Selector(Transformer, Method):
         Raises
         ------
         InputError, DataError, CheckpointError, MemoryBudgetError
-            See `dhsic.errors`; each says what to do.
+            See `dhsic.errors`; each message says what to do.
         """
         check_opening("fit", opening)
         if y is None and self.label_kernel != SELF:
@@ -241,8 +241,8 @@ class Selector(Transformer, Method):
             not_features=opening.get("not_features", ()),
             **self._opening,
         )
-        if apart := request.opening["not_features"]:  # columns of a table
-            self._opening["not_features"] = apart
+        if not_features := request.opening["not_features"]:  # columns of a table
+            self._opening["not_features"] = not_features
         self._filtered = request.filtered
         n, d = self.n_features_to_select, self.n_features_in_
         if request.feature_groups is not None:
@@ -261,14 +261,14 @@ class Selector(Transformer, Method):
             self.stability_ = result["stability"].to_numpy()
         self.__dict__.pop("cv_results_", None)
         if "cv_results" in result.attrs:
-            kept = json.loads(result.attrs["cv_results"])
-            self.cv_results_ = {name: np.array(values) for name, values in kept.items()}
+            columns = json.loads(result.attrs["cv_results"])
+            self.cv_results_ = {name: np.array(values) for name, values in columns.items()}
         self.n_features_ = int(self.support_.sum())
         self.n_iter_ = int(result.sizes.get("rounds", 0))
         return self
 
     def check(self) -> None:
-        """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
+        """Reject invalid parameters; `InputError.parameter` names the parameter, if it is one."""
         for name, value in self.get_params(deep=False).items():
             try:
                 if name in self._parameter_constraints:
@@ -300,35 +300,37 @@ class Selector(Transformer, Method):
         self.check()
 
     def _check_together(self) -> None:
-        """Refuse parameters that do not go together; each is what it may be."""
+        """Reject combinations of parameters that are valid one by one."""
 
     def identity(self) -> dict[str, Any]:
-        """Plain values that two runs must share to be the same run, the data aside."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside}
-        told = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        """Plain values that two runs on the same data must share to be the same run."""
+        parameters = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside
+        }
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
         for name, (other, value) in self._idle_unless.items():
             if getattr(self, other) != value:
-                told[name] = None
-        if "kernel" in told:
-            kernel = resolve_kernel(told["kernel"])
-            told |= {"kernel": kernel.name, "dtype": str(told["dtype"])}
-            told |= {f"kernel_{name}": value for name, value in kernel.parameters().items()}
-        told["bandwidth"] = repr(resolve_bandwidth(told["bandwidth"]))
-        return {"method": self._method, **told, "seed": self._seed}
+                plain[name] = None
+        if "kernel" in plain:
+            kernel = resolve_kernel(plain["kernel"])
+            plain |= {"kernel": kernel.name, "dtype": str(plain["dtype"])}
+            plain |= {f"kernel_{name}": value for name, value in kernel.parameters().items()}
+        plain["bandwidth"] = repr(resolve_bandwidth(plain["bandwidth"]))
+        return {"method": self._method, **plain, "seed": self._seed}
 
     @abstractmethod
     def described(self) -> str:
-        """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
+        """Description of the method in messages, such as "BAHSIC with the gaussian kernel"."""
 
     def scales(self, values: ValueKind) -> Scale:
-        """How features are scaled, by what the values of the data are."""
+        """Scaling of features for a kind of values."""
         return scales(self.standardize, values, alone=self._alone)
 
     def check_samples(self, run: SelectionRun) -> None:
-        """Refuse fewer samples than the method takes, and what is not for as many."""
+        """Reject too few samples for the method, and options that do not suit their number."""
 
     def labels(self, run: SelectionRun) -> LabelMatrix | None:
-        """The labels by the label kernel that was asked for; None where the data are their own."""
+        """Label matrix of the label kernel; None if the data are their own labels."""
         if self.label_kernel == SELF:
             return None
         assert run.y is not None, "a method without labels says so"
@@ -336,24 +338,24 @@ class Selector(Transformer, Method):
 
     @abstractmethod
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        """Memory needed at most, and bytes of it for survivors, None for as many as are of use."""
+        """Memory estimate, and the size of the feature cache in bytes (None: unlimited)."""
 
     @abstractmethod
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
-        """Order that the method finds, from the start or from where the checkpoint left off.
+        """Rank the features, from the start or from where the checkpoint stopped.
 
-        `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
+        `budget` is the size of the feature cache, here or on each worker, as in `fitted`.
         """
 
     def smaller(self, run: SelectionRun) -> str:
-        """What makes m x m matrices smaller, for people."""
+        """Advice for messages: how to make m x m matrices smaller."""
         return "use fewer samples"
 
     @property
     def takes_numbers(self) -> bool:
-        """Whether labels that are numbers are no classes, whatever they look like."""
+        """Whether numeric labels are never classes."""
         return self.label_kernel not in ("auto", *CLASS_KERNELS)
 
     @property
@@ -374,20 +376,21 @@ class Selector(Transformer, Method):
         if self._takes_two:
             tags.classifier_tags = ClassifierTags(multi_class=False)
         if self.label_kernel == "precomputed":
-            tags._skip_test = True  # labels of the checks are no matrices
+            tags._skip_test = True  # the labels of scikit-learn's checks are not matrices
         return tags
 
 
-# Of all that selectors share, only what is done with the values counts.
+# # Of the shared parameters only those that change feature values affect the ranking.
 Selector._aside = {of.name for of in fields(Selector)} - {"standardize", "missing"}
 
 
 def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> Scale:
-    """How features are scaled: as asked, or as suits the data.
+    """Scaling of features: as requested, or by the kind of values.
 
-    To unit deviation, a variant that three people carry weighs as much as a common one, and its few
-    large values drown the rest in a kernel of all features. So dosages keep their scale, and what
-    else is mostly one value is scaled by `PRESENCE`, unless every feature is judged `alone`.
+    At unit standard deviation, a variant with three carriers weighs as much as a common one, and
+    its few large values dominate a kernel of all features. Dosages therefore keep their scale, and
+    other features with mostly one value are scaled by `PRESENCE`, unless every feature is judged
+    `alone`.
     """
     if not isinstance(asked, str):
         return bool(asked)

@@ -1,21 +1,21 @@
-r"""Conditional covariance minimisation (Chen et al. 2017, CCM), from end to end.
+r"""CCM: conditional covariance minimisation (Chen et al. 2017).
 
-Features are judged by what kernel ridge regression on all of them together leaves of the labels,
-so it finds features that say something only together with fewer samples than HSIC needs. Every step
-costs two passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3``, or
-``m D d + m D^2`` with D random features. The objective has many local minima: among hundreds of
-irrelevant features for a hundred samples it ends in one of them, and BAHSIC should go before.
+Features are judged by the share of the labels that kernel ridge regression on all of them leaves
+unexplained, so it finds interactions with fewer samples than HSIC needs. Every step takes two
+passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3``, or ``m D d + m
+D^2`` with D random features. The objective has many local minima: with hundreds of irrelevant
+features and a hundred samples it stops in one of them, so BAHSIC should be run first.
 
-What descends, as a function of weights, is the trace of the conditional covariance operator (CCM
-eq. 13 to 20),
+The objective, as a function of the weights, is the trace of the conditional covariance operator
+(CCM eq. 13 to 20),
 
     ``Q(w) = tr Y' (G_w + n eps I)^-1 Y``                                   eq. 14, 17
 
-is what kernel ridge regression on the weighted features leaves of Y, up to a factor; Y (m, k) is
-centred: the values themselves (eq. 8), or a column for each class (eq. 9). With
-``Z = (G_w + n eps I)^-1 Y`` its derivative is ``dQ = -<Z, dG_w Z>``.
+the residual of kernel ridge regression of Y on the weighted features, up to a factor. Y (m, k) is
+centred: the values themselves (eq. 8), or a column for each class (eq. 9). With ``Z = (G_w + n eps
+I)^-1 Y`` its derivative is ``dQ = -<Z, dG_w Z>``.
 
-Without the inverse (eq. 19), a matrix alpha in the place of Z is minimised over too:
+Without the inverse (eq. 19), the objective is minimised over a matrix alpha as well:
 
     ``<alpha, Y> + lambda_2 ||(G_w + n eps I) alpha - Y||^2``.
 
@@ -63,40 +63,41 @@ from dhsic.weighting.centred import (
     WeightedData,
 )
 
-#: Relative residual of conjugate gradients.
+#: Relative residual at which conjugate gradients stop.
 SOLVED = 1e-10
-#: How far a weight may move in a step. Without a limit descent soon ends in a corner, which CCM 5.1
+#: Largest change of a weight in one step. Without it, descent soon stops in a corner, which CCM 5.1
 #: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
 REACH = 0.5
 
 
 @dataclass(frozen=True)
 class AbstractConditional(ABC):
-    """Q in one of its forms, from solutions of systems with G_w."""
+    """Objective Q in one of its forms, computed by solving systems with G_w."""
 
     centring: Centring  # from weights to G_w
     Y: Float  # (m, k), centred
     ridge: float  # n eps
-    #: Lambda_1 and b of ``+ lambda_1 (1'w - b)`` (CCM eq. 18), the budget as a price: b, the
-    #: features wanted, moves the value and nothing else. Without a price the budget is hard.
+    #: Lambda_1 and b of ``+ lambda_1 (1'w - b)`` (CCM eq. 18), the soft form of the budget: b, the
+    #: number of features to select, only shifts the value. With price 0 the budget is a hard
+    #: constraint.
     price: float = field(default=0.0, kw_only=True)
     budget: float = field(default=0.0, kw_only=True)
 
     @abstractmethod
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """The value, and the left and right of its derivative ``<left, dG_w right>``, (m, k)."""
+        """Value, and matrices left and right (m, k) of its derivative ``<left, dG_w right>``."""
 
     def at(self, w: Float) -> Evaluation:
-        """Value and gradient."""
+        """Value and gradient at weights w."""
         G = self.centring(w)
         value, left, right = self.solved(G)
         value += self.price * (float(w.sum()) - self.budget)
         return Evaluation(value, lambda: G.gradient(left, right) + self.price)
 
     def slopes(self, w: Float) -> Float:
-        """Derivatives that tell features of weight 0 apart too, `AbstractCentred.slopes`; (n,).
+        """Derivatives by weight, (n,), also of features of weight 0, see `AbstractCentred.slopes`.
 
-        Without the price, which is the same for all.
+        The price is left out, because it is the same for all features.
         """
         G = self.centring(w)
         _, left, right = self.solved(G)
@@ -105,10 +106,10 @@ class AbstractConditional(ABC):
 
 @dataclass(frozen=True)
 class WithInverse(AbstractConditional):
-    """Q itself, eq. 14 and 17; with Fourier features eq. 20.
+    """Q with the inverse, eq. 14 and 17; with Fourier features eq. 20.
 
-    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here neither is
-    so, which moves no minimum: lambda_1 of eq. 18 means the same with every approximation.
+    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Neither applies
+    here; this moves no minimum, and lambda_1 of eq. 18 means the same with every approximation.
     """
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
@@ -119,7 +120,7 @@ class WithInverse(AbstractConditional):
 
 @dataclass(frozen=True)
 class WithoutInverse(AbstractConditional):
-    """Eq. 19 at the alpha that is best for w."""
+    """Eq. 19 at the alpha that minimises it for w."""
 
     strictness: float  # lambda_2
 
@@ -144,25 +145,25 @@ class WithoutInverse(AbstractConditional):
             return (G.times(Z) + self.ridge * Z).ravel()
 
         M = LinearOperator((m, m), matvec=product, dtype=np.float64)
-        found = [cg(M, y, rtol=SOLVED) for y in Y.T]
-        if any(failed for _, failed in found):
+        solutions = [cg(M, y, rtol=SOLVED) for y in Y.T]
+        if any(failed for _, failed in solutions):
             raise InputError(
                 f"Conjugate gradients do not converge with epsilon={self.ridge / m:.3g}; pass a "
                 "larger epsilon, or inverse='exact'."
             )
-        return np.column_stack([z for z, _ in found])
+        return np.column_stack([z for z, _ in solutions])
 
 
 @dataclass(frozen=True)
 class Minimisation(AbstractWeighting):
-    """Spectral projected gradient on an objective, which may be over less data in the end."""
+    """Spectral projected gradient on an objective; features of weight 0 may be dropped."""
 
     state: ClassVar = DescentState
 
     data: WeightedData
     objective: AbstractConditional
     region: Region
-    #: Weights of 0 stay 0, where K is a function of their squares: such features are read no more.
+    #: Whether weights of 0 stay 0, as K is a function of their squares; such features are not read.
     is_sparse: bool
 
     def begin(self, w: Float) -> DescentState:
@@ -175,7 +176,7 @@ class Minimisation(AbstractWeighting):
             self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
-        """Falls of the objective."""
+        """Decrease of the objective per unit of weight, (n,)."""
         self._compact(w)
         return -self.objective.slopes(w)
 
@@ -192,56 +193,55 @@ class Minimisation(AbstractWeighting):
 class CCM(DescentSelector):
     r"""Conditional covariance minimisation (Chen, Stern, Wainwright, Jordan; NIPS 2017).
 
-    Finds weights w from 0 to 1 of all features together such that kernel ridge regression on the
-    weighted features leaves as little of the labels as can be,
+    Finds weights w from 0 to 1 of all features jointly, such that kernel ridge regression on the
+    weighted features leaves as little of the labels unexplained as possible,
 
         ``minimise  tr Y' (G_w + n epsilon I)^{-1} Y,   0 <= w <= 1,   1'w <= n_features_to_select``
 
-    (eq. 17) by projected gradient; features rank by their weight. Among about ten features it sees
-    those that say something only together with fewer samples than HSIC needs. A step costs
-    ``m^2 d + m^3``, and the result is a local minimum: among tens of irrelevant features or more it
-    mostly misses such interactions, so let `BAHSIC` go before. Main effects it finds among
-    thousands.
+    (eq. 17) by projected gradient; features are ranked by weight. Among about ten features it finds
+    interactions with fewer samples than HSIC needs. A step costs ``m^2 d + m^3``, and the result is
+    a local minimum: among tens of irrelevant features or more it usually misses interactions, so
+    run `BAHSIC` first. It finds main effects among thousands of features.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
-        How many to select, and the budget of the weights.
+        Number of features to select, and the budget of the weights.
     epsilon : float
-        Regularisation; the paper takes 0.001 for classes and 0.1 for real labels.
+        Regularisation; the paper uses 0.001 for classes and 0.1 for real labels.
     bandwidth : "median", "dimension" or float
         Sigma of ``exp(-sigma ||x - x'||^2)`` on the unweighted features; ``"median"`` is that of
-        CCM 6.1, 1 over the median squared distance: their ``exp(-||x - x'||^2 / (2 s^2))`` has the
-        median distance over ``sqrt(2)`` for s. That is twice the sigma that `BAHSIC` takes by this
+        CCM 6.1, 1 over the median squared distance: their ``exp(-||x - x'||^2 / (2 s^2))`` has s
+        equal to the median distance over ``sqrt(2)``. That is twice the sigma of `BAHSIC` with this
         name.
     label_kernel : str
         ``"auto"``: classes by the delta kernel (eq. 9), real values by the linear one (eq. 8).
     constraint : {"hard", "soft"}
-        The budget as a constraint (eq. 17), or at the price `lambda_1` (eq. 18).
+        The budget as a constraint (eq. 17), or with the price `lambda_1` (eq. 18).
     inverse : {"exact", "none"}
-        The objective as it is, or the relation of eq. 19 with its weight `lambda_2`.
+        The objective itself, or its relaxation of eq. 19 with weight `lambda_2`.
     approximation : None or "random_features"
-        The kernel matrix in full, or by `n_random_features` Fourier features (eq. 20), linear in
-        the samples.
+        The full kernel matrix, or `n_random_features` Fourier features (eq. 20), whose cost is
+        linear in the samples.
     n_random_features : int
-        D of eq. 20.
+        Number of random features, D of eq. 20.
     lambda_1, lambda_2 : float
-        Of eq. 18 and eq. 19.
+        Price of eq. 18 and weight of eq. 19.
     max_iterations, tolerance
-        When descent stops: after so many steps, or where the projected gradient has fallen to this
-        part of its first value.
+        Largest number of steps; and the projected gradient, relative to its first value, at which
+        descent stops.
     random_state : int
         Seed of the random features.
     standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Attributes
     ----------
     scores_ : (d,) float
-        The weight of each feature; features of equal weight rank by the derivative of the
+        Weight of each feature; features of equal weight are ranked by the derivative of the
         objective, which `result_` has as ``potential``.
     ranking_, support_, result_
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class CCM(DescentSelector):
     lambda_2: float = 100.0
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """Labels by the kernels of the paper, or as asked."""
+        """Label matrix of the paper's kernels, or of the label kernel requested."""
         labels = super().labels(run)
         assert labels is not None, "y was given"
         if self.label_kernel != "auto":
@@ -288,14 +288,14 @@ class CCM(DescentSelector):
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
 
     def _sizes(self) -> tuple[int, int]:
-        """One kernel matrix, or random features."""
+        """Number of kernel matrices (1), and of random features."""
         return 1, self.n_random_features if self.approximation else 0
 
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[Minimisation, Float]:
-        """The objective that is asked for, over the set that is, from even weights ``m / d``."""
-        # Of all features, as they are counted where they are selected.
+        """Create the minimisation, and the even starting weights ``n_features_to_select / d``."""
+        # # A fraction is of all features of the source, also if some are constant.
         n_all = how_many(self.n_features_to_select, run.source.n_features)
         n_wanted = min(n_all, data.features.size)
         objective = self._objective(data, centred_targets(labels, run.covariates))
@@ -320,7 +320,7 @@ class CCM(DescentSelector):
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 
     def centring(self, data: WeightedSource) -> Centring:
-        """G_w at any w, by the bandwidth of CCM 6.1."""
+        """G_w as a function of w, with the bandwidth of CCM 6.1."""
         is_median = isinstance(width_of(self.bandwidth), Median)
         sigma = sigma_of(data, self.bandwidth) * (2 if is_median else 1)
         if self.approximation is None:
@@ -333,7 +333,7 @@ class CCM(DescentSelector):
 
 
 def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
-    """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates."""
+    """Y with ``Y Y' = R L R``, (m, k); R projects out the mean and covariates."""
     factor = labels.factor()
     if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
         raise InputError(
@@ -348,7 +348,7 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
 
 
 def _linear(part: LabelPart) -> LabelPart:
-    """Classes by eq. 9; real values by eq. 8, in units of their deviation; or both alike."""
+    """Labels as in eq. 9 for classes, eq. 8 for standardised real values; mixed labels as both."""
     if isinstance(part, ClassTarget):
         return ClassTarget.of(part.codes, "delta")
     if isinstance(part, MixedTarget):
@@ -360,6 +360,6 @@ def _linear(part: LabelPart) -> LabelPart:
 
 
 def _standardised(values: Float) -> Float:
-    """Real targets (m, t) of mean 0 and deviation 1."""
+    """Standardise real targets (m, t) to mean 0 and standard deviation 1."""
     centred = values - values.mean(axis=0)
     return np.asarray(centred / centred.std(axis=0))

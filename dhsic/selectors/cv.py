@@ -1,4 +1,4 @@
-"""A selector whose number of features is chosen by cross-validation."""
+"""BAHSICCV: a selector whose number of features is chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -22,47 +22,48 @@ from dhsic.selectors.base import Selector
 class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A selector whose number of features is chosen by cross-validation.
 
-    Features are ranked once in each fold, without the samples left out; `estimator` is fitted to
-    the best n of them for every n, and scored on those samples. Then features are ranked on all.
+    Features are ranked once in each fold, without the left-out samples; for every n, `estimator` is
+    fitted to the best n features and scored on the left-out samples. Then features are ranked on
+    all samples.
 
     Parameters
     ----------
     estimator : estimator, optional
-        What predicts from the features; by default ridge regression with the Gaussian kernel on
-        scaled features, for classes or for numbers, in time linear in the samples.
+        Estimator that predicts from the features; by default ridge regression with the Gaussian
+        kernel on scaled features, for classes or numbers, in time linear in the samples.
     selector : selector, optional
-        What ranks; ``BAHSIC()`` by default. Its `n_features_to_select` is not looked at.
+        Selector that ranks; ``BAHSIC()`` by default. Its `n_features_to_select` is ignored.
     n_features : sequence of int or float, optional
-        Numbers of features to score, or parts of all; by default half-octaves, 1, 2, 3, 4, 6, 8,
-        11, ... up to 1,024. Groups where there are `feature_groups`.
+        Numbers of features to score, or fractions of all; by default half-octaves, 1, 2, 3, 4, 6,
+        8, 11, ... up to 1,024. With `feature_groups` these are numbers of groups.
     cv : int, splitter or iterable, optional
-        As of `sklearn.model_selection.cross_val_score`; five folds by default, of classes
-        stratified.
+        As in `sklearn.model_selection.cross_val_score`; five folds by default, stratified for
+        classes.
     scoring : str or callable, optional
-        Likewise; by default that of the estimator, accuracy or R squared.
+        As in `cross_val_score`; by default the score of the estimator, accuracy or R squared.
     rule : {"one-standard-error", "best"}
         The fewest features whose mean score is within one standard error of the best, or the best.
     n_jobs : int, optional
-        Threads, of rankings and of fits; as of `BAHSIC` and of `cross_val_score`.
+        Threads of rankings and fits; as in `BAHSIC` and `cross_val_score`.
     verbose : int
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Attributes
     ----------
     cv_results_ : dict of (s,) arrays
-        ``n_features``, ``mean_test_score``, ``std_test_score``, ``std_error`` (of the mean, over
-        the folds: their deviation, by k - 1, over the root of k), ``split0_test_score``, ...
+        ``n_features``, ``mean_test_score``, ``std_test_score``, ``std_error`` (of the mean over the
+        k folds: the standard deviation with k - 1, over the root of k), ``split0_test_score``, ...
     n_features_ : int
-        How many features (or groups) were chosen.
+        Number of features (or groups) chosen.
     selector_ : selector
-        Fitted to all samples with that number.
+        Selector fitted to all samples with that number.
     support_, ranking_, scores_, result_
-        Of `selector_`, as of `BAHSIC`.
+        Those of `selector_`, as in `BAHSIC`.
 
     Notes
     -----
-    Where covariates are given, they are taken out of the labels of each ranking, and `estimator`
-    gets them besides the features, first: its score says what features tell beyond them.
+    Covariates are regressed out of the labels of each ranking, and `estimator` gets them as its
+    first columns, before the features: its score shows what features add to them.
 
     Examples
     --------
@@ -87,16 +88,16 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def fit(
         self, X: Any, y: Any = None, *, groups: Any = None, covariates: Any = None, **options: Any
     ) -> Self:
-        """Choose how many features to select, and select them from all samples.
+        """Choose the number of features, and select them on all samples.
 
         Parameters
         ----------
         X, y, covariates
-            As of `BAHSIC.fit`.
+            As in `BAHSIC.fit`.
         groups : (m,) array, optional
-            Groups of samples for `cv`, such as families, which are not parted.
+            Groups of samples for `cv`, such as families, which are not split between folds.
         **options
-            As of `BAHSIC.fit`: ``feature_groups=``, ``variable=``, ``filters=``, ...
+            As in `BAHSIC.fit`: ``feature_groups=``, ``variable=``, ``filters=``, ...
 
         Returns
         -------
@@ -105,26 +106,26 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         Raises
         ------
         InputError, DataError, MemoryBudgetError
-            As of `BAHSIC.fit`; folds that cannot be, scores that are no numbers.
+            As in `BAHSIC.fit`; also for impossible folds, and scores that are not finite.
         """
         RULES("rule", self.rule)
         names = ("estimator", "n_features", "cv", "scoring", "rule", "n_jobs")
-        asked = Validation(groups=groups, **{name: getattr(self, name) for name in names})
-        made = clone(self._ranker)
+        validation = Validation(groups=groups, **{name: getattr(self, name) for name in names})
+        selector = clone(self._ranker)
         jobs = {} if self.n_jobs is None else {"n_jobs": self.n_jobs}
-        made.set_params(n_features_to_select=asked, verbose=self.verbose, **jobs)
-        self.selector_ = made.fit(X, y, covariates=covariates, **options)
-        self.cv_results_ = made.cv_results_
-        self.n_features_ = int(made.result_.attrs["cv_chosen"])
-        made.set_params(n_features_to_select=self.n_features_)
-        self.support_, self.ranking_ = made.support_, made.ranking_
-        self.scores_, self.result_ = made.scores_, made.result_
-        self.n_features_in_ = made.n_features_in_
+        selector.set_params(n_features_to_select=validation, verbose=self.verbose, **jobs)
+        self.selector_ = selector.fit(X, y, covariates=covariates, **options)
+        self.cv_results_ = selector.cv_results_
+        self.n_features_ = int(selector.result_.attrs["cv_chosen"])
+        selector.set_params(n_features_to_select=self.n_features_)
+        self.support_, self.ranking_ = selector.support_, selector.ranking_
+        self.scores_, self.result_ = selector.scores_, selector.result_
+        self.n_features_in_ = selector.n_features_in_
         return self
 
     @property
     def feature_names_in_(self) -> Array:
-        """Names of the features at fit, where they have some."""
+        """Names of the features at fit, if they have names."""
         return np.asarray(self.selector_.feature_names_in_)
 
     @property
@@ -136,12 +137,12 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return np.asarray(self.selector_.get_support())
 
     def transform(self, X: Any) -> Any:
-        """Selected features of X, as of `BAHSIC.transform`."""
+        """Select features of X, as in `BAHSIC.transform`."""
         check_is_fitted(self)
         return self.selector_.transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Selected features at their places among all, as of `BAHSIC.inverse_transform`."""
+        """Put selected features back among all, as in `BAHSIC.inverse_transform`."""
         check_is_fitted(self)
         return self.selector_.inverse_transform(X)
 

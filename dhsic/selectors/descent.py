@@ -1,8 +1,8 @@
-"""Selectors by descent over weights of features, from end to end; their methods are beside.
+"""Base class of selectors that optimise weights of features by descent.
 
-Labels give an objective; a pass over the source gives the scaling, another sigma; steps follow,
-each kept by the checkpoint, until the weights stay or there have been enough. The features are
-ranked by their weights.
+Labels define an objective; one pass over the source gives the scaling, another one sigma. Descent
+steps follow, each saved in the checkpoint, until the weights converge or the maximum number of
+steps is reached. Features are ranked by weight.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from dhsic.sources.scaling import Scaling
 from dhsic.validation import COUNT, POSITIVE, by
 from dhsic.weighting import AbstractWeighting, WeightState
 
-#: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
+#: Matrices (m, D) in a step with D random features; matrices of samples for the median rule.
 OF_FEATURES, MEDIAN = 9, 4
 
 
 def width_of(bandwidth: object) -> AbstractBandwidth:
-    """Policy for sigma; a grid is refused, for there are no labels to compare by before descent."""
+    """Bandwidth policy for sigma; rejects a grid, because descent needs one sigma."""
     width = resolve_bandwidth(bandwidth)
     if isinstance(width, Grid):
         raise InputError(
@@ -60,7 +60,7 @@ def width_of(bandwidth: object) -> AbstractBandwidth:
 
 
 def sigma_of(data: WeightedSource, bandwidth: object) -> float:
-    """Sigma of ``exp(-sigma ||x - x'||^2)`` for features of weight 1: by a policy of BAHSIC."""
+    """Sigma of ``exp(-sigma ||x - x'||^2)`` for features of weight 1, by a bandwidth policy."""
     width = width_of(bandwidth)
     needed = data.sample_statistic() if isinstance(width, Median) else Statistic.of(np.eye(1))
     return width(DistanceStats(Gaussian(), None, needed), data.features.size)
@@ -68,7 +68,7 @@ def sigma_of(data: WeightedSource, bandwidth: object) -> float:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DescentSelector(Selector):
-    """What selectors by descent over weights share."""
+    """Base class of selectors by descent over feature weights."""
 
     _parameter_constraints: ClassVar = {
         **Selector._parameter_constraints,
@@ -76,10 +76,10 @@ class DescentSelector(Selector):
         "tolerance": POSITIVE,
         "max_iterations": COUNT,
     }
-    _aside = Selector._aside | {"max_iterations"}  # there may be more steps of the same run
+    _aside = Selector._aside | {"max_iterations"}  # a continued run may take more steps
     _draws = True
 
-    #: Sigma, once for all steps, from the features as they are without weights.
+    #: Bandwidth: one sigma for all steps, from the unweighted features.
     bandwidth: Any = "median"
     label_kernel: str = "auto"
     max_iterations: int = 100
@@ -89,29 +89,29 @@ class DescentSelector(Selector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[AbstractWeighting, Float]:
-        """The method over the data, which are measured, and the weights that it begins with."""
+        """Create the method over measured data, and its starting weights."""
 
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:
-        """What the method makes besides passes: kinds of m x m matrices, and random features.
+        """Number of m x m kernel matrices, and of random features, for the memory estimate.
 
-        Of these there are none where kernel matrices are made instead.
+        The number of random features is 0 if the method uses kernel matrices.
         """
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, (n_bases, n_directions) = run.n_samples, self._sizes()
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
-        n_here, some = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
+        n_here, n_sampled = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
         summed = Projections(0, n_directions) if n_directions else Sum(InnerProducts())
         cost, block = summed.cost(m), block_bytes(run.source, m)
         partials = n_partials(run.source.n_features)
-        of_median = (MEDIAN + n_here + 2) * 8 * some * some
+        of_median = (MEDIAN + n_here + 2) * 8 * n_sampled * n_sampled
 
         def promised(budget: int) -> MemoryEstimate:
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=of_median if n_directions else square_bytes(m, n_bases),
-                # Once more in all for those of weight above 0.
+                # # a second copy of the features with weight above 0
                 survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
                 vectors=VECTORS * 8 * run.source.n_features,
                 landmarks=OF_FEATURES * 8 * n_directions * m,
@@ -173,7 +173,7 @@ class DescentSelector(Selector):
 
 
 def _order(features: Any, at: WeightState, done: SelectionState, potential: Float) -> Order:
-    """Order by weight; where weights are equal, of 0 above all, by potential, then by number."""
+    """Order by weight; equal weights (mostly 0) by potential, then by position."""
     best_first = np.lexsort((features, -potential[features], -at.w))
     worst_first = best_first[::-1]
     return Order(

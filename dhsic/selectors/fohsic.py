@@ -1,4 +1,4 @@
-"""Forward selection, for users: rounds of Algorithm 2 until enough features are chosen."""
+"""FOHSIC: forward selection, rounds of Algorithm 2 until enough features are chosen."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dhsic.selection.run import SelectionRun
 from dhsic.selectors.kernel import KernelSelector
 from dhsic.validation import one_of
 
-#: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
+#: Mean probability of a wrong choice per round above which low rank warns.
 DOUBTFUL = 0.1
-#: Square matrices that compressing A of low rank takes.
+#: Square matrices needed to compress the low-rank factor A.
 SQUARES = 6
 
 
@@ -36,44 +36,45 @@ SQUARES = 6
 class FOHSIC(KernelSelector[SourceForward]):
     r"""Forward selection with HSIC (Song et al. 2012, JMLR 13, Algorithm 2).
 
-    Starting from none, each round adds the features with which those chosen so far depend most
-    on the labels. Cheaper than `BAHSIC` for a few features of many, and blind to features that
-    say something only together (XOR): the first of them has nothing to show. Take it where
-    features are expected to say something alone, and redundant ones are to be left out.
+    Starting from no feature, each round adds the features with which the chosen ones depend most on
+    the labels. It is cheaper than `BAHSIC` for a few features of many, but does not find features
+    that act only together (XOR), because the first of them has no effect alone. Use it if features
+    have effects of their own and redundant ones should be left out.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
-        How many to select: a count, a fraction of all, or half of them (None). The round that
-        reaches it ranks all that is left by the same scores.
+        Number of features to select: a count, a fraction of all, or half of them (None). The round
+        that reaches it ranks all remaining features by the same scores.
     step : int or float
-        Added per round: a count, or a fraction of the features not chosen yet (the paper's gamma).
+        Features added per round: a count, or a fraction of those not chosen yet (the paper's
+        gamma).
     strategy : {"forward", "floating"}
-        Algorithm 2; or, after every addition, features chosen before leave again as long as what
-        is left has a larger HSIC than any set of that size had (sequential floating selection,
-        Pudil, Novovicova, Kittler 1994), one feature a round.
+        Algorithm 2; or, after every addition, chosen features are removed one per round while the
+        remaining set has a larger HSIC than any earlier set of that size (sequential floating
+        selection, Pudil, Novovicova, Kittler 1994).
     kernel, label_kernel, estimator, standardize, missing, dtype
-        As of `BAHSIC`.
+        As in `BAHSIC`.
     stability, checkpoint, progress, verbose, runtime, n_jobs, memory
-        As of `BAHSIC`.
+        As in `BAHSIC`.
     bandwidth : "dimension", "median", float or sequence of floats
-        As of `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. With none chosen
-        the median is that of a normal feature, and a grid is searched for the largest HSIC of a
-        single feature.
+        As in `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. Before any is
+        chosen, the median is that of a normally distributed feature, and a grid is searched for the
+        largest HSIC of a single feature.
     approx : {"auto", "exact", "lowrank", "direct"}
-        How candidates are scored: by an expansion, exact in its result; in linear time, with K of
-        the features chosen in low rank (gaussian kernel); or by the definition. ``"auto"`` is exact
-        up to 6,000 samples and low rank above; ``round_cut_error`` in the result estimates how
-        likely each choice is another than by definition.
+        How candidates are scored: by an expansion, with exact results; in linear time, with a
+        low-rank K of the chosen features (gaussian kernel); or by the definition. ``"auto"`` is
+        exact up to 6,000 samples and low rank above; ``round_cut_error`` in the result estimates
+        the probability that each choice differs from the exact one.
     random_state : int
-        Seed of the landmarks of low rank.
+        Seed of the low-rank landmarks.
 
     Attributes
     ----------
     scores_ : (d,) float
-        By how much HSIC rose with the feature, in the round it joined; NaN where constant.
+        Increase of HSIC with the feature, in the round in which it was added; NaN if constant.
     ranking_, support_, stability_, result_
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             )
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
-        """Low rank where it is asked for, or where m x m matrices would be too large."""
+        """Low rank if requested, or if m x m matrices would be too large; exact otherwise."""
         able = (
             self._kernel.low_rank
             and self._kernel.is_product
@@ -132,7 +133,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
-        """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
+        """HSIC(sigma, S-dagger + {j}), from the full kernel matrix or in low rank."""
         choices, data, candidates = self._parts(run, budget)
         if self.engines(run, self.approx).is_low_rank:
             landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)
@@ -145,8 +146,8 @@ class FOHSIC(KernelSelector[SourceForward]):
         out = []
         while n > 0:
             out.append(n)
-            taken = added(self.step, n, n_missing)
-            n, n_missing = n - taken, n_missing - taken
+            n_added = added(self.step, n, n_missing)
+            n, n_missing = n - n_added, n_missing - n_added
         return out
 
     def rounds(

@@ -1,7 +1,7 @@
-"""What selectors that score sets of features by a kernel share, forwards and backwards.
+"""Base classes of selectors that score sets of features by a kernel, forward and backward.
 
-Labels give W, a pass gives scaling, and rounds follow, each of which is kept; which rounds, a
-subclass says.
+Labels give the weights W, a pass gives the scaling, and rounds follow, each saved in the
+checkpoint; a subclass defines the rounds.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ from dhsic.validation import SCALING, by, is_number, one_of, such
 
 APPROX = ("auto", "exact", "lowrank", "direct")
 
-#: Features lost that are worth a warning, in those that the tolerance allows: both are estimates.
+#: Expected loss, relative to the loss that `tolerance` allows, above which a warning is raised.
 MISSED = 1.5
 
-#: What scores of the first round are.
+#: Description of the scores of the first round.
 FIRST_MEANING = "score in the first round, of all features alike, unlike those of later rounds"
 
 D = TypeVar("D", bound=AbstractRoundDependence)
@@ -72,7 +72,7 @@ D = TypeVar("D", bound=AbstractRoundDependence)
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelSelector(Selector, Generic[D]):
-    """What selectors that score sets of features by a kernel share: Algorithm 1 or 2."""
+    """Base class of selectors that score sets of features by a kernel, by Algorithm 1 or 2."""
 
     _parameter_constraints: ClassVar = {
         **Selector._parameter_constraints,
@@ -109,50 +109,50 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
-        """Engines of a run where `approx` is asked for."""
+        """Scoring engines of a run for a value of `approx`."""
 
     @abstractmethod
     def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
-        """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `rank`."""
+        """Create HSIC(sigma, S) with the engines of the parameters; `budget` as in `rank`."""
 
     @abstractmethod
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
-        """Candidates of every round that is left."""
+        """Number of candidates in every remaining round."""
 
     @abstractmethod
     def rounds(
         self, run: SelectionRun, dependence: D, state: SelectionState
     ) -> Iterator[SelectionState]:
-        """State after every round that is left."""
+        """Yield the state after every remaining round."""
 
     @abstractmethod
     def _order(self, state: SelectionState) -> Order:
-        """Order of the candidates."""
+        """Order of the candidates after the last round."""
 
     @property
     def _always_again(self) -> bool:
-        """Whether the last features are ranked again whatever the labels tell."""
+        """Whether the ridge order of the last features is used even if it explains labels less."""
         return not isinstance(self.given_others, str) and bool(self.given_others)
 
     def again_from(self, run: SelectionRun) -> int:
-        """Features left, at most, that are ranked again by ridge regression; 0 for none."""
+        """Number of remaining features, at most, that ridge regression re-ranks; 0 for none."""
         if isinstance(self.given_others, str):
-            given = self.label_kernel in (SELF, "precomputed") or run.groups is not None
-            if given or self.step is None or not self._kernel.has_bandwidth:
+            is_excluded = self.label_kernel in (SELF, "precomputed") or run.groups is not None
+            if is_excluded or self.step is None or not self._kernel.has_bandwidth:
                 return 0
         return most_again(run.n_samples) if self.given_others else 0
 
     def tests_features(self, run: SelectionRun) -> bool:
-        """Whether every feature is tested alone, and those that the order misses go in front."""
-        asked = not self._always_again and self.again_from(run) > 0
-        return asked and run.n_samples <= MOST_TESTED
+        """Whether every feature is also tested alone, and missed features move to the front."""
+        is_wanted = not self._always_again and self.again_from(run) > 0
+        return is_wanted and run.n_samples <= MOST_TESTED
 
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
     ) -> RerankingTarget | None:
-        """Labels that the last features are ranked again by.
+        """Labels for the joint re-ranking of the last features.
 
-        Known before any has left; None where none are ranked again.
+        They are read before any feature is eliminated; None without re-ranking.
         """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
@@ -165,7 +165,7 @@ class KernelSelector(Selector, Generic[D]):
         state: Any,
         target: RerankingTarget | None,
     ) -> Reranking | None:
-        """What ranks the last features again, once they are few enough; None where none are."""
+        """Read the inputs of the re-ranking once few enough features remain; None otherwise."""
         most = self.again_from(run)
         if state.survivors.size > most or target is None:
             return None
@@ -175,17 +175,17 @@ class KernelSelector(Selector, Generic[D]):
         W = checked_factored_weights(target.labels.factor(), "biased", run.covariates)
         _, of_y, noise = target
         always = self._always_again
-        found = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
-        # Dosages keep their scale for kernels of all features alone.
+        inputs = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
+        # # Dosages are unscaled only in kernels of all features.
         is_left = isinstance(self.standardize, str) and not run.standardizes
-        return found.scaled() if is_left else found
+        return inputs.scaled() if is_left else inputs
 
     def _marginal(
         self, run: SelectionRun, data: AbstractReader, target: object | None
     ) -> MarginalTest | str | None:
-        """Test every feature alone, before any has left; or the reason why there is no such test.
+        """Test every feature alone before any is eliminated; returns a reason if there is no test.
 
-        None where the method does not ask for one.
+        None if the method does not request the test.
         """
         if target is None or self._always_again:
             return None
@@ -195,11 +195,11 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
-        """Warn of what the rounds showed."""
+        """Warn of problems that the rounds showed."""
 
     @abstractmethod
     def _check_rounds(self, kernel: AbstractKernel) -> None:
-        """Refuse what the rounds of the method cannot be asked for."""
+        """Reject parameters that the rounds of the method do not support."""
 
     def _check_together(self) -> None:
         check_bandwidth(self.kernel, self.bandwidth)
@@ -226,15 +226,15 @@ class KernelSelector(Selector, Generic[D]):
             dependence.check_overflow()
             target = self._target(run, dependence.data, labels)
             marginal = self._marginal(run, dependence.data, target)
-            again = self._again(run, dependence.data, state, target)  # before more leaves
+            again = self._again(run, dependence.data, state, target)  # before more are eliminated
             dependence.resume(state, recorder.arrays)
             dependence.data.reporter = recorder.progress
             recorder.progress.expect(sum(self._ahead(run, state)))
             for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
-                kept = dict(dependence.kept())
+                arrays = dict(dependence.kept())
                 if state.round == 1 and dependence.first_scores is not None:
-                    kept[FIRST_SCORES] = dependence.first_scores
-                recorder.note(state, kept)
+                    arrays[FIRST_SCORES] = dependence.first_scores
+                recorder.note(state, arrays)
                 again = again or self._again(run, dependence.data, state, target)
             recorder.finish()
         self._warn(state, run)
@@ -252,7 +252,7 @@ class KernelSelector(Selector, Generic[D]):
             order = _with_marginal(order, marginal)
         order = order if run.groups is None else run.groups.spread(order, scaling)
         first = recorder.arrays.get(FIRST_SCORES, dependence.first_scores)
-        if first is None:  # the checkpoint is of a dhsic that kept none
+        if first is None:  # checkpoint of an older dhsic version
             return order, scaling
         scores = np.full(run.n_candidates, np.nan)
         scores[dependence.candidates] = first
@@ -265,7 +265,7 @@ class KernelSelector(Selector, Generic[D]):
         return resolve_kernel(self.kernel)
 
     def _check_estimator(self, run: SelectionRun) -> None:
-        """Refuse fewer samples than the estimator takes, and what groups are not for."""
+        """Reject too few samples for the estimator, and options that do not support groups."""
         check_estimator(self.estimator, run.n_samples)
         if run.groups is None:
             return
@@ -286,7 +286,7 @@ class KernelSelector(Selector, Generic[D]):
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
         needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
-        # Statistics of the groups that are under way.
+        # # statistics of groups in progress
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
         if self.tests_features(run):
@@ -298,7 +298,7 @@ class KernelSelector(Selector, Generic[D]):
     def _parts(
         self, run: SelectionRun, budget: int | None
     ) -> tuple[Choices, AbstractReader, AbstractCandidates]:
-        """What does not change during a run, what reads the features, and what is ranked."""
+        """Fixed choices of a run, reader of its features, and its candidates."""
         choices = Choices(
             self._kernel,
             resolve_bandwidth(self.bandwidth),
@@ -315,7 +315,7 @@ class KernelSelector(Selector, Generic[D]):
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
-    """The order with columns of the test of every feature alone, or why there are none."""
+    """Add the columns of the marginal test to the order, or the reason why there are none."""
     if isinstance(marginal, str):
         return order.at(slice(None), {"marginal_test_skipped": marginal})
     columns = marginal.columns()
@@ -324,11 +324,11 @@ def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AbstractElimination(KernelSelector[SourceDependence]):
-    """A selector by Algorithm 1: rounds until no feature is left."""
+    """Base class of selectors by Algorithm 1: rounds until no feature is left."""
 
-    #: What scores are, where not falls of HSIC.
+    #: Description of the scores, if they are not decreases of HSIC.
     _meaning: ClassVar[str] = ""
-    #: Which features leave in which round.
+    #: Algorithm that decides which features are removed in which round.
     algorithm: ClassVar[Callable[..., Iterator[SelectionState]]] = staticmethod(bahsic)
 
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:

@@ -1,6 +1,6 @@
-"""Rankings by the relatives of HSIC, for users: a criterion of each feature alone, in one pass.
+"""OnePass: rankings by relatives of HSIC, a criterion of each feature alone, in one pass.
 
-JMLR section 6, from end to end.
+See JMLR section 6.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import ValueKind
 from dhsic.sources.vcz import DIPLOID
 
-#: Parameters that belong to some criteria only.
+#: Parameters of some criteria only.
 OF_SOME = (*("bandwidth", "label_kernel", "estimator", "penalty", "centroid_weight", "proportion"),)
-#: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
+#: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
-#: Kernels on labels that residuals may have; (m, m) matrices that they take.
+#: Label kernels supported for residuals; and (m, m) matrices needed for them.
 OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 7
 
 
@@ -48,49 +48,50 @@ OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 7
 class OnePass(Selector):
     r"""Ranking by a criterion of one feature at a time: the relatives of HSIC (JMLR section 6).
 
-    One read of the data at any width. Features that say something only together are not seen;
-    take it for a first look, to compare with, or where one of these is what a field reports.
+    It reads the data once, however many features there are. It does not find features that act only
+    together; use it for a first look, as a comparison, or if one of these criteria is the standard
+    of a field.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
-        As of `BAHSIC`.
+        As in `BAHSIC`.
     criterion : str
         ``"pearson"`` (eq. 21), ``"centroid"``, ``"t"`` (eq. 24), ``"snr"``, ``"moderated-t"`` and
         ``"b"`` (Smyth 2004; eq. 25), ``"shrunken-centroid"`` (eq. 28), ``"mmd"`` (eq. 26),
         ``"kta"`` (6.4), ``"qmi"`` (eq. 30), ``"ridge"`` (eq. 29), and ``"hsic"``, the p-value of
         HSIC under independence (eq. 4 and 5); see `dhsic.criteria`.
     standardize : "auto" or bool
-        To unit deviation; ``"auto"`` does, but for the moderated t and B statistics, whose prior
-        compares the variances of features.
+        Scale features to unit standard deviation; ``"auto"`` does, except for the moderated t and B
+        statistics, whose prior compares the variances of features.
     bandwidth : "auto", "multiscale", "dimension", "median" or float
-        Width of the kernel on one feature (mmd, kta, qmi, hsic). ``"multiscale"``, of hsic alone:
-        ranks at six widths, combined into one p-value. Else sigma: 1/2, the median rule for each
-        feature, or a number. ``"auto"`` is ``"multiscale"`` for hsic and ``"dimension"`` for the
-        others.
+        Width of the kernel on one feature (mmd, kta, qmi, hsic). ``"multiscale"``, for hsic only,
+        combines ranks at six widths into one p-value. Otherwise sigma: 1/2 (``"dimension"``), the
+        median rule for each feature, or a number. ``"auto"`` is ``"multiscale"`` for hsic and
+        ``"dimension"`` for the others.
     label_kernel : str
-        Of kta and hsic; as of `BAHSIC`.
+        Label kernel of kta and hsic, as in `BAHSIC`.
     estimator : {"unbiased", "biased"}
-        Of hsic; as of `BAHSIC`.
+        Estimator of hsic, as in `BAHSIC`.
     penalty : float
         Lambda of ridge.
     centroid_weight : float
         Lambda of centroid, the weight of the positive class.
     proportion : float
-        Part of the features that are supposed to differ (b).
+        Fraction of the features that are assumed to differ (b).
     loco : bool
-        Of hsic: each chromosome is tested against what ridge regression on all others leaves of
-        the labels, as REGENIE does (`docs/relatedness.md`); takes (m, m) matrices.
+        Leave one chromosome out (hsic only): each chromosome is tested against the residuals of
+        ridge regression of the labels on all others, as in REGENIE (`docs/relatedness.md`); needs
+        (m, m) matrices.
     missing, stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Attributes
     ----------
     scores_ : (d,) float
-        The criterion: larger is more relevant. Where it has a sign, `result_` has it as
-        ``statistic``.
+        The criterion: larger is more relevant. Signed criteria are in `result_` as ``statistic``.
     ranking_, support_, result_
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Examples
     --------
@@ -133,21 +134,21 @@ class OnePass(Selector):
         return self.loco or super().takes_numbers or self.resolved().labels.of_numbers
 
     def resolved(self) -> AbstractCriterion:
-        """The criterion, with its parameters."""
-        given = {name: getattr(self, name) for name in OF_SOME}
-        unlike = {k: v for k, v in given.items() if repr(v) != repr(getattr(OnePass, k))}
+        """Create the criterion with its parameters."""
+        parameters = {name: getattr(self, name) for name in OF_SOME}
+        unlike = {k: v for k, v in parameters.items() if repr(v) != repr(getattr(OnePass, k))}
         return criterion_of(self.criterion, unlike)
 
     def identity(self) -> dict[str, Any]:
         criterion = self.resolved()
-        given = criterion.parameters()
+        parameters = criterion.parameters()
         if criterion.has_bandwidth:
-            width = given["bandwidth"]
-            given["bandwidth"] = width if width == MULTISCALE else repr(resolve_width(width))
+            width = parameters["bandwidth"]
+            parameters["bandwidth"] = width if width == MULTISCALE else repr(resolve_width(width))
         return {
             "method": self._method,
             "criterion": self.criterion,
-            **given,
+            **parameters,
             **({"loco": True} if self.loco else {}),
             "standardize": self._scales,
             "missing": self.missing,
@@ -158,7 +159,7 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
-        """How features are scaled: as asked or as the criterion is meant, whatever the data."""
+        """Scaling of features: as requested, or that of the criterion, whatever the data."""
         return self._scales
 
     @property
@@ -199,7 +200,7 @@ class OnePass(Selector):
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
     ) -> Judged:
-        """What is found of each chromosome by labels less what all others predict."""
+        """Test each chromosome on labels from which the prediction by all others is removed."""
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
@@ -216,11 +217,11 @@ class OnePass(Selector):
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
             Q = covariate_basis(C, m)
-            asked = reader, chromosomes, Y, Q, ploidy, unplaced
-            for features, residuals in residuals_by_chromosome(*asked):
+            arguments = reader, chromosomes, Y, Q, ploidy, unplaced
+            for features, residuals in residuals_by_chromosome(*arguments):
                 if judge.criterion is not None:
-                    some = np.split(residuals, ends, axis=1)
-                    labels = _read_together(judge.criterion, run.y, some, C)
+                    columns_by_target = np.split(residuals, ends, axis=1)
+                    labels = _read_together(judge.criterion, run.y, columns_by_target, C)
                     judge = replace(judge, prepared=judge.criterion.prepare(labels, C))
                 there = run.source, run.runtime, judge, reporter
                 parts.append((features, read_once(*there, rows=run.rows, features=features)))
@@ -236,26 +237,26 @@ class OnePass(Selector):
         with recording(run) as recorder:
             previous = recorder.previous
             done = previous if previous is not None and previous.round else None
-            # Of a run that is done, all but what is no part of its state: cheap, as it happens.
+            # # A finished run recomputes only the columns that its state does not contain.
             again = done is None or bool(criterion.signed) or criterion.tells_more
-            # Without a criterion they are read for their scaling alone.
+            # # Without a criterion the features are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
             recorder.progress.expect(d)
             if self.loco:
-                found = self._by_chromosome(run, judge, recorder.progress, budget)
+                scan = self._by_chromosome(run, judge, recorder.progress, budget)
             else:
-                found = read_once(run.source, run.runtime, judge, recorder.progress, rows=run.rows)
-            recorder.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
-            alive = np.flatnonzero(~found.scaling.constant)
-            scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+                scan = read_once(run.source, run.runtime, judge, recorder.progress, rows=run.rows)
+            recorder.check(scan.scaling, has_bandwidth=criterion.has_bandwidth)
+            alive = np.flatnonzero(~scan.scaling.constant)
+            scores = criterion.finish(prepared, scan.columns[:, alive]) if again else None
             if again and criterion.leaves_missing_out:
-                warn_of_missing(run.source, found.columns[-1, alive], alive)
+                warn_of_missing(run.source, scan.columns[-1, alive], alive)
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 order = worst_first(scores.order_by)
                 scaled = run.standardizes
-                record = _record(criterion, scores, found, started, standardized=scaled)
-                first = recorder.begin(alive, found.scaling)
+                record = _record(criterion, scores, scan, started, standardized=scaled)
+                first = recorder.begin(alive, scan.scaling)
                 done = first.after(alive[order], scores.score[order], record)
                 recorder.note(done)
                 recorder.finish()
@@ -263,17 +264,19 @@ class OnePass(Selector):
                 recorder.progress.round_done(done)
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra: dict[str, tuple[Array, str]] = {}
-        for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():
-            extra[name] = no_value(values, d), said  # where a feature does not vary
+        for name, (values, meaning_of) in (
+            {} if scores is None else scores.told(criterion)
+        ).items():
+            extra[name] = no_value(values, d), meaning_of  # for constant features
             extra[name][0][alive] = values
-        told = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
+        attributes = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
         meaning = criterion.meaning
-        ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=told)
-        return ranked, found.scaling
+        ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=attributes)
+        return ranked, scan.scaling
 
 
 def no_value(like: Array, d: int) -> Array:
-    """What stands for no value in a column of d features: NaN, or empty text."""
+    """Column of d missing values: NaN, or empty text."""
     return np.full(d, np.nan) if like.dtype.kind == "f" else np.full(d, "", dtype=object)
 
 
@@ -311,9 +314,9 @@ def _record(
 def _read_together(
     criterion: AbstractCriterion, y: Array, each: list[Float], covariates: Array | None
 ) -> LabelMatrix:
-    """Labels of one kernel; of several targets y that are not all real a kernel each.
+    """Read labels with one kernel; several targets that are not all real get a kernel each.
 
-    `each` has the columns of every target, or what is left of them.
+    `each` has the columns of every target, or their residuals.
     """
     is_one = len(each) == 1 or all(kernel in REAL_KERNELS for kernel in target_kernels(y))
     if is_one:

@@ -1,14 +1,14 @@
-r"""Recursive feature elimination with support vectors (JMLR 6.8), from end to end.
+r"""SVM-RFE: recursive feature elimination with support vectors (JMLR 6.8).
 
 A support vector machine solves, for labels y in {-1, +1},
 
     ``maximise  1' alpha - 1/2 alpha' (K o y y') alpha,   0 <= alpha_i <= C,   y' alpha = 0``,
 
-and features are removed without which ``1/2 alpha' (K o y y') alpha`` decreases least (eq. 31,
-where the paper writes the nu form). That is ``<W, K>`` with ``W = beta beta' / 2`` and
-``beta = alpha o y``: HSIC with a conformal kernel. So each round solves the machine for the
-surviving features, which sets W, and the engines do the rest. With more classes there is a machine
-for each against all others, and W is their sum.
+and the features are removed without which ``1/2 alpha' (K o y y') alpha`` decreases least (eq. 31,
+where the paper writes the nu form). That is ``<W, K>`` with ``W = beta beta' / 2`` and ``beta =
+alpha o y``: HSIC with a conformal kernel. So each round trains a machine on the surviving features,
+which sets W, and the scoring engines are unchanged. With more than two classes there is one machine
+for each class against all others, and W is their sum.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from dhsic.selection.run import SelectionRun
 from dhsic.selectors.kernel import AbstractElimination
 from dhsic.validation import is_positive, such
 
-#: Where libsvm stops: violation of the optimality conditions.
+#: Tolerance of libsvm: violation of the optimality conditions.
 TOLERANCE = 1e-3
-#: Steps of two multipliers each that it gets.
+#: Iterations of libsvm, at most.
 MOST_STEPS = 2_000_000
 
 
@@ -44,28 +44,28 @@ MOST_STEPS = 2_000_000
 class SVMRFE(AbstractElimination):
     r"""Recursive feature elimination with support vectors (Guyon et al. 2002; JMLR 6.8).
 
-    Each round solves a support vector machine on the surviving features and removes those without
-    which its margin term ``1/2 alpha' (K o y y') alpha`` (eq. 31) decreases least, alpha held: HSIC
-    with a conformal kernel. It looks at samples close to the boundary between classes only; take it
-    to compare with, or where a machine is what the features are for.
+    Each round trains a support vector machine on the surviving features and removes those without
+    which its margin term ``1/2 alpha' (K o y y') alpha`` (eq. 31) decreases least for fixed alpha:
+    HSIC with a conformal kernel. It considers only samples close to the boundary between classes;
+    use it as a comparison, or if the features are meant for a support vector machine.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
-        As of `BAHSIC`.
+        As in `BAHSIC`.
     penalty : float
-        C of the machine.
+        C of the support vector machine.
     kernel : {"linear", "gaussian", "polynomial"} or kernel object
-        Of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
+        Kernel of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
     step, bandwidth, standardize, missing, approx, dtype
-        As of `BAHSIC`; low rank is not to be had.
+        As in `BAHSIC`; low rank is not available.
     stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Notes
     -----
-    Labels are classes; more than two take a machine for each against the rest, and their terms add
-    up. The machine is scikit-learn's `SVC`, on the m x m kernel matrix.
+    Labels are classes; with more than two, one machine per class against the rest is trained, and
+    their terms are added. The machine is scikit-learn's `SVC` on the m x m kernel matrix.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class SVMRFE(AbstractElimination):
     given_others: bool = field(default=False, init=False)
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """Classes; numbers that are none are refused."""
+        """Label matrix of classes; rejects real values."""
         assert run.y is not None, "this method does not take the data for labels"
         if run.y.ndim == 1 and not may_be_classes(run.y):
             raise InputError(
@@ -111,7 +111,7 @@ class SVMRFE(AbstractElimination):
         return labels
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
-        """Exact: W is a full matrix."""
+        """Exact scoring, because W is a full matrix."""
         return EnginePlan(is_low_rank=False, eager=False, may_square=True)
 
     def _dependence(
@@ -120,9 +120,11 @@ class SVMRFE(AbstractElimination):
         assert labels is not None, "this method does not take the data for labels"
         (classes,) = labels.parts
         assert isinstance(classes, ClassTarget), "others are refused"
-        given, data, candidates = self._parts(run, budget)
-        choices = replace(given, kernel=self.machine_kernel)
-        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
+        fixed, data, candidates = self._parts(run, budget)
+        choices = replace(fixed, kernel=self.machine_kernel)
+        nothing = np.zeros(
+            (labels.n_samples, labels.n_samples)
+        )  # until the first machine is trained
         machine = partial(machine_weights, classes=classes.codes, penalty=float(self.penalty))
         total = SquareSum(data, choices.kernel.sums)
         scorer = ExactScorer(choices, total, candidates, nothing, machine=machine)
@@ -130,8 +132,8 @@ class SVMRFE(AbstractElimination):
 
     @property
     def machine_kernel(self) -> AbstractKernel:
-        """Kernel of the rounds: W changes, so that even the linear kernel takes all of them."""
-        # The terms of the polynomial of degree 1 are the same.
+        """Kernel of the rounds; because W changes, the linear kernel needs all rounds, too."""
+        # # a polynomial of degree 1 is the same kernel
         return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel
 
     def _check_rounds(self, kernel: AbstractKernel) -> None:
@@ -155,26 +157,26 @@ class SVMRFE(AbstractElimination):
 def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
     """``W = sum_c beta_c beta_c' / 2`` over the classes c, (m, m).
 
-    K is of the surviving features, `classes` (m,) are numbers from 0, and the penalty is C.
+    K is that of the surviving features, `classes` (m,) are numbers from 0, and penalty is C.
     """
     names = np.unique(classes)
     W = np.zeros_like(K)
-    for name in names[1:] if len(names) == 2 else names:  # one side is enough
+    for name in names[1:] if len(names) == 2 else names:  # one machine is enough for two classes
         beta = _dual(K, classes == name, penalty)
         W += np.multiply.outer(beta, beta)
     return W / 2
 
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
-    """``alpha o y``, (m,)."""
+    """Dual coefficients ``alpha o y`` of one machine, (m,)."""
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import SVC  # which takes memory that other methods can do without
+    from sklearn.svm import SVC  # imported late: it needs much memory
 
     machine = SVC(
         C=penalty, kernel="precomputed", tol=TOLERANCE, cache_size=500, max_iter=MOST_STEPS
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
         machine.fit(K, positive)
     if machine.fit_status_:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What a fitted selector does with data, as a transformer of scikit-learn's; how it opens them."""
+"""Transformer interface of a fitted selector, and how it opens data."""
 
 from __future__ import annotations
 
@@ -28,49 +28,53 @@ from dhsic.sources.views import RecodedSource, SubsetSource
 
 
 class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """A selector as a transformer: features of data that are opened as at fit."""
+    """Scikit-learn transformer that selects features of data opened as at fit."""
 
     result_: xr.Dataset
-    support_: Mask  # of the features that took part
+    support_: Mask  # of the features used
     n_features_in_: int
     _filtered: Filtered
-    #: How data were opened at fit, and what labels told of that.
+    #: Options with which data were opened at fit, and the sample axis found by the labels.
     _opening: dict[str, Any]
     _stored: dict[str, Any]
 
     @cached_property
     def feature_names_in_(self) -> Array:
-        """Names of the features at fit, where they have some; of many they are read when asked."""
-        known = vars(self).get("result_")
-        if known is None or NAME not in known.coords:
+        """Names of the features at fit, if they have names; they are read on first use."""
+        result = vars(self).get("result_")
+        if result is None or NAME not in result.coords:
             raise AttributeError(f"This {type(self).__name__} knows no names of features.")
-        names = np.full(self.n_features_in_, "", dtype=object)  # of those that filters left out
-        names[self._left] = known[NAME].to_numpy()
+        names = np.full(
+            self.n_features_in_, "", dtype=object
+        )  # empty for features that were filtered out
+        names[self._left] = result[NAME].to_numpy()
         return names
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """X as a source; `options` as of `dhsic.open_source`."""
+        """Open X as a source; `options` are those of `dhsic.open_source`."""
         plain = sample_dim is None and not options["pass_only"]
-        said = options["missing_code"]
-        if plain and isinstance(said, str) and said == "auto" and _is_array_like(X):
+        code = options["missing_code"]
+        if plain and isinstance(code, str) and code == "auto" and _is_array_like(X):
             matrix = self._validated(X, options["variable"])
             if options["n_samples"] is not None:
                 check_turned(matrix.shape, options["n_samples"])
-            known = Names(features=vars(self).get("feature_names_in_"))
-            return ArraySource(matrix, names=known)
+            names = Names(features=vars(self).get("feature_names_in_"))
+            return ArraySource(matrix, names=names)
         source = open_source(X, sample_dim=sample_dim, **options)
-        if sample_dim is None and source.chunked is not None:  # the labels may have told
+        if (
+            sample_dim is None and source.chunked is not None
+        ):  # the labels may have determined the axis
             self._stored = {"sample_dim": 1 - source.chunked.feature_axis}
         self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
+        self.__dict__.pop("feature_names_in_", None)  # the result of this fit provides new ones
         source.check_names()
         release_pages()
         return source
 
     def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
-        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence.
+        """Validate X as scikit-learn does, with clear errors for data that NumPy cannot convert.
 
-        Without `reset` it has to have the features of fit, by number and by name.
+        Without `reset`, X must have the features of fit, in number and name.
         """
         check_in_memory(X, variable)
         try:
@@ -87,32 +91,31 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     @property
     def _left(self) -> Index:
-        """Features that took part, among those of X at fit."""
-        left = self._filtered.features
-        return np.arange(self.n_features_in_) if left is None else left
+        """Positions of the features used, among those of X at fit."""
+        kept_features = self._filtered.features
+        return np.arange(self.n_features_in_) if kept_features is None else kept_features
 
     def _get_support_mask(self) -> Mask:
-        """Which features of X are selected; `support_` is about those that took part."""
+        """Mask of the selected features of X, (d,); `support_` covers only the features used."""
         check_is_fitted(self)
         mask = np.zeros(self.n_features_in_, dtype=bool)
         mask[self._left] = self.support_
         return mask
 
     def transform(self, X: Any) -> Any:
-        """Selected features of X, in their original order, samples first; what is lazy stays so.
+        """Select features of X, in their original order, samples first; lazy data stay lazy.
 
         Parameters
         ----------
         X : array, dataset, path or URL
-            With the features of fit, by number and, where they have some, by name.
+            Data with the features of fit: the same number and, if named, the same names.
 
         Returns
         -------
         (m, k) array
-            As X is: an array, a lazy one of dask, a DataArray, a sparse matrix, AnnData; of a path,
-            URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values are
-            passed on as they are, numbers that fit took for missing too; of paths and Datasets
-            these are NaN.
+            The kind of X: an array, a lazy dask array, a DataArray, a sparse matrix, AnnData; for a
+            path, URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values
+            are passed on unchanged, including missing codes, which are NaN for paths and Datasets.
         """
         check_is_fitted(self)
         if _is_array_like(X):
@@ -139,23 +142,23 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return lazy_matrix(source)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Selected features at their places among all, which are 0.
+        """Put selected features back at their positions among all features; the others are 0.
 
         Parameters
         ----------
         X : (m, k) array
-            As of `transform`: a matrix in memory, of dask, sparse, or a DataArray.
+            As from `transform`: a matrix in memory, of dask, sparse, or a DataArray.
 
         Returns
         -------
         (m, d) array
-            Sparse where X is, lazy where X is.
+            Sparse if X is sparse, lazy if X is lazy.
         """
         return spread_features(X, self._get_support_mask())
 
 
 def _is_array_like(X: Any) -> bool:
-    """Whether scikit-learn's validation may see it: it would load anything lazy."""
+    """Whether scikit-learn may validate X; its validation would load lazy data."""
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
     module = type(X).__module__.split(".")[0]
     is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")

@@ -1,8 +1,8 @@
-r"""Feature weighting by HSIC with a concave zero norm (JMLR appendix A; ICML appendix 5).
+r"""FeatureWeighting: weights that maximise HSIC with a concave zero norm (JMLR appendix A).
 
-Take it where a sparse set of weights is wanted rather than a ranking: how many features are left
-follows from the price of one. It takes some hundred passes, and as a ranking the papers found it
-inferior to backward elimination.
+See also ICML appendix 5. Use it for a sparse set of weights rather than a ranking: the number of
+nonzero weights follows from the price of a feature. It takes some hundred passes, and as a ranking
+the papers found it inferior to backward elimination.
 
 The problem
 
@@ -20,12 +20,12 @@ A step takes g by its tangent, which lies below it, and solves the convex proble
 
 The objective never falls, whether that is solved to the end or not: any v that improves it will do.
 
-Three slips of the printed text are mended. ICML eq. 6 adds the penalty, JMLR eq. 32 subtracts it.
-Line 4 of the ICML algorithm takes the tangent of h instead, ``argmax g(w) - w' grad h(w_0)``: there
-``grad h <= 0``, so that grows with w beyond all bounds. And K is not convex in w, as is said there
+Three errors of the printed text are corrected. ICML eq. 6 adds the penalty, JMLR eq. 32 subtracts
+it. Line 4 of the ICML algorithm uses the tangent of h, ``argmax g(w) - w' grad h(w_0)``: because
+``grad h <= 0``, that is unbounded in w. And K is not convex in w, as is claimed there
 (``exp(-w^2)`` is concave around 0), only in its squares.
 
-A weight of 0 stays 0: the penalty has slope lambda alpha there, HSIC none.
+A weight of 0 stays 0: the penalty has slope lambda alpha there, HSIC has slope 0.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from dhsic.validation import POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
 
-#: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
+#: Steps of the inner problem, at most; more is wasted, because its tangent changes soon.
 INNER_STEPS = 4
-#: Residual at which the inner problem is solved.
+#: Residual at which the inner problem counts as solved.
 INNER_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class WeightingState:
-    """State after a step of the procedure; never changed, only replaced."""
+    """State after a step of the convex-concave procedure; immutable."""
 
     iteration: int  # steps done
     w: Float  # (n,)
@@ -83,7 +83,7 @@ class WeightingState:
 
 @dataclass(frozen=True)
 class ZeroNorm(AbstractWeighting):
-    """``<W, K_w> - lambda 1' (1 - exp(-alpha w))``."""
+    """Objective ``<W, K_w> - lambda 1' (1 - exp(-alpha w))``."""
 
     state: ClassVar = WeightingState
 
@@ -94,7 +94,7 @@ class ZeroNorm(AbstractWeighting):
     steepness: float  # alpha
 
     def gram(self, w: Float) -> Float:
-        """K_w, (m, m)."""
+        """Kernel matrix K_w, (m, m)."""
         return gram_of(self.data.statistic(w), self.sigma)
 
     def begin(self, w: Float) -> WeightingState:
@@ -114,12 +114,12 @@ class ZeroNorm(AbstractWeighting):
             )
 
     def potential(self, w: Float) -> Float:
-        """``d <W, K_w> / dv``, (n,), of every feature."""
+        """Derivative ``d <W, K_w> / dv`` by the squared weight of every feature, (n,)."""
         self.data.compact(w)
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
     def tangent(self, w: Float, K: Float) -> Tangent:
-        """What a step minimises, from weights and their kernel matrix."""
+        """Convex problem that a step minimises, at weights w with kernel matrix K."""
         used = w != 0
         c = self.by_squares(np.maximum(self.W, 0.0), K, used)
         rate = self.penalty * self.steepness
@@ -127,14 +127,14 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """``d <W, K> / dv``, of the features `which`."""
+        """Derivative ``d <W, K> / dv`` of the features `which`."""
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
         tangent = self.tangent(state.w, K)
         inner = ProjectedGradient(tangent.at, Region(np.inf))
         v = inner.begin(tangent.start)
-        n_evaluations = 1  # of the new weights; K serves the start
+        n_evaluations = 1  # kernel matrix of the new weights; K is that of the start
         for v in inner.steps(v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
             n_evaluations += v.n_evaluations
             if v.iteration == INNER_STEPS:
@@ -155,7 +155,7 @@ class ZeroNorm(AbstractWeighting):
 
 @dataclass(frozen=True)
 class Tangent:
-    """``h(v) - v' c`` with ``c = grad g(v_0)``; entries that are 0 in v_0 are held there."""
+    """Objective ``h(v) - v' c`` with ``c = grad g(v_0)``; weights that are 0 in v_0 stay 0."""
 
     norm: ZeroNorm
     start: Float  # (n,), v_0
@@ -163,7 +163,7 @@ class Tangent:
     c: Float  # (n,), 0 where v_0 is
 
     def at(self, v: Float) -> Evaluation:
-        """Value and gradient."""
+        """Value and gradient at v."""
         K = self.K if np.array_equal(v, self.start) else self.norm.gram(np.sqrt(v))
         h = np.maximum(-self.norm.W, 0.0)
         value = float(np.vdot(h, K)) - float(np.vdot(self.c, v))
@@ -172,7 +172,7 @@ class Tangent:
 
 
 def change_of(w: Float, before: Float) -> float:
-    """``min(||w - w_0||, ||1 - w / w_0||)``, over features that had a weight."""
+    """Relative change ``min(||w - w_0||, ||1 - w / w_0||)``, over features with a weight before."""
     used = before != 0
     w, before = w[used], before[used]
     return float(min(np.linalg.norm(w - before), np.linalg.norm(1 - w / before)))
@@ -184,40 +184,40 @@ class FeatureWeighting(DescentSelector):
 
         ``maximise  HSIC(w) - penalty sum_j (1 - exp(-steepness w_j)),   w >= 0``
 
-    (eq. 32 and 33) by the convex-concave procedure (ICML appendix 5): how many features are left
-    follows from the price. The papers found it inferior to backward elimination as a ranking; take
-    it where sparse weights are wanted.
+    (eq. 32 and 33) by the convex-concave procedure (ICML appendix 5): the number of nonzero weights
+    follows from the price. The papers found it inferior to backward elimination as a ranking; use
+    it for sparse weights.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
-        How many of the largest weights count as selected; it changes no weight.
+        Number of largest weights that count as selected; it does not change the weights.
     penalty : float
-        Lambda, the price of a feature, where HSIC is ``<W, K>`` with ``sum |W_ij| = 1``: between
-        -1 and 1 in whatever units the labels are.
+        Lambda, the price of a feature. HSIC is ``<W, K>`` with ``sum |W_ij| = 1``, so it is between
+        -1 and 1 in any units of the labels.
     steepness : float
-        Alpha of the concave norm; the papers' 5.
+        Alpha of the concave norm; 5 in the papers.
     estimator : {"biased", "unbiased"}
         JMLR eq. 4, as in the papers, or eq. 5.
     start : {"uniform", "random"}
-        All weights 1, or drawn by `random_state` as the papers do.
+        All weights 1, or random weights from `random_state` as in the papers.
     bandwidth : "median", "dimension" or float
-        Sigma of the unweighted features.
+        Sigma on the unweighted features.
     label_kernel : str
-        As of `BAHSIC`.
+        As in `BAHSIC`.
     max_iterations, tolerance
-        Outer steps, and the relative change of weights at which they end.
+        Number of outer steps, at most, and the relative change of weights at which they stop.
     random_state : int
         Seed of a random start.
     standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Attributes
     ----------
     scores_ : (d,) float
-        The weight of each feature.
+        Weight of each feature.
     ranking_, support_, result_
-        As of `BAHSIC`.
+        As in `BAHSIC`.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class FeatureWeighting(DescentSelector):
         check_estimator(self.estimator, run.n_samples)
 
     def _sizes(self) -> tuple[int, int]:
-        """Two kernel matrices, and the weights W by their signs."""
+        """Two m x m kernel matrices (for the positive and negative W), and no random features."""
         return 2, 0
 
     def _weighting(
@@ -256,7 +256,7 @@ class FeatureWeighting(DescentSelector):
         sigma = sigma_of(data, self.bandwidth)
         start = np.ones(data.features.size)
         if self.start == "random":
-            # 1 less a number below 1: no weight begins at 0, where it would stay.
+            # # In (0, 1]: a weight of 0 would stay 0.
             start -= np.random.default_rng(self._seed).uniform(size=start.size)
         return ZeroNorm(data, W, sigma, self.penalty, self.steepness), start
 

@@ -116,10 +116,15 @@ def simulate_genotypes(
     width = chunk_variants or chunk_width(n_variants, n_samples * ploidy)
     with written_aside(path, overwrite=overwrite) as aside:
         group = zarr.create_group(aside, zarr_format=zarr_format)
-        said = {"seed": seed, "n_populations": n_populations, "missing": missing, **asdict(plan)}
-        said["trait"] = trait
+        settings = {
+            "seed": seed,
+            "n_populations": n_populations,
+            "missing": missing,
+            **asdict(plan),
+        }
+        settings["trait"] = trait
         written_by = f"dhsic-{version('dhsic')}"
-        group.attrs.update(source=written_by, vcf_zarr_version="0.4", simulation=said)
+        group.attrs.update(source=written_by, vcf_zarr_version="0.4", simulation=settings)
         places = _place(n_variants, contigs, seed)
         planted = plant(cohort, n_variants, plan)
         _write_samples(group, cohort, planted, trait)
@@ -245,9 +250,9 @@ def _check_choices(
         ("layout", layout, ("vcz", "plain")),
         ("zarr_format", zarr_format, (2, 3)),
     ]
-    for name, value, known in choices:
-        if value not in known:
-            raise InputError(f"{name}={value!r} is unknown; pass {known[0]!r} or {known[1]!r}.")
+    for name, value, allowed in choices:
+        if value not in allowed:
+            raise InputError(f"{name}={value!r} is unknown; pass {allowed[0]!r} or {allowed[1]!r}.")
     if not 1 <= contigs <= 32767:
         raise InputError(f"contigs={contigs} does not fit; pass 1 to 32767.")
     if chunk_variants is not None and chunk_variants < 1:

@@ -88,8 +88,8 @@ class Haplotypes:
             np.take(founders, copied.astype(np.intp), 1, out=rows, mode="clip")
             if not complete:
                 _lose_calls(self.cohort, tract, rows)
-        wanted = calls[start - first * TRACT : stop - first * TRACT]
-        return wanted.reshape(stop - start, self.cohort.n_samples, 2)
+        selected = calls[start - first * TRACT : stop - first * TRACT]
+        return selected.reshape(stop - start, self.cohort.n_samples, 2)
 
     def dosage(self, start: int, stop: int, *, complete: bool = False) -> Calls:
         """Alternative alleles of variants start:stop, (c, m): 0, 1, 2, or -1 where missing."""
@@ -100,9 +100,9 @@ class Haplotypes:
 
 
 def _draw_segment(cohort: Cohort, index: int) -> tuple[Calls, NDArray[np.int16]]:
-    """What 512 variants are made of: founders, and which of them each haplotype copies.
+    """Draw a segment of 512 variants: founders, and the founder that each haplotype copies.
 
-    Founders are (SEGMENT, populations * FOUNDERS), 0 or 1; which is (SEGMENT / TRACT, 2m).
+    Founders are (SEGMENT, populations * FOUNDERS), 0 or 1; indices are (SEGMENT / TRACT, 2m).
     """
     rng = generator(cohort.seed, 1, index)
     frequencies = _drifted_frequencies(rng, cohort.n_populations)  # (SEGMENT, populations)
@@ -113,8 +113,10 @@ def _draw_segment(cohort: Cohort, index: int) -> tuple[Calls, NDArray[np.int16]]
 
 def _drifted_frequencies(rng: np.random.Generator, n_populations: int) -> Array:
     ancestral = np.exp(rng.uniform(np.log(RAREST), np.log(0.5), size=(SEGMENT, 1)))
-    spread = (1 - FST) / FST
-    return rng.beta(ancestral * spread, (1 - ancestral) * spread, size=(SEGMENT, n_populations))
+    concentration = (1 - FST) / FST
+    return rng.beta(
+        ancestral * concentration, (1 - ancestral) * concentration, size=(SEGMENT, n_populations)
+    )
 
 
 def _linked_normals(rng: np.random.Generator, n_haplotypes: int) -> Array:

@@ -66,7 +66,7 @@ def read_truth(path: str | Path) -> Truth:
 
 @dataclass(frozen=True, slots=True)
 class TraitPlan:
-    """What to plant: how many variants of each kind and how much of the trait they explain."""
+    """Simulation plan: numbers of causal variants by kind, and variance shares of the trait."""
 
     n_causal: int
     n_pairs: int

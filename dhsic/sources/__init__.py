@@ -1,9 +1,9 @@
 """A source: m samples x d features that can be read a block of features at a time.
 
 Whatever the storage (NumPy, dask, xarray, Zarr, VCF Zarr), the rest of dhsic sees samples as
-rows, features as columns, one code for what is missing, and blocks made of whole chunks. It may
-hold booleans, integers and floats, no infinity; a fingerprint tells one matrix from another
-without reading the whole of it.
+rows, features as columns, one code for missing values, and blocks of whole chunks. Values are
+booleans, integers or floats without infinities. A fingerprint identifies a matrix without
+reading all of it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 from dhsic.sources.chunked import ChunkedArray
 from dhsic.sources.columns import NAME, Column
 
-#: Dimension of results along the features, by default.
+#: Default name of the feature dimension of results.
 FEATURES = "features"
-#: Features that a fingerprint takes together where storage has no chunks.
+#: Number of features per block of a fingerprint if storage has no chunks.
 GRAIN = 256
-#: Chunks that a fingerprint reads, and features and samples of each at most.
+#: Number of chunks that a fingerprint reads, and the maximum features and samples of each.
 FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """Names of features (d,) and samples (m,), and coordinates of either, where known.
+    """Names of features (d,) and samples (m,), and coordinates of both, if known.
 
-    Each is an array, or a function that reads it when it is asked for. `key` gives what a
-    fingerprint takes for the names, by default the names themselves. `check` reads what features
-    are named by and keeps none of it, where names of many would stay in memory for a while.
-    `columns` gives names (as ``feature``) and coordinates that can be read for some features alone.
-    `sample_coords` (m,) are what a table has of its samples besides the matrix: labels, covariates.
-    `dim` is what the features lie along, where results are to lie along it too.
+    Each is an array, or a function that reads it on demand. `key` returns the arrays that a
+    fingerprint uses instead of the names. `check` validates the stored names without keeping
+    them, where names of many features would take memory. `columns` returns names (as ``feature``)
+    and coordinates that can be read for a subset of features. `sample_coords` (m,) are columns
+    of a table beside the matrix: labels, covariates. `dim` is the name of the feature dimension,
+    also in results.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -64,39 +64,39 @@ class AbstractSource(ABC):
     n_samples, n_features : int
         Shape of the matrix, m and d.
     dtype : numpy.dtype
-        What `read` returns: the stored dtype, never widened.
+        Dtype of the arrays that `read` returns: the stored dtype, never widened.
     missing_code : int or None
-        The integer that stands for a missing value in what `read` returns; None where integers
-        have no such code. In floating data NaN is missing, whatever this says.
+        Integer that stands for a missing value in the arrays that `read` returns; None if there
+        is none. In floating data NaN is always missing.
     client_bytes : int
-        Bytes that would travel from this process for a worker to read the source: 0 when the
-        source opens itself again from a path or URL.
+        Bytes sent from this process to a worker so that it can read the source: 0 if workers
+        open a path or URL themselves.
     chunk_bytes : int
-        Bytes of a stored chunk once decoded, with what of it lies beyond the matrix; 0 without.
+        Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks.
     in_memory : bool
-        True when `read` costs no decoding.
+        Whether `read` needs no decoding.
     dosages : bool
-        Whether the format says that values are copies of an allele; where it says nothing they
-        are looked at, see `dhsic.sources.values`.
+        Whether the format declares that values count alleles; if not, the values are inspected,
+        see `dhsic.sources.values`.
     keeps_codes : bool
-        Whether no number but `missing_code` stands for a missing value, by the format or the
-        caller; elsewhere values are looked at.
+        Whether the format or the caller declares that no number except `missing_code` stands for
+        a missing value; if not, the values are inspected.
     n_features_filtered : int
-        Features that the store has besides, and that are left out.
+        Number of stored features that are left out.
     ploidy : int or None
-        Alleles of a full call, where values count alleles other than the reference.
+        Number of alleles of a full call, if values count non-reference alleles.
     counted : str
-        Which alleles those are, for people, where the format's own names for them differ.
+        Text that says which alleles are counted, if the format names them differently.
     names : Names
-        Names of features and samples, and coordinates of features that travel to the result.
+        Names of features and samples, and feature coordinates that are copied to the result.
     chunked : ChunkedArray or None
-        The array of a Zarr store that is read, if it is one.
+        Array of a Zarr store that holds the matrix; None for other storage.
     not_features : tuple of str
-        Columns of a table that are no features, as whoever opened it said.
+        Columns of a table that the caller declared to be no features.
     read_as : str
-        How a table of text was understood (separator, header, orientation), for people.
+        Description of how a text table was parsed (separator, header, orientation).
     hint : str
-        What users should know before features are selected from it, a sentence; "" for nothing.
+        Advice to users before they select features, a sentence; "" for none.
     """
 
     n_samples: int
@@ -118,7 +118,7 @@ class AbstractSource(ABC):
     hint: str = ""
 
     def haploid_features(self) -> Index:
-        """Features of chromosomes on which some samples have one copy and others more, ascending.
+        """Return ascending positions of features with both haploid and other calls (X, Z).
 
         Their dosages count a haploid call twice; `allele_counts` counts it once.
         """
@@ -127,25 +127,25 @@ class AbstractSource(ABC):
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
-        """Alternative alleles, and all alleles, of the calls that are there, (c,) each.
+        """Count alternative alleles, and all alleles, of the calls that are present, (c,) each.
 
-        Of columns `local` (c,) of a block, which are among `haploid_features`, and samples `rows`.
+        `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
         """
         raise TypeError(f"{type(self).__name__} has no haploid calls")
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Calls of two copies with 0, 1 and 2 alternative alleles, (c, 3).
+        """Count diploid calls with 0, 1 and 2 alternative alleles, (c, 3).
 
-        Of columns `local` (c,) of a block, which are among `haploid_features`, and samples `rows`.
+        `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
         """
         raise TypeError(f"{type(self).__name__} has no haploid calls")
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Cut the features into blocks of about `width`, whole chunks (or shards) each.
+        """Partition the features into blocks of whole chunks (or shards), about `width` wide.
 
-        The cut depends on the storage layout and `width` alone, never on the machine, so that
-        every runtime sums in the same order.
+        The partition depends on the storage layout and `width` alone, never on the machine, so
+        that every runtime sums in the same order.
         """
 
     @abstractmethod
@@ -164,30 +164,30 @@ class AbstractSource(ABC):
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         """Read some features of a block, by their position in it, ascending: (c', m), C-ordered.
 
-        By default the block is read and they are taken from it.
+        By default the whole block is read and the features are selected from it.
         """
         values: Array = self.read(block, rows).T[run_of(local)]
         return values
 
     def scaling_of(self, features: Index) -> Any:
-        """How features are scaled, where that goes with the source."""
+        """Return the scaling of features, for sources that store one."""
         raise TypeError(f"Nothing is known of how {features.size} features are scaled.")
 
     def stored_width(self, block: Block) -> int:
-        """Features that are read from storage for a block."""
+        """Return the number of features that are read from storage for a block."""
         return block.width
 
     def stored_samples(self, rows: Index) -> int:
-        """Samples that are read from storage for some: all, where chunks span them."""
+        """Return the number of samples read from storage for `rows`: all, if chunks span them."""
         del rows
         return self.n_samples
 
     def unchecked(self) -> AbstractSource:
-        """Source to read some samples of at a time, which are not compared with what was read."""
+        """Return a source for partial reads of samples, without comparison of checksums."""
         return self
 
     def of_features(self, values: Array) -> Array:
-        """Of one value for each stored feature, those of the features here: all of them."""
+        """Select from `values`, one per stored feature, those of the features of this source."""
         return values
 
     @abstractmethod
@@ -197,12 +197,12 @@ class AbstractSource(ABC):
     @final
     def feature_names(self) -> Array | None:
         """Names of the features, an object array (d,), or None where the store has none."""
-        given = self.names.features
-        return given() if callable(given) else given
+        value_or_reader = self.names.features
+        return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def check_names(self) -> None:
-        """Read the names of the features and keep none: what cannot be read is refused now."""
+        """Read all feature names without keeping them, so that unreadable ones raise now."""
         if self.names.check is not None:
             self.names.check()
             return
@@ -212,30 +212,30 @@ class AbstractSource(ABC):
     @final
     def sample_names(self) -> Array | None:
         """Names of the samples, an object array (m,), or None."""
-        given = self.names.samples
-        return given() if callable(given) else given
+        value_or_reader = self.names.samples
+        return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_coords(self) -> Mapping[str, Array]:
-        """Coordinates of the features that travel to the result, each (d,)."""
-        given = self.names.coords
-        return given() if callable(given) else given
+        """Coordinates of the features that are copied to the result, each (d,)."""
+        value_or_reader = self.names.coords
+        return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def sample_coords(self) -> Mapping[str, Array]:
-        """What a table says of its samples besides the matrix, (m,) each."""
-        given = self.names.sample_coords
-        return given() if callable(given) else given
+        """Columns of a table beside the matrix, such as labels, (m,) each."""
+        value_or_reader = self.names.sample_coords
+        return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Names, as ``feature``, and coordinates by columns; None where they are known at once."""
-        given = self.names.columns
-        return given() if callable(given) else given
+        """Columns of names (as ``feature``) and coordinates to read in parts; None if in memory."""
+        value_or_reader = self.names.columns
+        return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def name_parts(self) -> Iterator[Array]:
-        """Names of the features, some at a time; nothing where the store has none."""
+        """Yield the names of the features in parts; nothing if the store has none."""
         columns = self.feature_columns()
         if columns is not None:
             yield from columns[NAME].parts() if NAME in columns else ()
@@ -246,7 +246,7 @@ class AbstractSource(ABC):
 
     @final
     def _facts(self) -> dict[str, str]:
-        """What is known without reading, for people."""
+        """Properties known without reading values, as texts for `repr`."""
         chunk = f"chunks of {human(self.chunk_bytes)}" if self.chunk_bytes else ""
         code = "NaN" if np.dtype(self.dtype).kind == "f" else self.missing_code
         n_out = self.n_features_filtered
@@ -262,8 +262,8 @@ class AbstractSource(ABC):
 
     @final
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self._facts().items() if value)
-        return f"<{type(self).__name__}: {told}>"
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items() if value)
+        return f"<{type(self).__name__}: {facts}>"
 
     @final
     def _repr_html_(self) -> str:
@@ -272,19 +272,19 @@ class AbstractSource(ABC):
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
 
-        A source that is itself a graph on the cluster answers with its parts; the runtime
-        hands them, computed, to `with_pieces` on the worker.
+        A source that is itself a Dask graph returns its parts; the runtime computes them and
+        passes them to `with_pieces` on the worker.
         """
         del blocks
         return None
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        """The source that reads `blocks` from arrays already at hand."""
+        """Return a source that reads `blocks` from these computed arrays."""
         raise TypeError(f"{type(self).__name__} has no lazy pieces: {len(blocks)}, {len(arrays)}")
 
 
 class AbstractStored(AbstractSource):
-    """A source that is cut where its storage is: at `edges`, or evenly where that has no chunks."""
+    """Source whose blocks end at chunk boundaries (`edges`), or are even without chunks."""
 
     @property
     def edges(self) -> Index | None:
@@ -294,7 +294,7 @@ class AbstractStored(AbstractSource):
     @property
     @abstractmethod
     def layout(self) -> Any:
-        """What tells it from others of the same shape and values, for `fingerprint`."""
+        """Object whose repr distinguishes this storage from others, for `fingerprint`."""
 
     @final
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -311,8 +311,8 @@ class AbstractStored(AbstractSource):
 def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     """Digest shape, dtype, layout, names, and checksums of up to eight chunks.
 
-    Chunks end at `edges` along the features; whatever else tells stores apart is in the repr of
-    `layout`.
+    `edges` are the boundaries of chunks along the features; the repr of `layout` describes all
+    other properties of the storage.
     """
     shape = (source.n_samples, source.n_features)
     digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
@@ -332,7 +332,7 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
 
 
 def _digest(digest: Any, names: Iterable[Array | None]) -> None:
-    """Take in names that come in parts, as if at once."""
+    """Update the digest with names that come in parts; the split has no effect."""
     ahead = b""
     for part in names:
         if part is None:

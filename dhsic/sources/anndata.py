@@ -1,4 +1,4 @@
-"""AnnData on Zarr: where its matrices lie, and the axes of each."""
+"""AnnData on Zarr: the matrices of a store, and the axes of each."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_store
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ZarrSource
 
-#: Folder of coordinates, a row for each sample.
+#: Prefix of coordinate matrices, with one row per sample.
 OBSM = "obsm/"
-#: Samples and features of a matrix that are looked at, entries of a sparse one, and the bytes of a
-#: chunk up to which one is read for it.
+#: Limits of a glance: samples and features of a dense matrix, entries of a sparse one, and bytes
+#: of a chunk.
 GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What some values of a matrix are: the lowest, the highest, and the part of zeros."""
+    """Range of a sample of matrix values, and the fraction of zeros among them."""
 
     low: float
     high: float
@@ -43,14 +43,14 @@ class Glance:
 
     @classmethod
     def of(cls, values: Any, n_stored: float = 1.0) -> Glance | None:
-        """Of some values that are there; of a sparse matrix those are a part of all, the rest 0."""
-        known = np.asarray(values, dtype=np.float64)
-        known = known[np.isfinite(known)]
-        if not known.size:
+        """Summarise values; `n_stored` is the fraction of entries that a sparse matrix stores."""
+        finite = np.asarray(values, dtype=np.float64)
+        finite = finite[np.isfinite(finite)]
+        if not finite.size:
             return None
-        low, high = (float(end) for end in (known.min(), known.max()))
+        low, high = (float(end) for end in (finite.min(), finite.max()))
         is_sparse = n_stored < 1
-        zeros = 1 - n_stored * (1 - float((known == 0).mean()))
+        zeros = 1 - n_stored * (1 - float((finite == 0).mean()))
         return cls(min(low, 0.0), max(high, 0.0), zeros) if is_sparse else cls(low, high, zeros)
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Glance:
 
 
 class AbstractAnnData(ABC):
-    """AnnData: its matrices, and a dataframe for what there is about samples, and features."""
+    """AnnData: its matrices, and the dataframes of samples (obs) and features (var)."""
 
     @abstractmethod
     def frame(self, name: str) -> AbstractFrame:
@@ -66,47 +66,47 @@ class AbstractAnnData(ABC):
 
     @abstractmethod
     def matrices(self) -> Mapping[str, Any]:
-        """X, layers, X of raw and what is in obsm, by name."""
+        """Matrices by name: X, layers, raw/X, and those in obsm."""
 
     @abstractmethod
     def _look(self, name: str) -> Glance | None:
-        """Look at some values of a matrix; None where that takes too long."""
+        """Summarise some values of a matrix; None if reading them takes too long."""
 
     def glance(self, name: str) -> Glance | None:
-        """What some values of a matrix are; None where they are not read quickly, or not at all."""
-        with suppress(Exception):  # damage is told where it is read
+        """Summarise some values of a matrix; None if they cannot be read, or not quickly."""
+        with suppress(Exception):  # damage raises an error when the matrix is read
             return self._look(name)
         return None
 
     def named(self, variable: str | None) -> str:
-        """Name of a matrix, X by default: raw is raw/X, and what one folder has needs no folder."""
+        """Return the full name of a matrix, X by default; its folder may be omitted if unique."""
         name = variable or "X"
         if name == "X" or "/" in name:
             return name
-        known = self.matrices()
-        same = [one for one in known if name in (one.partition("/")[2], one.removesuffix("/X"))]
+        matrices = self.matrices()
+        same = [one for one in matrices if name in (one.partition("/")[2], one.removesuffix("/X"))]
         return same[0] if len(same) == 1 else name
 
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the matrices in obsm: coordinates in space, of an embedding, and the like."""
+        """Return the names of the matrices in obsm: spatial coordinates, embeddings."""
         return tuple(name for name in self.matrices() if name.startswith(OBSM))
 
     def coordinates_named(self, name: str) -> str | None:
-        """Full name of a matrix in obsm, given with its folder or without; None if absent."""
+        """Return the full name of a matrix in obsm; None if absent."""
         known = self.coordinates()
         return next((one for one in (name, OBSM + name) if one in known), None)
 
     def hint(self, said: str | None, called: str = "variable") -> str:
-        """A sentence where X is taken without being asked for, and another matrix is not scaled.
+        """Return advice if X is used by default, looks scaled, and an unscaled matrix exists.
 
-        `called` is the parameter that would choose it.
+        `called` is the parameter that chooses the matrix.
         """
         of_X = self.glance("X") if said is None else None
         if of_X is None or of_X.low >= 0:
             return ""
         for name in self.matrices():
-            seen = self.glance(name) if name == "raw/X" or name.startswith("layers/") else None
-            if seen is not None and seen.low >= 0 < seen.high:
+            glance = self.glance(name) if name == "raw/X" or name.startswith("layers/") else None
+            if glance is not None and glance.low >= 0 < glance.high:
                 return (
                     f"X has values below 0, so it looks scaled, and {name} has none. Pass "
                     f"{called}={name!r} to take that, or {called}='X' if X is meant."
@@ -115,24 +115,24 @@ class AbstractAnnData(ABC):
 
     @property
     def obs(self) -> AbstractFrame:
-        """What there is about the samples."""
+        """Dataframe of the samples."""
         return self.frame("obs")
 
     @property
     def var(self) -> AbstractFrame:
-        """What there is about the features of X and of the layers."""
+        """Dataframe of the features of X and of the layers."""
         return self.frame("var")
 
     def frame_along(self, name: str, axis: str | None) -> AbstractFrame | None:
-        """What there is about the elements of an axis (obs, var, None) of a matrix."""
+        """Return the dataframe of an axis (obs, var, None) of a matrix."""
         if axis is None:
             return None
         return self.frame("raw/var" if (name, axis) == ("raw/X", "var") else axis)
 
 
-#: What the two axes of a matrix are; None has no names.
+#: Dataframes of the two axes of a matrix; None for an axis without names.
 Axes = tuple[str | None, str | None]
-#: Axes of X, of that before features were left out, and of what lies in a folder.
+#: Axes of X, of raw/X (all features), and of the matrices in each folder.
 AXES: Mapping[str, Axes] = {
     "X": ("obs", "var"),
     "raw/X": ("obs", "var"),
@@ -141,20 +141,20 @@ AXES: Mapping[str, Axes] = {
     "varm": ("var", None),
 }
 FOLDERS = ("layers", "obsm", "varm")
-#: Dataframes of the samples and the features, whose columns are labels and names, no matrix.
+#: Dataframes of the samples and the features; they are not matrices.
 FRAMES = ("obs", "var")
 SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnnDataStore(AbstractAnnData):
-    """A group that holds AnnData: X and its layers (obs, var), and a dataframe for either axis."""
+    """Zarr group with AnnData: X and layers, and a dataframe for each axis."""
 
     group: zarr.Group
 
     @classmethod
     def of(cls, group: zarr.Group) -> AnnDataStore | None:
-        """Return the group as AnnData; None where it is something else."""
+        """Return the group as AnnData; None if it is something else."""
         encoding = group.attrs.get("encoding-type")
         if encoding is None:  # AnnData before 0.8 did not say what it is
             is_one = all(_is_frame(child(group, name)) for name in ("obs", "var"))
@@ -164,7 +164,7 @@ class AnnDataStore(AbstractAnnData):
 
     @classmethod
     def around(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
-        """Return the AnnData that an array is a matrix of, and which; None where it is none."""
+        """Return the AnnData that contains an array, and the array's name in it; None if none."""
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
@@ -195,13 +195,13 @@ class AnnDataStore(AbstractAnnData):
         raise InputError(f"{self.group.store_path} is AnnData {self._problem(name, node)}")
 
     def _problem(self, name: str, node: Node | None) -> str:
-        held = list(self.matrices())
-        known = f"there are {', '.join(held)}" if held else "nor is there any other"
-        of_features = [other for other in held if axes_of(other)[1] == "var"]
+        matrices = list(self.matrices())
+        alternatives = f"there are {', '.join(matrices)}" if matrices else "nor is there any other"
+        of_features = [other for other in matrices if axes_of(other)[1] == "var"]
         choose = f"Choose variable={of_features[0]!r}." if of_features else "Write one."
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
         what = f"has shape {node.shape}" if isinstance(node, zarr.Array) else f"is {kind}"
-        return f"whose {name} {what}, no matrix with two axes; {known}. {choose}"
+        return f"whose {name} {what}, no matrix with two axes; {alternatives}. {choose}"
 
     def _look(self, name: str) -> Glance | None:
         node = self.matrix(name)
@@ -214,19 +214,19 @@ class AnnDataStore(AbstractAnnData):
         return Glance.of(stored[:ENTRIES], stored.size / prod(shape))
 
     def matrices(self) -> dict[str, Node]:
-        """X, layers, X of raw and what is in obsm, dense or sparse, by name."""
-        found = {name: child(self.group, name) for name in ("X", "raw/X")}
+        """Matrices by name, dense or sparse: X, layers, raw/X, and those in obsm."""
+        nodes = {name: child(self.group, name) for name in ("X", "raw/X")}
         for folder in ("layers", "obsm"):
             group = child(self.group, folder)
             if isinstance(group, zarr.Group):
                 with metadata_of(group.store_path):
                     members = dict(group.members())
-                found |= {f"{folder}/{name}": members[name] for name in sorted(members)}
-        return {name: node for name, node in found.items() if node is not None and _holds(node)}
+                nodes |= {f"{folder}/{name}": members[name] for name in sorted(members)}
+        return {name: node for name, node in nodes.items() if node is not None and _holds(node)}
 
 
 def axes_of(name: str) -> Axes:
-    """What the axes of a matrix are, by its name."""
+    """Return the axes (obs, var, None) of a matrix by its name."""
     folder, slash, _ = name.partition("/")  # a name in a folder may hold a slash itself
     of_folder = AXES.get(folder) if slash and folder in FOLDERS else None
     return AXES.get(name) or of_folder or (None, None)
@@ -245,7 +245,7 @@ def _holds(node: Node) -> bool:
 
 
 def refuse_mudata(group: zarr.Group) -> None:
-    """Refuse several AnnData in one group, of which one has to be chosen."""
+    """Raise InputError for MuData, which holds several AnnData."""
     if group.attrs.get("encoding-type") != "MuData":
         return
     listed: Any = group.attrs.get("mod-order", [])
@@ -259,7 +259,7 @@ def refuse_mudata(group: zarr.Group) -> None:
 
 @dataclass(frozen=True)
 class ZarrParts(AbstractParts):
-    """Parts of a sparse matrix of a Zarr store, the group at `place`."""
+    """Arrays of a sparse matrix (data, indices, indptr) in the Zarr group at `place`."""
 
     where: str
     place: StorePath
@@ -272,7 +272,7 @@ class ZarrParts(AbstractParts):
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
 
-    A sparse one is read into memory, by columns, where it is small.
+    A small sparse matrix is read into memory in CSC format.
 
     Raises
     ------
@@ -310,11 +310,11 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
     chunks = (prod(part.shards or part.chunks) * part.dtype.itemsize for part in stored)
     if stays_stored(zip((part.nbytes for part in stored), chunks, strict=True)):
-        held = ZarrParts(where, place_of(node), options.missing_chunks)
+        parts = ZarrParts(where, place_of(node), options.missing_chunks)
         of_samples_first = (shape[1 - axis], shape[axis])
         by_features, dtype = (kind == CSC) == (axis == 1), stored[0].dtype
         return StoredSparse(
-            held, of_samples_first, dtype, by_features=by_features, missing_code=code, names=names
+            parts, of_samples_first, dtype, by_features=by_features, missing_code=code, names=names
         )
     read = tuple(
         (part.nbytes, partial(whole_array, part, options.missing_chunks)) for part in stored

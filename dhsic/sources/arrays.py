@@ -1,4 +1,4 @@
-"""What lies in memory, or is computed when it is read, as sources: NumPy, pandas, dask, xarray.
+"""Sources over arrays in memory or computed lazily: NumPy, pandas, dask, xarray.
 
 Without names of dimensions an array is samples first, unless the caller says otherwise; with them
 they decide, and features and samples have the names that a Dataset or DataFrame has for them.
@@ -88,14 +88,14 @@ class DaskSource(AbstractArraySource):
         check_sizes(X)
         check_chunks(X)
         super().__init__(X, missing_code=missing_code, names=names)
-        held = _held_by(X)
-        self.client_bytes = sum(value.nbytes for value in held if isinstance(value, np.ndarray))
-        self._on_cluster = any(type(v).__module__.startswith("distributed") for v in held)
+        holder = _held_by(X)
+        self.client_bytes = sum(value.nbytes for value in holder if isinstance(value, np.ndarray))
+        self._on_cluster = any(type(v).__module__.startswith("distributed") for v in holder)
 
     @property
     def edges(self) -> Index:
-        found: Index = np.unique(np.cumsum((0, *self._X.chunks[1])))
-        return found
+        edges: Index = np.unique(np.cumsum((0, *self._X.chunks[1])))
+        return edges
 
     @property
     def layout(self) -> Any:
@@ -167,12 +167,12 @@ def _checked(
 
     What is lent, not copied, is read-only.
     """
-    kept = np.ascontiguousarray(take_rows(values.T, rows, span))
-    if kept.base is not None:
-        kept = kept.view()
-        kept.flags.writeable = False
-    check_finite(kept, block, rows, None, source.missing_code)
-    return kept.T
+    transposed = np.ascontiguousarray(take_rows(values.T, rows, span))
+    if transposed.base is not None:
+        transposed = transposed.view()
+        transposed.flags.writeable = False
+    check_finite(transposed, block, rows, None, source.missing_code)
+    return transposed.T
 
 
 def _held_by(X: da.Array) -> list[Any]:
@@ -281,8 +281,8 @@ def _check_frame(X: pd.DataFrame) -> None:
 
 def _refuse_columns(columns: pd.Index[Any], why: str) -> None:
     if len(columns):
-        some = [str(column) for column in columns[:5]]
-        raise InputError(f"Columns {some} of the DataFrame ({len(columns)} in all) {why}")
+        first_columns = [str(column) for column in columns[:5]]
+        raise InputError(f"Columns {first_columns} of the DataFrame ({len(columns)} in all) {why}")
 
 
 def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
@@ -308,8 +308,8 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
         raise InputError(f"X is a {type(X).__name__} of xarray. Pass a DataArray or a Dataset.")
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
-        named = names or _names_of(array, "variants", "samples", beside)
-        return _open_genotypes(array, named, options)
+        all_names = names or _names_of(array, "variants", "samples", beside)
+        return _open_genotypes(array, all_names, options)
     return _open_matrix(array, names, beside, options)
 
 
@@ -335,9 +335,9 @@ def _open_matrix(
     code = options.code_of(code_among(attributes, array.dtype) if packing is None else None)
     if array.name in DOSAGES and is_auto:
         code = MISSING if packing is None and array.dtype.kind == "i" else None
-    named = names or _names_of(array, features, samples, beside)
+    all_names = names or _names_of(array, features, samples, beside)
     data = _lazy_or_loaded(array.transpose(samples, features))
-    source = _source(data if packing is None else _decoded(data, packing), code, named)
+    source = _source(data if packing is None else _decoded(data, packing), code, all_names)
     if array.name in DOSAGES:
         genotypes = beside.get("call_genotype")
         source.dosages = True

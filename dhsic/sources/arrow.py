@@ -55,7 +55,7 @@ def is_folder_of_parts(path: Path) -> bool:
 
 
 def _visible(path: Path) -> list[Path]:
-    """What is in a folder but marks and logs; files by the numbers in their names."""
+    """Return the entries of a folder without markers and logs, in natural order of names."""
     return sorted((p for p in path.iterdir() if p.name[0] not in "_."), key=lambda p: _key(p.name))
 
 
@@ -110,8 +110,8 @@ class AbstractArrowTable(ABC):
         for schema in schemas:
             for name, kind in zip(schema.names, schema.types, strict=True):
                 self.types[name] |= set() if of.is_null(kind) else {kind}
-        said = (first.pandas_metadata or {}).get("index_columns", [])
-        self.index = tuple(name for name in said if name in self.names)  # a range is no column
+        index = (first.pandas_metadata or {}).get("index_columns", [])
+        self.index = tuple(name for name in index if name in self.names)  # a range is no column
 
     @abstractmethod
     def _read(self, names: list[str]) -> Any:
@@ -119,7 +119,7 @@ class AbstractArrowTable(ABC):
 
     @abstractmethod
     def has_nulls(self, names: set[str]) -> bool:
-        """Whether a column lacks a value, or may, for nobody counted."""
+        """Whether a column has missing values, or may have if the file stores no count."""
 
     def read(self, names: list[str]) -> Any:
         """Columns as an Arrow table.
@@ -209,8 +209,8 @@ class ParquetTable(AbstractArrowTable):
             self._check_same(part, set(schema.names) ^ set(schemas[0].names))
         self._take_schemas(schemas)
         self._of_folders = [_partition(path, part) for part in self.parts]
-        named = [*self._of_folders[0]] if self._of_folders else []
-        self.partitions = tuple(name for name in named if name not in self.names)
+        partition_names = [*self._of_folders[0]] if self._of_folders else []
+        self.partitions = tuple(name for name in partition_names if name not in self.names)
         self.names += self.partitions
         self.types |= {name: {pa.string()} for name in self.partitions}
         self.n_rows = sum(int(part.num_rows) for part in self._metadata)
@@ -223,18 +223,18 @@ class ParquetTable(AbstractArrowTable):
         import pyarrow as pa
         import pyarrow.parquet
 
-        found = []
+        parts_metadata = []
         for part in self.parts:
             try:
-                found.append(pa.parquet.read_metadata(part))
+                parts_metadata.append(pa.parquet.read_metadata(part))
             except FileNotFoundError as error:
                 raise InputError(f"There is no table at {part}. Check the path.") from error
             except (OSError, pa.ArrowInvalid) as error:
                 raise InputError(f"{part} is no Parquet file ({error}). Write it again.") from error
-        return found
+        return parts_metadata
 
     def _check_same(self, part: str, odd: set[str]) -> None:
-        """Refuse a part that has columns which the first one lacks, or the other way round."""
+        """Raise an error for a part whose columns differ from those of the first one."""
         if odd:
             raise InputError(
                 f"{part} and {self.parts[0]} are parts of one table, and only one of them has "
@@ -246,17 +246,17 @@ class ParquetTable(AbstractArrowTable):
         import pyarrow as pa
         import pyarrow.parquet
 
-        found, stored = [], [name for name in names if name not in self.partitions]
-        for part, metadata, known in zip(self.parts, self._metadata, self._of_folders, strict=True):
+        tables, stored = [], [name for name in names if name not in self.partitions]
+        for part, metadata, texts in zip(self.parts, self._metadata, self._of_folders, strict=True):
             with pa.parquet.ParquetFile(part, metadata=metadata) as file:
                 table = file.read(columns=stored, use_threads=False)
             for name in self.partitions:
-                value = pa.scalar(known[name], pa.string())
+                value = pa.scalar(texts[name], pa.string())
                 table = table.append_column(name, pa.repeat(value, int(metadata.num_rows)))
-            found.append(table.select(names))
-        if len(found) == 1:
-            return found[0]
-        return pa.concat_tables(found, promote_options="permissive")
+            tables.append(table.select(names))
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def has_nulls(self, names: set[str]) -> bool:
         for metadata in self._metadata:
@@ -343,10 +343,10 @@ def parts_of(path: str) -> list[str]:
 
 def _parts_in(folder: Path, path: str) -> list[Path]:
     """Files of Parquet in a folder, or in the folders of its partitions."""
-    found = _visible(folder)
-    deeper = [one for one in found if one.is_dir()]
-    named = {match[1] for one in deeper if (match := PARTITION.fullmatch(one.name))}
-    if deeper and len(deeper) == len(found) and len(named) == 1:
+    entries = _visible(folder)
+    deeper = [one for one in entries if one.is_dir()]
+    keys = {match[1] for one in deeper if (match := PARTITION.fullmatch(one.name))}
+    if deeper and len(deeper) == len(entries) and len(keys) == 1:
         parts = [part for one in deeper for part in _parts_in(one, path)]
         if len({tuple(_partition(path, str(part))) for part in parts}) > 1:
             raise InputError(
@@ -359,24 +359,24 @@ def _parts_in(folder: Path, path: str) -> list[Path]:
             f"{folder} holds folders ({some((one.name for one in deeper), 3)}), which are no "
             "partitions of one column (NAME=VALUE). Pass one of these folders."
         )
-    odd = [one.name for one in found if begins(one)[: len(PARQUET)] != PARQUET]
-    if odd or not found:
+    odd = [one.name for one in entries if begins(one)[: len(PARQUET)] != PARQUET]
+    if odd or not entries:
         what = f"other files than Parquet ({some(odd, 3)})" if odd else "no files of Parquet"
         raise InputError(f"The folder {folder} holds {what}. Pass one that holds parts of a table.")
-    return found
+    return entries
 
 
 def _partition(path: str, part: str) -> dict[str, str | None]:
     """Values of a part that the names of its folders say, by column; None where one is missing."""
     folders = Path(part).relative_to(path).parts[:-1] if part != path else ()
-    said = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
+    matches = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
     return {
-        unquote(match[1]): None if match[2] == NO_VALUE else unquote(match[2]) for match in said
+        unquote(match[1]): None if match[2] == NO_VALUE else unquote(match[2]) for match in matches
     }
 
 
 def is_arrow(path: str) -> bool:
-    """Whether there is a table of Arrow at a path, by how it begins."""
+    """Whether a path holds an Arrow table, judged by its first bytes."""
     place = Path(path)
     if place.is_dir():
         return is_folder_of_parts(place)
@@ -384,7 +384,7 @@ def is_arrow(path: str) -> bool:
 
 
 def arrow_table(path: str) -> AbstractArrowTable:
-    """The table at a path, by how it begins.
+    """Open the table at a path, whose format is told by its first bytes.
 
     Raises
     ------

@@ -88,8 +88,8 @@ def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
     """Keep `rows` of features-first `values` (c, m, ...), which hold the samples of `span`."""
     if rows is None or (rows.size == span.stop - span.start and (np.diff(rows) == 1).all()):
         return values  # all of them, in order
-    taken: Array = np.take(values, rows - span.start, axis=1)
-    return taken
+    selected: Array = np.take(values, rows - span.start, axis=1)
+    return selected
 
 
 #: Says where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of ...".

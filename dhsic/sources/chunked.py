@@ -73,10 +73,10 @@ class ChunkedArray:
     def handle(self) -> zarr.Array[Any]:
         """The array, opened; its chunks come through a store that watches."""
         raw = self.opened()
-        found = raw.shape, raw.dtype, raw.shards or raw.chunks
-        if found != (self.shape, self.stored_dtype, self.grid):
+        layout = raw.shape, raw.dtype, raw.shards or raw.chunks
+        if layout != (self.shape, self.stored_dtype, self.grid):
             raise DataError(
-                f"{self.label} is {raw.shape} {raw.dtype} in chunks of {found[2]} now and was "
+                f"{self.label} is {raw.shape} {raw.dtype} in chunks of {layout[2]} now and was "
                 f"{self.shape} {self.stored_dtype} in chunks of {self.grid} when it was "
                 "opened: it was written again meanwhile, or its consolidated metadata are others. "
                 "Open it anew."
@@ -118,8 +118,8 @@ class ChunkedArray:
 
     def _find_damage(self, region: tuple[slice, ...]) -> None:
         """Decode the chunks of a region one by one, and name the first that does not."""
-        whole = (*region, *(slice(0, n) for n in self.shape[2:]))
-        sides = zip(whole, self.grid, strict=True)
+        full_region = (*region, *(slice(0, n) for n in self.shape[2:]))
+        sides = zip(full_region, self.grid, strict=True)
         for coords in product(*(range(s.start // n, -(-s.stop // n)) for s, n in sides)):
             part = zip(coords, self.grid, strict=True)
             try:
@@ -190,8 +190,8 @@ def child(group: zarr.Group, name: str) -> Node | None:
 
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
     """Return an array of a group, or None where there is none of that name."""
-    found = child(group, name)
-    return found if isinstance(found, zarr.Array) else None
+    node = child(group, name)
+    return node if isinstance(node, zarr.Array) else None
 
 
 def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:

@@ -59,10 +59,10 @@ def as_view(data: Any) -> memoryview:
 def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
     """Bytes that a compressor makes of a chunk, at most `limit`, or OversizeError."""
     if name in STREAMED:
-        made = STREAMED[name](as_view(data), config, limit + 1)
-        if len(made) > limit:
+        decoded = STREAMED[name](as_view(data), config, limit + 1)
+        if len(decoded) > limit:
             raise OversizeError(None, limit)
-        return made
+        return decoded
     claimed = CLAIMED[name](as_view(data), limit)
     if claimed > limit:
         raise OversizeError(claimed, limit)
@@ -84,11 +84,11 @@ def _blosc(view: memoryview, _limit: int) -> int:
 
 
 def _zstd(view: memoryview, limit: int) -> int:
-    """Bytes that the frames say they make, or may make by the number of their blocks."""
+    """Return the decoded size that frames declare, or an upper bound from their blocks."""
     total = at = 0
     while at < len(view) and total <= limit:
-        made, at = _zstd_frame(view, at, limit - total)
-        total += made
+        n_bytes, at = _zstd_frame(view, at, limit - total)
+        total += n_bytes
     return total
 
 
@@ -103,9 +103,9 @@ def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
     is_single, has_checksum = flags >> 5 & 1, flags >> 2 & 1
     at += 5 + (1 - is_single) + (0, 1, 2, 4)[flags & 3]
     size = (is_single, 2, 4, 8)[flags >> 6]
-    said = number(view, at, size) + (256 if size == 2 else 0)
+    stated_size = number(view, at, size) + (256 if size == 2 else 0)
     blocks, at = _zstd_blocks(view, at + size, limit)
-    return (said if size else blocks), at + 4 * has_checksum
+    return (stated_size if size else blocks), at + 4 * has_checksum
 
 
 def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
@@ -126,10 +126,10 @@ def _lzma(view: memoryview, config: Mapping[str, Any], most: int) -> bytes:
 
 def _zlib(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
     stream = zlib.decompressobj()
-    made = stream.decompress(view, most)
-    if not stream.eof and len(made) < most:
+    decoded = stream.decompress(view, most)
+    if not stream.eof and len(decoded) < most:
         raise ValueError("its stream is cut short")
-    return made
+    return decoded
 
 
 #: How many bytes a chunk will make, by what it says; codecs hold themselves to it.
@@ -213,8 +213,8 @@ class _ReadingBytes(BytesBytesCodec):
         return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
 
     async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        made = await asyncio.to_thread(self.function, chunk_data.as_numpy_array())
-        return chunk_spec.prototype.buffer.from_bytes(made)
+        decoded = await asyncio.to_thread(self.function, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(decoded)
 
 
 class TextBudget:
@@ -269,8 +269,8 @@ class Chain:
     def _add_numbers(self, codec: Any, name: str, config: Mapping[str, Any]) -> None:
         inner = outer = 1
         if name != PACKED:
-            made, of = NUMBERS[name]
-            kinds = [np.dtype(str(config.get(one) or config[made])) for one in (made, of)]
+            inner_key, of = NUMBERS[name]
+            kinds = [np.dtype(str(config.get(one) or config[inner_key])) for one in (inner_key, of)]
             inner, outer = (kind.itemsize if kind.kind in "biuf" else -1 for kind in kinds)
         if inner != self.itemsize:
             raise DataError(

@@ -1,4 +1,4 @@
-"""A column: what a store says of each feature (a name, a position), read for some at a time.
+"""Column: one stored value per feature (a name, a position), read in parts.
 
 Ten million names take a gigabyte as text. So a result has those of many features where they are
 stored: they are read when they are asked for, those alone, and written a stretch after the other.
@@ -20,24 +20,24 @@ from dhsic.namespace import slices
 
 #: The column of names.
 NAME = "feature"
-#: Features that are read at a time.
+#: Number of features read at a time.
 STRETCH = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of features, (n,) of `dtype`; `read` gives those of a slice, and goes to workers."""
+    """Values of features, (n,) of `dtype`; `read` returns a slice and is sent to workers."""
 
     n: int
     dtype: Any
     read: Callable[[slice], Array]
 
     def parts(self) -> Iterator[Array]:
-        """All values, a stretch after the other."""
+        """Yield all values in stretches."""
         return (self.read(rows) for rows in slices(self.n, STRETCH))
 
     def at(self, features: Index) -> Array:
-        """Values of features, (c,), in their order."""
+        """Return the values of features, (c,), in the given order."""
         out = np.empty(features.size, dtype=self.dtype)
         order = np.argsort(features, kind="stable")
         ascending = features[order]
@@ -50,7 +50,7 @@ class Column:
         return out
 
     def of(self, features: Index) -> Column:
-        """The column of some features, ascending."""
+        """Return the column restricted to some features, ascending."""
         return Column(features.size, self.dtype, _Some(self, features))
 
     def lazily(self) -> Any:
@@ -67,26 +67,26 @@ def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
     >>> all_differ(lambda: [np.array(["a", "b"], dtype=object), np.array(["c"], dtype=object)])
     True
     """
-    seen = np.concatenate([np.empty(0, np.uint64), *map(_bits, parts())])
-    seen.sort()
-    twice = np.unique(seen[1:][seen[1:] == seen[:-1]])
-    known: set[str] = set()
+    hashes = np.concatenate([np.empty(0, np.uint64), *map(_bits, parts())])
+    hashes.sort()
+    twice = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    known_texts: set[str] = set()
     for part in parts() if twice.size else ():
         for name in part[np.isin(_bits(part), twice)]:
-            if name in known:
+            if name in known_texts:
                 return False
-            known.add(name)
+            known_texts.add(name)
     return True
 
 
 def _bits(texts: Array) -> Array:
-    """64 bits of each text."""
+    """Return a 64-bit hash of each text."""
     return np.asarray(pd.util.hash_array(texts, categorize=False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Some:
-    """What reads a column of some features, ascending."""
+    """Reader of a column for a subset of features, ascending."""
 
     column: Column
     features: Index
@@ -96,7 +96,7 @@ class _Some:
 
 
 class _Unread(BackendArray):
-    """A column as xarray asks for it."""
+    """Adapter of a column to the lazy arrays of xarray."""
 
     def __init__(self, column: Column) -> None:
         self.column, self.shape, self.dtype = column, (column.n,), np.dtype(column.dtype)

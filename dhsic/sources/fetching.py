@@ -40,7 +40,7 @@ LARGE = 64 << 20
 
 logger = logging.getLogger("dhsic")
 _lock = Lock()
-#: What this process has fetched, by its number and URL.
+#: Copies that this process has fetched, by process id and URL.
 _copies: dict[tuple[int, str], Copy] = {}
 
 
@@ -66,7 +66,7 @@ class Copy:
     options: Mapping[str, Any] | None
 
     def fetch_again(self) -> None:
-        """Fetch it to the same place where this machine does not see it.
+        """Fetch the file to the same path if it does not exist on this machine.
 
         Raises
         ------
@@ -82,13 +82,13 @@ class Copy:
                 raise changed(self.url)
 
     def in_sentence(self, error: Exception) -> str:
-        """What an error says, of the URL."""
+        """Return the text of an error, with the URL in place of the local path."""
         folder = without_secrets(self.url).rpartition("/")[0]
         return str(error).replace(str(self.path.parent), folder)
 
 
 class FetchedSource(AbstractView):
-    """What is read of a copy; elsewhere the copy is fetched again before anything is read."""
+    """Source over a local copy of a URL; another machine fetches its own copy first."""
 
     def __init__(self, base: AbstractSource, copy: Copy) -> None:
         super().__init__(base)
@@ -122,11 +122,11 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         It was written again while it was fetched.
     """
     with _lock:
-        held = _copies.get((os.getpid(), url))
-        options = held.options if options is None and held is not None else options
+        cached = _copies.get((os.getpid(), url))
+        options = cached.options if options is None and cached is not None else options
         objects = tuple(_found(names, options) for names in _parts_of(url))
-        if held is not None and held.objects == objects and held.path.is_file():
-            return held
+        if cached is not None and cached.objects == objects and cached.path.is_file():
+            return cached
         root = _folder(os.getpid()).name
         n_bytes, free = sum(int(of["size"]) for _, of in objects), shutil.disk_usage(root).free
         shown = without_secrets(url)
@@ -140,13 +140,13 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         logger.log(level, "Fetching %s, %s, to %s.", shown, human(n_bytes), root)
         folder = Path(mkdtemp(dir=root))
         digest = _fetched(folder, objects, options)
-        made = Copy(url, folder / _name(url), objects, digest, options)
-        _copies[os.getpid(), url] = made
-        return made
+        copy = Copy(url, folder / _name(url), objects, digest, options)
+        _copies[os.getpid(), url] = copy
+        return copy
 
 
 def changed(url: str) -> DataError:
-    """The error of a file that is another one now."""
+    """Return the error for a file that has changed since it was fetched."""
     return DataError(
         f"{without_secrets(url)} was written again since it was first read: versions differ. Put "
         "the first one back and go on, or start again."
@@ -155,7 +155,7 @@ def changed(url: str) -> DataError:
 
 @cache
 def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
-    """A folder that is removed when this process ends."""
+    """Create a folder that is removed when this process ends."""
     return TemporaryDirectory(prefix="dhsic-fetched-", ignore_cleanup_errors=True)
 
 
@@ -167,7 +167,7 @@ def _parts_of(url: str) -> list[tuple[str, ...]]:
         return [(url,)]
     stem = url.removesuffix(suffix)
     kinds = ((calls,), *TABLES[calls])
-    return [tuple(url if s == suffix else stem + s for s in some) for some in kinds]
+    return [tuple(url if s == suffix else stem + s for s in suffixes) for suffixes in kinds]
 
 
 def _name(url: str) -> str:
@@ -188,13 +188,13 @@ def _found(urls: tuple[str, ...], options: Mapping[str, Any] | None) -> tuple[st
 
 
 def _place(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
-    """The store of an object, and its name there."""
+    """Return the store of an object, and its name in this store."""
     return folder_of(url.rpartition("/")[0], options), _name(url)
 
 
 def _version(meta: Mapping[str, Any]) -> dict[str, str]:
-    known = ("size", "e_tag", "version", "last_modified")
-    return {name: str(meta[name]) for name in known if meta.get(name) is not None}
+    version_keys = ("size", "e_tag", "version", "last_modified")
+    return {name: str(meta[name]) for name in version_keys if meta.get(name) is not None}
 
 
 def _fetched(folder: Path, objects: Any, options: Mapping[str, Any] | None) -> str:
@@ -218,10 +218,10 @@ def _read(
     size = int(version["size"])
 
     def asked_for(span: tuple[int, int] | None) -> Any:
-        found = obstore.get(store, name, options=None if span is None else {"range": span})
-        if _version(found.meta) != version:
+        response = obstore.get(store, name, options=None if span is None else {"range": span})
+        if _version(response.meta) != version:
             raise changed(url)
-        return found
+        return response
 
     try:
         asked_for((0, 1)).bytes()
@@ -230,6 +230,8 @@ def _read(
         return
     spans = [(start, min(start + PART, size)) for start in range(0, size, PART)]
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for some in range(0, len(spans), AT_ONCE):
-            found = threads.map(lambda span: asked_for(span).bytes(), spans[some : some + AT_ONCE])
-            yield from found
+        for first in range(0, len(spans), AT_ONCE):
+            pieces = threads.map(
+                lambda span: asked_for(span).bytes(), spans[first : first + AT_ONCE]
+            )
+            yield from pieces

@@ -138,8 +138,8 @@ def _element(group: zarr.Group, name: str) -> Node:
             "died. Write the store again, or restore it."
         )
     encoding = str(node.attrs.get("encoding-type", ""))
-    known = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
-    if not known or (isinstance(node, zarr.Array) and node.ndim != 1):
+    is_readable = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
+    if not is_readable or (isinstance(node, zarr.Array) and node.ndim != 1):
         raise DataError(
             f"{where} has encoding {encoding or 'none'!r}, which dhsic does not read as one value "
             f"a row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it as "
@@ -176,8 +176,8 @@ def named_by(codes: Array, categories: Array, where: str) -> Array:
             "write the store again, or restore it."
         )
     # Text of fixed width: categories are classes, whether or not they look like numbers.
-    named: Array = np.append(text(categories), "").astype(str)[codes]
-    return named
+    labels: Array = np.append(text(categories), "").astype(str)[codes]
+    return labels
 
 
 def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:

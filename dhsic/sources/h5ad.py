@@ -72,8 +72,8 @@ class PandasFrame(AbstractFrame):
         values = self.frame[name]
         missing = values.isna().to_numpy()
         if isinstance(values.dtype, pd.CategoricalDtype):
-            named = values.astype(object).where(~missing, "").astype(str)
-            return np.asarray(named.to_numpy(dtype=object), dtype=str)
+            labels = values.astype(object).where(~missing, "").astype(str)
+            return np.asarray(labels.to_numpy(dtype=object), dtype=str)
         if values.dtype.kind == "O" or isinstance(values.dtype, pd.StringDtype):
             return np.where(missing, "", values.to_numpy(dtype=object))
         if missing.any():
@@ -103,9 +103,9 @@ class AnnDataObject(AbstractAnnData):
         folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
-        held = getattr(self.adata, folder, None) if folder in AXES else None
-        if held is not None and key in held:
-            return held[key]
+        container = getattr(self.adata, folder, None) if folder in AXES else None
+        if container is not None and key in container:
+            return container[key]
         raise InputError(
             f"The {type(self.adata).__name__} object has no matrix {name!r}; it has "
             f"{', '.join(self.matrices())}. Pass one of them as variable=."
@@ -232,10 +232,10 @@ class H5Frame(AbstractFrame):
                 order = node.attrs.get("column-order", ())
                 columns = tuple(map(str, order))
             else:
-                index, *rest = node.dtype.names
-                columns = tuple(rest)
-            known = cls(path, node.name, place, columns, index, 0)
-            return cls(path, node.name, place, columns, index, len(known._in(file, index)))
+                index, *other_fields = node.dtype.names
+                columns = tuple(other_fields)
+            frame = cls(path, node.name, place, columns, index, 0)
+            return cls(path, node.name, place, columns, index, len(frame._in(file, index)))
 
     def names(self) -> Array:
         return text(self._read(self.index))

@@ -62,10 +62,10 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
         It is damaged.
     """
     with opened_h5(path) as file:
-        held = list(file)
-        of_genomes = [name for name in held if _has(file[name], "barcodes", "genes")]
-        is_counts = "matrix" in held and _has(file["matrix"], "barcodes", "indptr")
-        several = list(file["mod"]) if "mod" in held else []
+        groups = list(file)
+        of_genomes = [name for name in groups if _has(file[name], "barcodes", "genes")]
+        is_counts = "matrix" in groups and _has(file["matrix"], "barcodes", "indptr")
+        several = list(file["mod"]) if "mod" in groups else []
         datasets: list[str] = []
         file.visititems(lambda name, node: datasets.append(name) if _is_matrix(node) else None)
     if several:
@@ -126,12 +126,12 @@ def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
 
 
 def _columns(group: Any) -> Mapping[str, Any]:
-    """What there is about the features: ids, names, types."""
+    """Annotations of the features: ids, names, types."""
     if "features" not in group:
-        held = {"id": "genes", "name": "gene_names"}
-        return {key: group[name] for key, name in held.items() if name in group}
-    held = {"id": "id", "name": "name", "type": "feature_type", "genome": "genome"}
-    return {key: group["features"][of] for key, of in held.items() if of in group["features"]}
+        paths = {"id": "genes", "name": "gene_names"}
+        return {key: group[name] for key, name in paths.items() if name in group}
+    paths = {"id": "id", "name": "name", "type": "feature_type", "genome": "genome"}
+    return {key: group["features"][of] for key, of in paths.items() if of in group["features"]}
 
 
 def _check_sizes(path: str, shape: tuple[int, ...], ids: Array, cells: Array) -> None:
@@ -164,9 +164,9 @@ def _with_names(
             )
         return SubsetSource(source, np.flatnonzero(types == options.variable))
     if len(counts) > 1:
-        told = some(f"{n:,} of {kind!r}" for kind, n in counts.items())
+        type_counts = some(f"{n:,} of {kind!r}" for kind, n in counts.items())
         source.hint = (
-            f"X has features of several types, {told}, which are ranked together. Pass "
+            f"X has features of several types, {type_counts}, which are ranked together. Pass "
             f"variable={counts.index[0]!r} to take those of one type."
         )
     return source
@@ -228,13 +228,13 @@ def open_counts_folder(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _file(folder: Path, names: Sequence[str]) -> Path:
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
+    table_path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if table_path is None:
         raise InputError(
             f"{folder} has counts of Cell Ranger, and no {' or '.join(names[::2])} (packed or "
             "not). Copy the whole folder."
         )
-    return found
+    return table_path
 
 
 def _lines(path: Path) -> Array:

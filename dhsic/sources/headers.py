@@ -79,19 +79,19 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
     numbered, above = enumerate(lines), _Above()
     first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
     texts = [] if first is None else [first[1], *_some_rows(numbered)]
-    named = above.comments[-1] if above.comments else None
-    if named is None and first is None:
+    comment = above.comments[-1] if above.comments else None
+    if comment is None and first is None:
         return None
     separator, is_sure = above.separator, True
     if separator is None:
-        separator, is_sure = _separator(texts if named is None else [named[1], *texts])
-    if named is not None and texts and not is_sure:
+        separator, is_sure = _separator(texts if comment is None else [comment[1], *texts])
+    if comment is not None and texts and not is_sure:
         separator, _ = _separator(texts)
     rows, n_skipped = _fields(texts, separator), 0 if first is None else first[0]
-    if named is not None:
-        names = _fields([named[1]], separator)[0]
+    if comment is not None:
+        names = _fields([comment[1]], separator)[0]
         if not rows or _names_columns(names, rows, separator):
-            n_skipped, rows = named[0], [names, *rows]
+            n_skipped, rows = comment[0], [names, *rows]
     title = texts[0].strip() if _is_title(rows) else ""
     return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title)
 
@@ -111,8 +111,8 @@ class _Above:
         bare = line.strip()
         if is_list or not bare or line.startswith("##"):
             return bool(bare) and not line.startswith("##")
-        if said := _SEPARATOR_LINE.fullmatch(bare):
-            self.separator = said[1]
+        if declaration := _SEPARATOR_LINE.fullmatch(bare):
+            self.separator = declaration[1]
         elif _GCT_VERSION.fullmatch(bare) and not self.comments:
             self.format_name, written = GCT, next(numbered, (0, ""))[1].split()
             self.sizes = tuple(map(int, written)) if all(map(str.isdigit, written)) else ()
@@ -307,8 +307,8 @@ def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Arr
     shift = len(below[0]) - len(fields) if below else 0
     first = int(shift == 0 and not is_value(fields[0]))
     at = [i for i in range(first, len(fields)) if is_numeral(fields[i])]
-    others = [fields[i] for i in range(first, len(fields)) if i not in {*at}]
-    if shift not in (0, 1) or len(at) < 2 or any(map(is_value, others)):
+    unmatched = [fields[i] for i in range(first, len(fields)) if i not in {*at}]
+    if shift not in (0, 1) or len(at) < 2 or any(map(is_value, unmatched)):
         return None, np.empty((0, 0))
     numbers = np.array([float(fields[i]) for i in at])
     if not _all_differ(numbers):

@@ -1,4 +1,4 @@
-"""What columns of ids are called, and how ids are told from values.
+"""Names of id columns, and rules that tell ids from values.
 
 `dhsic.joins.keys` says which of them names the rows of a table.
 """

@@ -1,4 +1,4 @@
-"""What goes on to whoever takes arrays: a source as a lazy matrix, features of what is lazy."""
+"""Lazy arrays for other libraries: a source as a lazy matrix, and its selected features."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def lazy_matrix(source: AbstractSource) -> xr.DataArray:
         meta=np.empty((0, 0), dtype=dtype),
         name=f"features-{uuid4().hex}",
     )
-    named = {"samples": source.sample_names(), "features": source.feature_names()}
-    coords = {dim: text(names) for dim, names in named.items() if names is not None}
+    axis_names = {"samples": source.sample_names(), "features": source.feature_names()}
+    coords = {dim: text(names) for dim, names in axis_names.items() if names is not None}
     return xr.DataArray(matrix, coords, dims=("samples", "features"))
 
 
@@ -71,8 +71,8 @@ def take_features(
         return X.isel({dim: chosen}).transpose(..., dim)
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype"):
-        given = shape if isinstance(shape, tuple) else type(X).__name__
-        raise InputError(f"transform takes data with {d} features and got {given}.")
+        description = shape if isinstance(shape, tuple) else type(X).__name__
+        raise InputError(f"transform takes data with {d} features and got {description}.")
     if shape[0 if turned else 1] != d:
         raise InputError(
             f"X has shape {shape}, and the selector was fitted on {d} features; pass as many, "

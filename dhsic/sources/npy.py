@@ -73,10 +73,10 @@ class NpySource(AbstractStored):
         """Values that follow each other, n from `start` of a feature, or of a sample."""
         length = self.n_samples if self._is_run else self.n_features
         file.seek(self._begin + (line * length + start) * self._stored.itemsize)
-        found: Array = np.fromfile(file, self._stored, n)
-        if len(found) < n:
+        values: Array = np.fromfile(file, self._stored, n)
+        if len(values) < n:
             raise DataError(f"{self.path} was cut while it was read. Copy it again.")
-        return found
+        return values
 
     @property
     def layout(self) -> Any:
@@ -107,25 +107,25 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            found = {}
+            headers = {}
             for item in archive.infolist():
                 if not item.filename.endswith(".npy"):
                     continue
                 with archive.open(item) as file:
-                    found[item.filename.removesuffix(".npy")] = _header(file)
-        if {*found} >= SPARSE:
+                    headers[item.filename.removesuffix(".npy")] = _header(file)
+        if {*headers} >= SPARSE:
             raise InputError(
                 f"{path} holds a sparse matrix of SciPy. Pass scipy.sparse.load_npz(path)."
             )
-        numbers = {key: of[0] for key, of in found.items() if of[2].kind in "biuf"}
+        numbers = {key: of[0] for key, of in headers.items() if of[2].kind in "biuf"}
         name = options.choose(numbers, path)
-        shape, _, dtype = found[name]
+        shape, _, dtype = headers[name]
         check_shape(shape, f"{name} of {path}")
         check_room(2 * dtype.itemsize * shape[0] * shape[1], path, shape)
         with np.load(path, allow_pickle=False) as arrays:
             axis = options.feature_axis(shape, None, f"{name} of {path}", convention=1)
-            along = [key for key, of in found.items() if of[0] == (shape[1 - axis],)]
-            coords = {key: arrays[key] for key in along if found[key][2].kind in "biufUS"}
+            along = [key for key, of in headers.items() if of[0] == (shape[1 - axis],)]
+            coords = {key: arrays[key] for key in along if headers[key][2].kind in "biufUS"}
             matrix = arrays[name] if axis == 1 else arrays[name].T
     except FileNotFoundError as error:
         raise InputError(f"There is no array at {path}. Check the path.") from error

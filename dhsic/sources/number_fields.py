@@ -61,7 +61,7 @@ def meaning_of_commas(texts: Iterable[str]) -> str:
 
 
 def _kind_of(text: str) -> str:
-    """What the marks of a number are; "point" and "comma" where they may be either."""
+    """Return the decimal mark of a number; "point" and "comma" if it is ambiguous."""
     if not is_comma_number(text):
         if "." not in text or not is_numeral(text):
             return ""

@@ -132,25 +132,25 @@ def about_columns(X: pd.DataFrame) -> str:
     """Return what is wrong with columns of a frame that are no numbers, and what to do."""
     columns = [_text_of(X.iloc[:, k]) for k in range(X.shape[1])]
     few = [column for column in columns if column.are_few]
-    others = [column.name for column in columns if not (column.are_few or column.is_numeral)]
+    text_columns = [column.name for column in columns if not (column.are_few or column.is_numeral)]
     numerals = [column.name for column in columns if column.is_numeral]
-    told = ["are not numbers.", *(column.told for column in few[:MOST_DESCRIBED])]
+    sentences = ["are not numbers.", *(column.told for column in few[:MOST_DESCRIBED])]
     if any(column.commas for column in few):
-        told.append("Write numbers with decimal points first.")
+        sentences.append("Write numbers with decimal points first.")
     if few:
         names = [column.name for column in few]
-        told.append(
+        sentences.append(
             f"X[{names!r}].apply(pandas.to_numeric, errors='coerce') has NaN, for missing, in the "
             "place of text."
         )
     if numerals:
-        told.append(f"Make numbers of text that holds them: X[{numerals!r}].astype(float).")
-    if others:
-        told.append(
-            f"Drop them, X.drop(columns={others!r}), or encode categories: "
-            f"pandas.get_dummies(X, columns={others!r})."
+        sentences.append(f"Make numbers of text that holds them: X[{numerals!r}].astype(float).")
+    if text_columns:
+        sentences.append(
+            f"Drop them, X.drop(columns={text_columns!r}), or encode categories: "
+            f"pandas.get_dummies(X, columns={text_columns!r})."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _text_of(column: pd.Series) -> OddFields:

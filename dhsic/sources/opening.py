@@ -1,4 +1,4 @@
-"""`open_source`: whatever a user holds, as a source."""
+"""`open_source`: open any supported data as a source."""
 
 from __future__ import annotations
 
@@ -122,20 +122,20 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a path or URL by its suffix, or a file that is here by its content.
+    """Find the opener of a path or URL by its suffix, or of a local file by its content.
 
     None for Zarr, and for what is in memory.
     """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
-    found = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    if found is not None or not name:
-        return found
+    matching = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
+    if matching is not None or not name:
+        return matching
     return open_plink if is_prefix(name) else _opener_by_content(name)
 
 
 def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a file or a folder whose name says nothing."""
+    """Find the opener of a file or folder without a known suffix."""
     if "://" in name and not name.startswith("file://"):
         return None
     path = Path(on_disk(name))
@@ -149,7 +149,7 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
 
 
 def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find what opens a file by its first bytes."""
+    """Find the opener of a file by its first bytes."""
     ends = path.name.lower().endswith
     if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
@@ -249,9 +249,17 @@ def open_source(
     (2, 3)
     """
     several = _codes_of(missing_code)
-    said: Any = None if several else missing_code
+    single_code: Any = None if several else missing_code
     options = OpenOptions(
-        *(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options),
+        *(
+            variable,
+            sample_dim,
+            n_samples,
+            single_code,
+            missing_chunks,
+            ploidy_policy,
+            storage_options,
+        ),
         not_features=not_features,
         na=na,
     )
@@ -312,7 +320,7 @@ def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy |
 
 
 def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
-    """The path by which a file is read: its own, or that of the copy of one at a URL."""
+    """Return the local path of a file: its own, or that of the copy of a URL."""
     copy, name = copy or _copy_of(path), fspath(path)
     if copy is not None:
         return str(copy.path)
@@ -393,7 +401,7 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
 
 
 def refuse_groups(group: zarr.Group) -> None:
-    """Refuse a group that holds matrices in groups of its own alone, with the paths of these."""
+    """Raise InputError, naming the paths, for a group whose matrices are all in subgroups."""
     with metadata_of(group.store_path):
         members = dict(group.members(max_depth=GROUP_DEPTH))
     found = {
@@ -412,9 +420,9 @@ def refuse_groups(group: zarr.Group) -> None:
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
-    held = AnnDataStore.around(array)
-    if held is not None:
-        store, variable = held
+    anndata = AnnDataStore.around(array)
+    if anndata is not None:
+        store, variable = anndata
         return open_anndata(store, replace(options, variable=variable))
     group = parent(array)
     if group is None:
@@ -520,7 +528,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
 
 
 def _local(path: Path) -> Store:
-    """A folder or a zip file, of which only files are read."""
+    """Return a store for a folder or a zip file that reads only regular files."""
     if path.suffix.lower() != ".zip":
         return FolderStore(path, read_only=True)
     if not path.is_dir():
@@ -529,7 +537,7 @@ def _local(path: Path) -> Store:
 
 
 def nothing_at(path: str, *, is_url: bool) -> str:
-    """What to say of a path or URL at which there is no Zarr."""
+    """Return the error for a path or URL without a Zarr store."""
     for suffixes, name, remedy in FOREIGN:
         if path.lower().endswith(suffixes):
             is_there = is_url or Path(path).exists()
@@ -549,10 +557,10 @@ def nothing_at(path: str, *, is_url: bool) -> str:
             "folder or the .zip file of a Zarr store, or read it and pass the array."
         )
     if Path(path).is_dir():
-        held = sorted(p.name for p in Path(path).iterdir())
-        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
+        entries = sorted(p.name for p in Path(path).iterdir())
+        names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
         return (
-            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
+            f"There is no Zarr array or group at {path}: it is a folder with {names or 'nothing'} "
             "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
         )
     return f"There is no Zarr array or group at {path}, nor anything else. Check the path."

@@ -100,9 +100,9 @@ class OpenOptions:
                 return self.sample_dim % 2
         elif dims is not None and self.sample_dim in tuple(dims[:2]):
             return tuple(dims).index(self.sample_dim)
-        known = "no names" if dims is None else f"dimensions {tuple(dims)}"
+        axes = "no names" if dims is None else f"dimensions {tuple(dims)}"
         raise InputError(
-            f"{what} with shape {shape} and {known} has no sample_dim={self.sample_dim!r}. Pass "
+            f"{what} with shape {shape} and {axes} has no sample_dim={self.sample_dim!r}. Pass "
             "one of its dimensions, or 0 or 1."
         )
 
@@ -110,12 +110,12 @@ class OpenOptions:
         matches = [axis for axis in (0, 1) if shape[axis] == self.n_samples]
         if len(matches) == 1:
             return 1 - matches[0]
-        known = f"dimensions {tuple(dims)}" if dims else "no dimension names"
+        axes = f"dimensions {tuple(dims)}" if dims else "no dimension names"
         n = self.n_samples
         labels = "labels are not known" if n is None else f"there are {n} labels"
         count = "both axes fit" if matches else "no axis can be told to be the samples"
         raise InputError(
-            f"{what} has shape {shape} and {known}, and {labels}: {count}. Say which axis holds "
+            f"{what} has shape {shape} and {axes}, and {labels}: {count}. Say which axis holds "
             "the samples: sample_dim=0 or sample_dim=1."
         )
 
@@ -213,14 +213,14 @@ def naming_array(
     """
     if dim is not None and dim in arrays and arrays[dim].shape == (length,):
         return dim
-    found = []
+    candidates = []
     for name, of in arrays.items():
         dims = dimension_names(of)
         is_along = of.shape == (length,) and (dims is None or dim is None or dims[0] == dim)
         if says_names(name, of_features=of_features) and is_along and of.dtype.kind in "OSUTiu":
-            found.append(name)
-    ids = [name for name in found if name.lower().removesuffix("s").endswith("_id")]
-    chosen = ids or found
+            candidates.append(name)
+    ids = [name for name in candidates if name.lower().removesuffix("s").endswith("_id")]
+    chosen = ids or candidates
     return chosen[0] if len(chosen) == 1 else None
 
 

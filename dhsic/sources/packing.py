@@ -54,12 +54,14 @@ def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
 
 def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
     """Attributes of a variable that xarray did not decode; what it decoded is in its encoding."""
-    known = dict(of.attrs)
+    declared_attributes = dict(of.attrs)
     if of.dtype.kind in "iu":
-        known = {name: of.encoding[name] for name in (FILL, MISSING) if name in of.encoding} | known
-    if of_zarr_2(of) and known.get(FILL) == 0:
-        del known[FILL]
-    return {name: known[name] for name in DECLARING if name in known}
+        declared_attributes = {
+            name: of.encoding[name] for name in (FILL, MISSING) if name in of.encoding
+        } | declared_attributes
+    if of_zarr_2(of) and declared_attributes.get(FILL) == 0:
+        del declared_attributes[FILL]
+    return {name: declared_attributes[name] for name in DECLARING if name in declared_attributes}
 
 
 def of_zarr_2(of: xr.DataArray) -> bool:
@@ -79,8 +81,8 @@ def _from_base64(written: str, where: str) -> float:
 
 def codes_of(attributes: Mapping[str, Any]) -> list[float]:
     """Stored numbers that stand for a missing value."""
-    known = [one for name in (FILL, MISSING) for one in np.ravel(attributes.get(name, [])).tolist()]
-    return sorted({one for one in known if isinstance(one, int | float) and not np.isnan(one)})
+    codes = [one for name in (FILL, MISSING) for one in np.ravel(attributes.get(name, [])).tolist()]
+    return sorted({one for one in codes if isinstance(one, int | float) and not np.isnan(one)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +122,9 @@ class Packing:
         is_plain = scale is None and offset is None and stored == dtype
         if is_plain and len(codes) <= (keeps_code and dtype.kind in "iu"):
             return None
-        said = {name: attributes[name] for name in (SCALE, OFFSET) if name in attributes}
-        said |= {FILL: codes[0]} if codes else {}
-        empty = xr.Dataset({"x": ("i", np.empty(0, stored), said)})
+        declared_fields = {name: attributes[name] for name in (SCALE, OFFSET) if name in attributes}
+        declared_fields |= {FILL: codes[0]} if codes else {}
+        empty = xr.Dataset({"x": ("i", np.empty(0, stored), declared_fields)})
         decoded = xr.decode_cf(empty, decode_times=False, decode_coords=False)["x"].dtype
         return cls(tuple(codes), scale, offset, stored, decoded)
 
@@ -180,9 +182,9 @@ def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
 
 
 def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Text, "" where it is what stands for a missing one."""
-    said = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
-    return np.where(np.isin(text(values), [*said]), "", text(values)) if said else values
+    """Replace texts that stand for missing values by ""."""
+    texts = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
+    return np.where(np.isin(text(values), [*texts]), "", text(values)) if texts else values
 
 
 def names_in(variable: xr.DataArray) -> Array:
@@ -190,8 +192,8 @@ def names_in(variable: xr.DataArray) -> Array:
     values, stored = np.asarray(variable.values), variable.encoding.get("dtype")
     if values.dtype.kind == "f" and stored is not None and np.dtype(stored).kind in "iu":
         missing = np.isnan(values)
-        whole = np.where(missing, 0, values).astype(stored)
-        return np.where(missing, "", text(whole))
+        integers = np.where(missing, 0, values).astype(stored)
+        return np.where(missing, "", text(integers))
     return names_among(values, declared(variable) if hasattr(variable, "attrs") else {})
 
 

@@ -42,10 +42,10 @@ class ParquetSource(AbstractStored):
         self.dtype = file.dtype(features)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
-        wanted = self.features[block.start : block.stop]
-        table = self.file.read(list(wanted))
+        features = self.features[block.start : block.stop]
+        table = self.file.read(list(features))
         values = np.empty((block.width, self.n_samples), self.dtype)
-        for i, name in enumerate(wanted):
+        for i, name in enumerate(features):
             values[i] = self._column(table.column(name), name)
         values = np.ascontiguousarray(take_rows(values, rows, slice(0, self.n_samples)))
         check_finite(values, block, rows, None, self.missing_code)

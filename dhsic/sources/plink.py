@@ -51,7 +51,7 @@ BIM, BIM_SHORT = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("CHROM", "ID", "PO
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 #: Sex of males and of females.
 MALE, FEMALE = ("1", "M", "m"), ("2", "F", "f")
-#: How a .bed begins: magic number, then whether variants follow each other.
+#: First bytes of a .bed: magic number, then the flag of variant-major order.
 MAGIC, BY_VARIANT, BY_SAMPLE = b"\x6c\x1b", 1, 0
 HEADER = 3
 CALLS_A_BYTE = 4
@@ -82,16 +82,16 @@ class Fileset:
         InputError
             One of them is not there.
         """
-        given = SUFFIXES.get(Path(path).suffix.lower())
-        found = next((s for s in TABLES if Path(path + s).is_file()), ".bed")
-        stem = path if given is None else path[: -len(Path(path).suffix)]
-        suffix = given or found
+        stem_suffix = SUFFIXES.get(Path(path).suffix.lower())
+        table_suffix = next((s for s in TABLES if Path(path + s).is_file()), ".bed")
+        stem = path if stem_suffix is None else path[: -len(Path(path).suffix)]
+        suffix = stem_suffix or table_suffix
         calls = _there((stem + suffix,))
         variants, samples = (_there(tuple(stem + s for s in kinds)) for kinds in TABLES[suffix])
         return cls(calls, variants, samples)
 
     def dataset(self) -> xr.Dataset:
-        """What is known of the variants, under the names of VCF Zarr."""
+        """Return the annotations of the variants, under the names of VCF Zarr."""
         table = _table(self.variants, ("CHROM", "ID", "POS", "REF", "ALT"))
         index, contigs = pd.factorize(table["CHROM"])
         alleles = np.column_stack([table["REF"], table["ALT"]]).astype(object)
@@ -112,7 +112,7 @@ class Fileset:
         })  # fmt: skip
 
     def variant_names(self) -> Array | None:
-        """Names of the variants, as of VCF Zarr: their ids, and places for those without."""
+        """Names of the variants, as in VCF Zarr: ids, or positions where ids are missing."""
         return Variants(self.dataset()).names()
 
     def coords(self) -> dict[str, Array]:
@@ -147,7 +147,7 @@ class Fileset:
         )
 
     def key(self) -> tuple[Array, ...]:
-        """What stands for all names in a fingerprint: the tables, byte for byte."""
+        """Return the bytes of the tables, which stand for all names in a fingerprint."""
         return tuple(map(_digest, (self.variants, self.samples)))
 
 
@@ -163,7 +163,7 @@ def samples_table(path: str) -> str | None:
 
 
 def _there(paths: tuple[str, ...]) -> Path:
-    """The first of some files that is there."""
+    """Return the first of these files that exists."""
     for path in paths:
         if file_bytes(Path(path)) is not None:
             return Path(path).absolute()
@@ -174,7 +174,7 @@ def _there(paths: tuple[str, ...]) -> Path:
 
 
 def lacking(paths: tuple[str, ...]) -> InputError:
-    """The error of files none of which is there."""
+    """Return the error for files none of which exists."""
     return InputError(
         f"There is no {' nor '.join(paths)}, which belongs to the genotypes of that name: files of "
         "PLINK come in threes (.bed, .bim and .fam; .pgen, .pvar and .psam) and lie in one folder. "
@@ -188,7 +188,7 @@ def _digest(path: Path) -> Array:
 
 
 def _rows(path: Path) -> int:
-    """Rows of a table, without reading what is in them."""
+    """Count the rows of a table without parsing them."""
     with path.open("rb") as lines:
         return sum(bool(line.strip()) and not line.startswith(b"#") for line in lines)
 
@@ -233,7 +233,7 @@ def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> d
 
 
 def _headless(path: Path, n: int) -> list[str]:
-    """Columns of a table of n without a header."""
+    """Return the column names of a table with n columns and no header."""
     if path.suffix.lower() in (".fam", ".psam"):
         names = FAM[:n]
     else:
@@ -326,7 +326,7 @@ class BedSource(AbstractPlinkSource):
 
 
 def _check_bed(files: Fileset, m: int, d: int) -> None:
-    """Refuse a .bed that is none, or that is not of as many samples and variants."""
+    """Raise an error for an invalid .bed, or one of another number of samples or variants."""
     path, stride = files.calls, -(-m // CALLS_A_BYTE)
     with path.open("rb") as file:
         head = file.read(HEADER)
@@ -341,13 +341,13 @@ def _check_bed(files: Fileset, m: int, d: int) -> None:
             f"{path} {why}, and is read a variant after the other. Write it again: "
             f"plink --bfile {path.with_suffix('')} --make-bed --out NEW."
         )
-    size, wanted = path.stat().st_size, HEADER + d * stride
-    if size != wanted:
-        fits, rest = divmod(size - HEADER, stride)
-        would = f"room for {fits:,} variants{' and a part of one' if rest else ''}"
+    size, expected = path.stat().st_size, HEADER + d * stride
+    if size != expected:
+        fits, remainder = divmod(size - HEADER, stride)
+        would = f"room for {fits:,} variants{' and a part of one' if remainder else ''}"
         raise DataError(
             f"{path} has {size:,} bytes, {would} of {m:,} samples; {files.variants.name} has "
-            f"{d:,} variants and {files.samples.name} {m:,} samples, which take {wanted:,}. The "
+            f"{d:,} variants and {files.samples.name} {m:,} samples, which take {expected:,}. The "
             "three files are not of one writing, or one was cut: restore them."
         )
 

@@ -97,8 +97,8 @@ def counting_columns(
     is_count = (np.diff(columns, axis=0) > 0).all(axis=0)
     is_count &= (columns == np.floor(columns)).all(axis=0)
     is_count &= columns[-1] - columns[0] <= MOST_GAPS * n
-    found: list[int] = at[is_count].tolist()
-    return found if len(found) <= max(1, d // PER_COUNT) else []
+    candidates: list[int] = at[is_count].tolist()
+    return candidates if len(candidates) <= max(1, d // PER_COUNT) else []
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:

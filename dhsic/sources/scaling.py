@@ -1,7 +1,7 @@
-"""Scaling: mean and standard deviation of every feature, and how raw values become data.
+"""Scaling: mean and standard deviation of every feature, and standardisation of raw values.
 
-One pass, in float64. Missing values become the mean of their feature; features that do not vary
-are marked, they take part in nothing. JMLR section 3: the population standard deviation.
+One pass, in float64. Missing values become the mean of their feature; constant features are
+marked and never used. JMLR section 3: the population standard deviation.
 
 Genotypes (`Codes` 0, 1, 2 and -1 for missing) are used as stored, without being standardised. A
 function of such a feature has one value per code, so sums of functions follow from sums over
@@ -36,12 +36,12 @@ Scale = bool | Literal["presence"]
 
 #: Features with at most this many distinct values are few-valued.
 MOST_LEVELS = 8
-#: Values that decide, cheaply, that a feature has many levels.
+#: Number of leading values whose distinct count can already exceed `MOST_LEVELS`.
 PROBE = 64
 #: Bytes of float64 values that are measured at a time, and the fewest features: few calls, for
 #: threads wait for each other between them, and near enough to stay in a cache.
 CACHE_BYTES, FEWEST_ROWS = 1 << 22, 16
-#: Stored values that go to a device as they are.
+#: Dtypes of stored values that are sent to a device unconverted.
 SENT = tuple(np.dtype(name) for name in ("int8", "uint8", "float32", "float64"))
 #: Mean over standard deviation up to which float32 is as good as float64 for standardising.
 FAR_FROM_ZERO = 16.0
@@ -55,7 +55,7 @@ LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What one pass learns of d features, each (d,).
+    """Scaling and moments of d features from one pass, each (d,).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Scaling:
         Of the values present, and of the feature with its missing values filled in; `std` is NaN
         where its square, or its inverse, leaves the range of the numbers that it is computed in.
     n_missing : int64
-        Missing values.
+        Number of missing values.
     max_abs, fourth_moment : float64
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
@@ -96,12 +96,12 @@ class Scaling:
         return np.equal(self.std, 0.0)
 
     def take(self, which: Any) -> Scaling:
-        """Scaling of some of the features."""
+        """Select the scaling of some features."""
         return Scaling(*(known[which] for known in _KNOWN(self)))
 
     @staticmethod
     def join(parts: Sequence[Scaling]) -> Scaling:
-        """Scaling of consecutive blocks as one."""
+        """Concatenate the scaling of consecutive blocks."""
         return Scaling(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Scaling))
         )
@@ -109,11 +109,11 @@ class Scaling:
     def check(
         self, missing: str, source: AbstractSource, *, standardize: Scale, has_bandwidth: bool
     ) -> None:
-        """Refuse data that nothing can be ranked by.
+        """Raise InputError for data that cannot be ranked.
 
-        Those are codes for missing values in the source, missing values where `missing` is
-        "error", values beyond numbers (of a kernel that has a bandwidth, also too small ones), and
-        features that are all constant.
+        These are undeclared codes for missing values, missing values if `missing` is "error",
+        values whose powers overflow (or are too small for a kernel with a bandwidth), and data
+        without a feature that varies.
         """
         refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest), source)
         n = int((self.n_missing > 0).sum())
@@ -148,29 +148,29 @@ _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # looking them up each 
 
 
 def of_presence(n_alike: Array, n_present: Array) -> Float:
-    """Deviations of features scaled by `PRESENCE`, (c,), of which so many values are the same."""
+    """Return the deviations (c,) of `PRESENCE` scaling; `n_alike` values equal the mode."""
     q = 1.0 - n_alike / np.maximum(n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
 
 
 def count_alike(raw: Array, mask: Mask | None) -> Index:
-    """Samples that share the value of more than half of those present, (c,); fewer if none do."""
-    # Of so many on a circle two are neighbours, where none is missing between them.
-    some = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
+    """Count the samples that hold the majority value of a feature, (c,); raw is (c, m)."""
+    # With a majority value, two neighbours on the circle of samples are equal if none is missing.
+    is_candidate = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
     n_present = np.full(len(raw), raw.shape[1])
     if mask is not None:
         n_present -= mask.sum(axis=1)
-        some |= n_present < raw.shape[1]
+        is_candidate |= n_present < raw.shape[1]
         raw = np.where(mask, np.nan, raw)  # last in order
-    values, middle = raw[some], n_present[some, None] // 2
+    values, middle = raw[is_candidate], n_present[is_candidate, None] // 2
     ordered = np.partition(values, np.unique(middle), axis=1)
-    found = np.zeros(len(raw), dtype=np.int64)
-    found[some] = (values == np.take_along_axis(ordered, middle, axis=1)).sum(axis=1)
-    return found
+    n_alike = np.zeros(len(raw), dtype=np.int64)
+    n_alike[is_candidate] = (values == np.take_along_axis(ordered, middle, axis=1)).sum(axis=1)
+    return n_alike
 
 
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
-    """Where values are missing, or None where none can be; raw is (c, m)."""
+    """Return the mask of missing values (c, m); None if no value is missing."""
     if raw.dtype.kind == "f":
         mask = np.isnan(raw)
     elif missing_code is not None:
@@ -181,20 +181,20 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
 
 
 def measure(raw: Array, missing_code: int | None, *, standardize: Scale) -> tuple[Scaling, Float]:
-    """Scaling of stored values (c, m), a feature a row, and (c, m) float64 scaled with it.
+    """Return the scaling of stored values (c, m), one feature per row, and the scaled values.
 
-    To zero mean in any case, as `Scale` says with `standardize`.
+    The scaled values are float64, always centred; `standardize` selects the `Scale`.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
     parts = [slice(a, a + rows) for a in range(0, max(1, len(raw)), rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # marked by a `std` of NaN
-        known = [_measure(raw[p], missing_code, Z[p], standardize=standardize) for p in parts]
-    return Scaling.join(known), Z
+        scalings = [_measure(raw[p], missing_code, Z[p], standardize=standardize) for p in parts]
+    return Scaling.join(scalings), Z
 
 
 def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Scale) -> Scaling:
-    """Scaling of a few features; their scaled values go to Z."""
+    """Return the scaling of a few features; their scaled values are written to Z."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
@@ -223,8 +223,8 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
     max_abs = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth_moment = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
-    known = scale, mean, std, n_missing, max_abs, fourth_moment, levels
-    return Scaling(*known, checksums(raw), *found_in(raw, mask, most, least))
+    moments = scale, mean, std, n_missing, max_abs, fourth_moment, levels
+    return Scaling(*moments, checksums(raw), *found_in(raw, mask, most, least))
 
 
 def standardise(
@@ -245,9 +245,9 @@ def standardise(
         if raw.dtype not in SENT:
             return moved(standardise(raw, missing_code, scaling, dtype))
         there = moved(raw)
-        found = cast((cast(there, work) - moved(mean)) * moved(scale), dtype)
+        scaled = cast((cast(there, work) - moved(mean)) * moved(scale), dtype)
         none = like(there, np.zeros(1, dtype=dtype))
-        return replaced(found, none, there, missing_code) if some_missing else found
+        return replaced(scaled, none, there, missing_code) if some_missing else scaled
     mask = missing_mask(raw, missing_code) if some_missing else None
     values = raw if raw.dtype == work else raw.astype(work)
     Z = np.subtract(values, mean, order="C")
@@ -258,7 +258,7 @@ def standardise(
 
 
 def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -> Array:
-    """Values on a device, others in place of them where `raw` there says that they are missing."""
+    """Replace values by `others` where `raw` is missing; all arrays are on a device."""
     xp = namespace_of(raw)
     if xp.isdtype(raw.dtype, "real floating"):
         missing = xp.isnan(raw)
@@ -271,7 +271,7 @@ def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -
 
 
 def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
-    """The largest and the smallest value present of each feature, (c,)."""
+    """Return the largest and the smallest present value of each feature, (c,) each."""
     if mask is not None:
         first = np.argmin(mask, axis=1)  # the first value present
         raw = np.where(mask, raw[np.arange(len(raw)), first][:, None], raw)
@@ -279,20 +279,20 @@ def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
 
 
 def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
-    """Two different values at least among those present, (c,), and more than rounding apart."""
+    """Whether the present values of each feature differ by more than rounding, (c,)."""
     varies: Mask = most != least
     if mask is not None:
         varies &= ~mask.all(axis=1)
     if raw.dtype != np.float64 or not varies.any():
         return varies
     rounding = ROUNDING * np.spacing(np.maximum(np.abs(most), np.abs(least)))
-    is_whole = (most % 1 == 0) & (least % 1 == 0)  # which rounding leaves alone
-    apart: Mask = is_whole | ~(most - least <= rounding)
-    return varies & apart
+    is_whole = (most % 1 == 0) & (least % 1 == 0)  # integers have no rounding error
+    is_distinct: Mask = is_whole | ~(most - least <= rounding)
+    return varies & is_distinct
 
 
 def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
-    """Distinct values of each row, 0 for more than `MOST_LEVELS`; missing ones are the mean."""
+    """Count distinct values per row, 0 for more than `MOST_LEVELS`; missing ones are the mean."""
     out = np.zeros(len(raw), dtype=np.uint8)
     probe = np.sort(raw[:, :PROBE], axis=1)
     changes = probe[:, 1:] != probe[:, :-1]
@@ -305,26 +305,26 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
     if mask is not None:
         open_ &= ~(mask if few.size == len(raw) else mask[few])
     filled = np.asarray(~open_.all(axis=1))
-    seen = np.zeros(few.size, dtype=np.int64)
+    n_seen = np.zeros(few.size, dtype=np.int64)
     while few.size:
-        more = np.asarray(open_.any(axis=1)) & (seen <= MOST_LEVELS)
-        if not more.all():
-            n = seen[~more] + filled[~more]
-            out[few[~more]] = np.where(n <= MOST_LEVELS, n, 0)
-            few, values, open_ = few[more], values[more], open_[more]
-            seen, filled = seen[more], filled[more]
+        is_open = np.asarray(open_.any(axis=1)) & (n_seen <= MOST_LEVELS)
+        if not is_open.all():
+            n = n_seen[~is_open] + filled[~is_open]
+            out[few[~is_open]] = np.where(n <= MOST_LEVELS, n, 0)
+            few, values, open_ = few[is_open], values[is_open], open_[is_open]
+            n_seen, filled = n_seen[is_open], filled[is_open]
             continue
         level = values[np.arange(few.size), np.argmax(open_, axis=1)]
         open_ &= values != level[:, None]
         filled &= level != mean[few]
-        seen += 1
+        n_seen += 1
     return out
 
 
-#: What codes of genotypes count: alleles; the missing one is another.
+#: Genotype codes: numbers of alleles; `MISSING` is the code of a missing call.
 COUNTS = (0, 1, 2)
 MISSING = -1
-#: Samples that a device sums in float32.
+#: Number of samples that a device sums in float32.
 STRIP = 4096
 #: Bytes that are cast at a time, so that they stay in the cache, and features of them at least: a
 #: product of fewer would wait for Y.
@@ -333,14 +333,14 @@ AT_A_TIME, LEAST_ROWS = 1 << 20, 64
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Genotypes as stored, known to be codes."""
+    """Stored genotypes whose values are all 0, 1, 2 or the missing code."""
 
     raw: Array  # (c, m) int8
     has_missing: bool
 
     @staticmethod
     def of(raw: Array, missing_code: int | None) -> Codes | None:
-        """Codes of stored values, (c, m); None where they are something else."""
+        """Return stored values (c, m) as codes; None if they hold other values."""
         if raw.dtype.itemsize != 1 or raw.dtype.kind not in "iu" or not raw.size:
             return None
         if missing_code in COUNTS:
@@ -353,12 +353,12 @@ class Codes:
 
     @property
     def _is_here(self) -> bool:
-        """Whether they are on the cores."""
+        """Whether the codes are in host memory."""
         raw: Any = self.raw
         return isinstance(raw, np.ndarray)
 
     def on(self, moved: Move) -> Codes:
-        """The same on a device, where sums and `filled` are taken then."""
+        """Copy the codes to a device, where `sums` and `filled` are then computed."""
         return Codes(moved(self.raw), self.has_missing)
 
     def sums(self, Y: Array) -> Float:
@@ -383,7 +383,7 @@ class Codes:
         return out
 
     def _powers_there(self, Y: Array) -> Float:
-        """As of `_powers`, on a device; samples are summed in float64, a strip after the other."""
+        """Compute `_powers` on a device; strips of samples are added in float64."""
         xp, (c, m) = namespace_of(Y), self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         for samples in slices(m, STRIP):
@@ -414,26 +414,26 @@ class Codes:
         return sums
 
     def some(self, samples: Index | slice) -> Codes:
-        """Those of some samples."""
+        """Select the codes of some samples."""
         if self._is_here or isinstance(samples, slice):
             return Codes(self.raw[:, samples], self.has_missing)
         return Codes(taken(self.raw, samples, axis=1), self.has_missing)
 
     def counts(self) -> Float:
-        """How often each code occurs, and missing, (4, c) float64: whole numbers."""
+        """Count each code and the missing calls, (4, c) float64: whole numbers."""
         ones = np.ones((self.raw.shape[1], 1), dtype=np.float32)
         return np.rint(self.sums(like(self.raw, ones))[..., 0])
 
     def filled(self, means: Float) -> Array:
-        """Codes with the mean of the feature in place of missing ones, (c, m) float32."""
+        """Replace missing codes by the mean of their feature, (c, m) float32."""
         g = cast(self.raw, np.float32)
         if not self.has_missing:
             return g
-        others = like(self.raw, means.astype(np.float32)[:, None])
+        means_there = like(self.raw, means.astype(np.float32)[:, None])
         if self._is_here:
-            np.copyto(g, others, where=self.raw == MISSING)
+            np.copyto(g, means_there, where=self.raw == MISSING)
             return g
-        return replaced(g, others, self.raw, MISSING)
+        return replaced(g, means_there, self.raw, MISSING)
 
 
 def _sum_there(Y: Array) -> Float:
@@ -442,13 +442,13 @@ def _sum_there(Y: Array) -> Float:
 
 
 def code_values(scaling: Scaling) -> Float:
-    """What the codes 0, 1, 2 and missing are once standardised, (4, c)."""
+    """Return the standardised values of the codes 0, 1, 2 and missing, (4, c)."""
     values = [(code - scaling.mean) * scaling.scale for code in COUNTS]
     return np.stack([*values, np.zeros_like(scaling.mean)])
 
 
 def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
-    """Scaling of features from how often each code occurs, (4, c); as `measure` finds it."""
+    """Return the scaling of features from counts of each code, (4, c); equal to `measure`'s."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
     codes = np.array(COUNTS, dtype=np.float64)[:, None]

@@ -71,7 +71,7 @@ class Sentinels(NamedTuple):
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
     """Codes in stored values (c, m), of which `most` and `least` (c,) are the extremes."""
     c = len(raw)
-    found = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
+    sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
     with np.errstate(over="ignore"):  # limits of doubles are none of single precision
         known = CODES.astype(raw.dtype).astype(np.float64) if raw.dtype.kind == "f" else CODES
     may_be = (np.isin(least, known) | np.isin(most, known)) & (least != most)
@@ -87,15 +87,15 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
         are_codes = (beyond > high - low) & (beyond > DISTANCE * np.abs(codes)) & (high > low)
         if are_codes.any():
             codes, counts = codes[are_codes], counts[are_codes]
-            found.codes[j] = (1 << np.searchsorted(known, codes)).sum()
-            found.n[j] = counts.sum()
-            found.nearest[j] = low if codes[counts.argmax()] < low else high
+            sentinels.codes[j] = (1 << np.searchsorted(known, codes)).sum()
+            sentinels.n[j] = counts.sum()
+            sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
     for j in _with_zeros_apart(raw, least):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == 0).sum()), np.unique(values[values != 0])
-        if not found.codes[j] and OFTEN <= n < values.size / 2 and is_apart(0, others):
-            found.codes[j], found.n[j], found.nearest[j] = ZERO, n, others[0]
-    return found
+        if not sentinels.codes[j] and OFTEN <= n < values.size / 2 and is_apart(0, others):
+            sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = ZERO, n, others[0]
+    return sentinels
 
 
 def _with_zeros_apart(raw: Array, least: Array) -> Index:

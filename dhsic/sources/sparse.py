@@ -47,9 +47,9 @@ class SparseSource(AbstractStored):
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         data, indices, indptr = self._parts
         edges = indptr[block.start : block.stop + 1]
-        some = slice(int(edges[0]), int(edges[-1]))
+        entries = slice(int(edges[0]), int(edges[-1]))
         edges = edges - edges[0]
-        values = dense_columns(data[some], indices[some], edges, self.n_samples, rows)
+        values = dense_columns(data[entries], indices[entries], edges, self.n_samples, rows)
         values = values[run_of(local)]
         check_finite(values, block, rows, None, self.missing_code)
         return values
@@ -75,9 +75,9 @@ def dense_columns(
     c, place = len(edges) - 1, places_of(rows, m)
     if rows is not None and place is not None:
         samples = place[samples]
-        known = samples >= 0
-        edges = np.append(0, np.cumsum(known))[edges]
-        data, samples, m, rows = data[known], samples[known], len(rows), None
+        is_kept = samples >= 0
+        edges = np.append(0, np.cumsum(is_kept))[edges]
+        data, samples, m, rows = data[is_kept], samples[is_kept], len(rows), None
     columns = sparse.csc_array((data, samples, edges), shape=(m, c))
     values: Array = columns.toarray(order="F").T
     return values if rows is None else np.take(values, rows, axis=1)
@@ -140,8 +140,8 @@ def turned(columns: Any, feature_axis: int) -> Any:
 
 def _widest(X: Any) -> int:
     """Bytes of an index."""
-    held = (getattr(X, name, None) for name in ("indices", "col"))
-    return max(int(part.dtype.itemsize) for part in held if part is not None)
+    indices = (getattr(X, name, None) for name in ("indices", "col"))
+    return max(int(part.dtype.itemsize) for part in indices if part is not None)
 
 
 def _columns_of(X: Any) -> Any:

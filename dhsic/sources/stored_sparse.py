@@ -41,8 +41,8 @@ def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
 
     `sizes` are the bytes of each of its arrays, and of a chunk of each (0 where it has none).
     """
-    whole, chunks = zip(*sizes, strict=True)
-    return bool(sum(whole) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
+    array_bytes, chunks = zip(*sizes, strict=True)
+    return bool(sum(array_bytes) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
 
 
 class AbstractParts(ABC):
@@ -85,8 +85,8 @@ class StoredSparse(AbstractStored):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what every process reads, and sorts, for itself."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
-        return {**kept, "_sorted": None}
+        state = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
+        return {**state, "_sorted": None}
 
     @cached_property
     def _indptr(self) -> Index:
@@ -192,9 +192,9 @@ class SortedEntries:
         return entries, groups
 
     def _write(self, entries: Array) -> None:
-        rest = memoryview(entries.tobytes())
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        unwritten = memoryview(entries.tobytes())
+        while unwritten:
+            unwritten = unwritten[self._file.write(unwritten) :]
 
     def _read(self, at: int, n_bytes: int) -> bytes:
         if hasattr(os, "pread"):
@@ -208,13 +208,13 @@ class SortedEntries:
         size = self._kind.itemsize
         for start, stop in self._bounds[:, group : group + 2].tolist():
             n_bytes = (stop - start) * size
-            held = self._read(start * size, n_bytes)
-            if len(held) < n_bytes:
+            data = self._read(start * size, n_bytes)
+            if len(data) < n_bytes:
                 raise ScratchError(
                     f"The temporary file with the sorted entries of {self._where} is cut. Run "
                     "again, with TMPDIR at a folder that is left alone."
                 )
-            yield np.frombuffer(held, self._kind)
+            yield np.frombuffer(data, self._kind)
 
 
 #: Sorted entries of the sources of this process, by their tokens; held by whoever sorts or reads.

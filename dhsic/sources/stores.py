@@ -1,4 +1,4 @@
-"""Stores of which nothing is read unseen: only files, only what is there, only what belongs.
+"""Zarr stores that check everything they read: regular, existing files of bounded size.
 
 What looks like a store may hold a pipe, which gives nothing for ever, a device, which never ends,
 or a file that unpacks to a thousand times its size. So everything in a folder or a zip file is
@@ -59,7 +59,7 @@ KINDS = {
 
 
 def file_bytes(path: Path) -> int | None:
-    """Size of a file, None where there is nothing.
+    """Return the size of a file; None if it does not exist.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def file_bytes(path: Path) -> int | None:
         There is something else, which would never end or never begin.
     """
     try:
-        found = path.stat()
+        info = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise DataError(
@@ -81,10 +81,10 @@ def file_bytes(path: Path) -> int | None:
         raise DataError(
             f"{path} is, or is in, a link that leads back to itself. Copy the store again."
         ) from error
-    if not stat.S_ISREG(found.st_mode):
-        kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+    if not stat.S_ISREG(info.st_mode):
+        kind = KINDS.get(stat.S_IFMT(info.st_mode), "no file")
         raise DataError(f"{path} is {kind}, and should be a file. Remove it, or copy it again.")
-    return found.st_size
+    return info.st_size
 
 
 def _check_size(key: str, size: int | None, limit: int | None, where: object) -> None:
@@ -98,7 +98,7 @@ def _check_size(key: str, size: int | None, limit: int | None, where: object) ->
 
 
 class FolderStore(LocalStore):
-    """A folder, of which only files are read."""
+    """Folder store that reads only regular files."""
 
     async def get(
         self,
@@ -115,7 +115,7 @@ class FolderStore(LocalStore):
 
 
 class ArchiveStore(ZipStore):
-    """A zip file, of which no file is unpacked to more than it says."""
+    """Zip store that never unpacks a file beyond its stated size."""
 
     async def get(
         self,
@@ -154,7 +154,7 @@ class ArchiveStore(ZipStore):
 
 
 class BucketStore(ObjectStore[Any]):
-    """What lies below a URL of an object store or a web server, opened by each process anew."""
+    """Objects below a URL of an object store or a web server; each process opens its own."""
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder_of(url, options), read_only=True)
@@ -171,11 +171,11 @@ class BucketStore(ObjectStore[Any]):
     ) -> Buffer | None:
         """Get an object; StoreError tells of a store that does not answer, or not us."""
         try:
-            found = await super().get(key, prototype, byte_range)
+            buffer = await super().get(key, prototype, byte_range)
         except load_obstore().exceptions.BaseError as error:
             raise StoreError(sentence(str(self), error)) from None  # its text may hold keys
-        _check_size(key, None if found is None else len(found), None, self)
-        return found
+        _check_size(key, None if buffer is None else len(buffer), None, self)
+        return buffer
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
@@ -214,16 +214,16 @@ def metadata_of(path: object) -> Iterator[None]:
                 f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
             ) from error
         lines = str(error).splitlines() or [""]
-        said = f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
+        reason = f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
         raise DataError(
-            f"The metadata of {path} do not read ({said}); they are damaged, or of "
+            f"The metadata of {path} do not read ({reason}); they are damaged, or of "
             "codecs or types that are not known here: restore zarr.json (or .zarray, .zgroup, "
             ".zmetadata) from a copy, or write the store again."
         ) from error
 
 
 class StoreFailedError(Exception):
-    """The store itself failed (network, permissions): says nothing about what it holds."""
+    """The store itself failed (network, permissions), not its content."""
 
 
 class WatchedStore(WrapperStore[Store]):
@@ -320,9 +320,9 @@ def _has_index(metadata: Any) -> bool:
     codec: Any = metadata.codecs[0] if metadata.zarr_format == 3 else None
     if not isinstance(codec, ShardingCodec):
         return False
-    first, *others = (c.to_dict() for c in codec.index_codecs)
+    first, *other_codecs = (c.to_dict() for c in codec.index_codecs)
     endian: Any = first.get("configuration", {})
-    is_plain = first["name"] == "bytes" and [c["name"] for c in others] in ([], ["crc32c"])
+    is_plain = first["name"] == "bytes" and [c["name"] for c in other_codecs] in ([], ["crc32c"])
     return is_plain and bool(endian["endian"] == "little")
 
 

@@ -59,7 +59,7 @@ def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """What the columns of a table are, by position: names of rows, no features, features."""
+    """Roles of the columns of a table, by position: row names, other columns, features."""
 
     names: tuple[str, ...]  # "column 1" and so on where no line names them
     are_named: bool

@@ -86,11 +86,11 @@ class TextTable:
         self._check_width(line, first)
         if self.text.may_have_header:
             top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
-            named = "id as its first field" if has_ids else "a letter before each of them (w2500)"
+            remedy = "id as its first field" if has_ids else "a letter before each of them (w2500)"
             raise self.text.refused(
                 f"its first line ({some(top, 4)}) may name the columns, for its numbers are "
                 "unlike those below, or may hold values. If it names them, write "
-                f"{named}; if not, write a line above it that does."
+                f"{remedy}; if not, write a line above it that does."
             )
         names, is_text = self.text.names or self.text.width, not is_value(first[0])
         self.columns = TableColumns.of(
@@ -108,8 +108,8 @@ class TextTable:
     @property
     def not_features(self) -> tuple[str, ...]:
         """Columns that are no features: as somebody said, and as their names say."""
-        held = () if self.turned else self.columns.assumed
-        return *self.apart, *(self.columns.names[i] for i in held)
+        labels = () if self.turned else self.columns.assumed
+        return *self.apart, *(self.columns.names[i] for i in labels)
 
     @property
     def hint(self) -> str:
@@ -142,23 +142,23 @@ class TextTable:
         rising = RisingFeatures()
         for n, (line, fields) in enumerate(self.text.rows()):
             self._check_width(line, fields)
-            wanted = fields[start:stop] if is_run else [fields[i] for i in numbers]
+            selected = fields[start:stop] if is_run else [fields[i] for i in numbers]
             if n < n_apart or (self.turned and ids and self._is_apart(fields[ids[0]])):
-                self.beside[fields[ids[0]]] = np.array(wanted, dtype=object)
+                self.beside[fields[ids[0]]] = np.array(selected, dtype=object)
                 continue
-            values = fields_of.row(wanted, line)
+            values = fields_of.row(selected, line)
             if self.turned:
                 self._check_rising_row(fields, values)
             else:
                 rising.add_sample(values)
             yield fields, values
-        found = [
+        unlikely = [
             (self.columns.called(numbers[i]), self.columns.names[numbers[i]], first, last)
             for i, first, last in rising.unlikely(len(numbers))
             if i or ids  # a first column is refused as names
         ]
-        if found:
-            refuse_rising(self.path, found)
+        if unlikely:
+            refuse_rising(self.path, unlikely)
 
     def _is_apart(self, name: str) -> bool:
         """Whether a row of that name is no feature."""
@@ -179,9 +179,11 @@ class TextTable:
         path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
         text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
         across = columns.named()
-        held = dict(zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True))
+        label_texts = dict(
+            zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True)
+        )
         if self.known is not None and self.known.is_traw and across is not None:
-            variants = variants_of_traw(path, held | {"SNP": text[0]})
+            variants = variants_of_traw(path, label_texts | {"SNP": text[0]})
             return Names(variants.names(), samples_of_traw(across), variants.coords())
         along = columns.row_names(path, text[:n_ids], turned=self.turned)
         if along is not None and not self.turned:
@@ -189,10 +191,10 @@ class TextTable:
         if along is None and columns.numbers[0] == 0:
             refuse_counted(path, columns.called(0), first, turned=self.turned)
         if not self.turned:
-            return Names(across, along, sample_coords=held)
-        check_known(path, self.apart, [*self.beside, *held])
+            return Names(across, along, sample_coords=label_texts)
+        check_known(path, self.apart, [*self.beside, *label_texts])
         about = {} if self.known is None else self.known.coords
-        coords = {coord: held[name] for name, coord in about.items() if name in held}
+        coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
 
     def _check_summary(self, names: Array) -> None:
@@ -323,8 +325,8 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         and not table.turned
         and (counting := counting_columns(values.__getitem__, values.shape))
     ):
-        found = [columns.names[columns.numbers[i]] for i in counting]
-        refuse_counting(path, found, f"not_features={found[:4]!r}")
+        count_columns = [columns.names[columns.numbers[i]] for i in counting]
+        refuse_counting(path, count_columns, f"not_features={count_columns[:4]!r}")
     X = values.T if table.turned else values
     source = ArraySource(X, missing_code=options.code_of(), names=names)
     source.not_features = table.not_features

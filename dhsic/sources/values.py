@@ -1,9 +1,9 @@
-"""What the values of a matrix are: counts of alleles with codes for missing ones, or anything.
+"""Kind of the values of a matrix: allele counts with codes for missing calls, or other data.
 
 Genotype tools write a missing call as a number: -1 (VCF Zarr), -9 (PLINK's text files), -127
-(bed-reader). Counted as a value it is the largest there is, and decides the ranking. So every
-value of a matrix that looks like 0, 1, 2 is looked at before any counts: a code is missing, any
-other lone value is refused, and data that are something else are left as they are.
+(bed-reader). Used as a value, such a code is an outlier that decides the ranking. So all values of
+a matrix that looks like 0, 1, 2 are inspected first: codes become missing, any other isolated
+value raises an error, and data of another kind are left unchanged.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from dhsic.sources.views import RecodedSource
 CODES = (-1, -9, -127)
 UNSURE = CODES[0]
 MOST_COPIES = 2
-#: Other values in data of 0, 1, 2 up to which they are strays, not data of another kind.
+#: Maximum number of distinct other values among 0, 1, 2; with more, data are of another kind.
 MOST_STRAYS = 3
-#: Other values in data of fractions from 0 to 2, as of imputed dosages, up to which they are codes.
+#: Maximum number of distinct codes in fractions from 0 to 2, such as imputed dosages.
 MOST_LONE = 2
-#: What was seen, for people.
+#: Descriptions of the values, for messages.
 DOSAGES, ONLY, MORE = "dosages", "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
-#: Data without a 1, or without a 2, may have other levels up to here.
+#: Largest ordinary level in data without a 1, or without a 2.
 FEW_LEVELS = 8
-#: Data of dosages have one feature of another kind, such as an age, among so many at most.
+#: Dosage data may have one feature of another kind, such as age, per this many features.
 FEW_OTHERS = 20
-#: Whole numbers without a gap that may be 0 to 2 with -1 for missing; more of them are a scale.
+#: Up to this many consecutive integers may be 0 to 2 with -1 for missing; more are a scale.
 SHORTEST_SCALE = 4
-#: What to do where a code is none, for people.
+#: Advice if a code is a value, for messages.
 KEEPING = "If it is a value, pass missing_code=None."
-#: Distinct values that are told apart.
+#: Maximum number of distinct values that are recorded.
 MOST_TOLD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """How often a value occurs, and its first place: number of the feature, then of the sample."""
+    """Number of occurrences of a value, and the first one as (feature, sample)."""
 
     n: int
     place: tuple[int, int]
@@ -61,12 +61,12 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What was seen of the values of some features.
+    """Summary of the values of some features.
 
     Attributes
     ----------
     n_features : int
-        How many.
+        Number of features.
     n_others : int
         Features that vary and are of another kind: with more than `MOST_STRAYS` distinct values
         outside 0 to 2, no others, or any such value and fractions within.
@@ -129,7 +129,7 @@ class Census:
 
     @property
     def is_more_copies(self) -> bool:
-        """Whether counts simply go on: 3, 4 and so on without a gap, as of more than two copies."""
+        """Whether counts continue without a gap: 3, 4, ..., as for more than two copies."""
         values = list(self.strays)
         return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
@@ -142,7 +142,7 @@ class Census:
 
     @property
     def far(self) -> Mapping[float, Occurrences]:
-        """One or two whole numbers that no dosage is, where all others are fractions to 2."""
+        """One or two integers that cannot be dosages, if all other values are fractions up to 2."""
         is_kind = FEW_OTHERS * (self.n_others - self.n_lone) <= self.n_features
         is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
         is_far = all(value < 0 or value > FEW_LEVELS for value in self.lone)
@@ -157,22 +157,22 @@ class Census:
             return _census_of_counts(raw, missing_code, features, rows)  # most often
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
-        apart = outside
+        is_excluded = outside
         if missing is not None:
-            apart, outside = outside | missing, outside & ~missing
+            is_excluded, outside = outside | missing, outside & ~missing
         is_code = np.zeros(raw.shape, dtype=bool)
         for code in CODES:
             is_code |= raw == code
         is_code &= outside
-        found: dict[float, Occurrences] = {}
+        other_values: dict[float, Occurrences] = {}
         lone: dict[float, Occurrences] = {}
         fractions = _have_fractions(raw, ~outside)
         strays = (outside & ~is_code).any(axis=1)
         is_other = strays & (fractions | outside.all(axis=1))
         for c in np.flatnonzero(strays & ~is_other):
-            seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
-            is_other[c] = len(seen) > MOST_STRAYS
-            found = found if is_other[c] else _merged(found, seen)
+            occurrences = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
+            is_other[c] = len(occurrences) > MOST_STRAYS
+            other_values = other_values if is_other[c] else _merged(other_values, occurrences)
         is_lone = strays & fractions & ~_have_fractions(raw, outside)
         is_lone &= 2 * outside.sum(axis=1) < raw.shape[1]
         for c in np.flatnonzero(is_lone):
@@ -184,8 +184,8 @@ class Census:
             n_fractions=int((fractions & ~is_other).sum()),
             has_zero=bool((raw == 0).any()),
             has_one=bool((raw == 1).any()),
-            largest=float(np.fmax.reduce(np.where(apart, 0, raw), axis=None, initial=0)),
-            outside=_merged(found, codes),
+            largest=float(np.fmax.reduce(np.where(is_excluded, 0, raw), axis=None, initial=0)),
+            outside=_merged(other_values, codes),
             n_lone=int(is_lone.sum()),
             lone=lone,
         )
@@ -204,7 +204,7 @@ def _census_of_counts(
 
 
 def _have_fractions(raw: Array, which: Mask) -> Mask:
-    """Features some of whose values, of those asked about, are no whole numbers, (c,)."""
+    """Return the mask (c,) of features with a non-integer among the values `which`, (c, m)."""
     if raw.dtype.kind != "f":
         return np.zeros(len(raw), dtype=bool)
     return np.asarray(((raw != np.floor(raw)) & which & ~np.isnan(raw)).any(axis=1))
@@ -213,7 +213,7 @@ def _have_fractions(raw: Array, which: Mask) -> Mask:
 def _values(
     raw: Array, which: Mask, features: Index, rows: Index | None
 ) -> dict[float, Occurrences]:
-    """Distinct values among some, (c, m), in the order of features."""
+    """Count the distinct values among the entries `which`, (c, m)."""
     at_feature, at_sample = np.divmod(np.flatnonzero(which), raw.shape[1])
     values, first, counts = np.unique(
         raw[at_feature, at_sample], return_index=True, return_counts=True
@@ -228,20 +228,20 @@ def _merged(
     some: Mapping[float, Occurrences], more: Mapping[float, Occurrences]
 ) -> dict[float, Occurrences]:
     merged = dict(some)
-    for value, found in more.items():
+    for value, occurrences in more.items():
         if value in merged:
-            merged[value] = merged[value] + found
+            merged[value] = merged[value] + occurrences
         elif len(merged) < MOST_TOLD:
-            merged[value] = found
+            merged[value] = occurrences
     return merged
 
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What the values of a matrix are, `because` of what was seen (for people).
+    """Kind of the values of a matrix; `because` is the reason, as text for messages.
 
-    `dosages` are 0, 1 and 2, and missing ones: copies of an allele, or whether something is there.
-    `codes` are taken for missing, besides what the source declares.
+    `dosages`: whether all values are 0, 1, 2 or missing, such as allele counts or presence.
+    `codes` are numbers treated as missing, besides the code that the source declares.
     """
 
     dosages: bool
@@ -250,7 +250,7 @@ class ValueKind:
 
     @staticmethod
     def known(source: AbstractSource) -> ValueKind | None:
-        """What is known of a source without looking at it, None for nothing."""
+        """Return the value kind declared by the metadata; None if values must be inspected."""
         if source.dosages and source.keeps_codes:
             return ValueKind(dosages=True, because=DOSAGES)
         if np.dtype(source.dtype).kind == "b":
@@ -259,16 +259,16 @@ class ValueKind:
 
     @staticmethod
     def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> ValueKind:
-        """Judge what was seen of a source; `as_they_are` takes every number for a value.
+        """Derive the value kind from a census; `as_they_are` treats no number as missing.
 
         Raises
         ------
         DataError
-            Few values besides 0, 1, 2 and codes, or codes in some features that may be values in
-            others: the message names them.
+            A few values are neither 0, 1, 2 nor codes, or codes of some features may be values
+            in others; the message names them.
         """
-        found = _kept(tally) if as_they_are or source.keeps_codes else _judged(tally)
-        return replace(found, dosages=True, because=DOSAGES) if source.dosages else found
+        kind = _kept(tally) if as_they_are or source.keeps_codes else _judged(tally)
+        return replace(kind, dosages=True, because=DOSAGES) if source.dosages else kind
 
     def __str__(self) -> str:
         return (
@@ -281,7 +281,7 @@ def _told(values: Mapping[Any, Occurrences]) -> str:
 
 
 def _written(value: float) -> str:
-    """A number with all of its digits.
+    """Format a number with all of its digits.
 
     >>> _written(-9.0), _written(1000.000001)
     ('-9', '1000.000001')
@@ -290,7 +290,7 @@ def _written(value: float) -> str:
 
 
 def _kept(tally: Census) -> ValueKind:
-    """Judge what was seen where no number stands for a missing value."""
+    """Derive the value kind if no number stands for a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
     if dosages or tally.is_ordinary or not tally.is_counts:
         return ValueKind(dosages, because=ONLY if dosages else MORE)
@@ -335,19 +335,19 @@ def _judged(tally: Census) -> ValueKind:
 def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
     codes = ", ".join(map(_written, sorted(strays)))
     one = len(strays) == 1
-    given = codes if one else f"[{codes}]"
+    value = codes if one else f"[{codes}]"
     raise DataError(
         f"X holds {seen} and besides them only {_told(strays)}, which {'is' if one else 'are'} no "
         f"count of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
-        f"missing_code={given}; to take every number as it is, missing_code=None; else mend the "
+        f"missing_code={value}; to take every number as it is, missing_code=None; else mend the "
         "data."
     )
 
 
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
-    """The source with codes for missing values as what they are; itself where there are none.
+    """Return a view of the source in which codes are missing; the source itself without codes.
 
-    Dosages have one code, -1, which is free there and which they are packed with.
+    In dosages all codes become -1, the missing code of the packed format.
     """
     if not values.codes:
         return source
@@ -357,23 +357,23 @@ def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
 
 @dataclass(frozen=True, slots=True)
 class Alleles:
-    """Alleles counted: sums over the samples of each of c features, (c,).
+    """Allele counts: sums over the samples of each of c features, (c,).
 
-    What stands for a missing call is known once all values were looked at, so numbers that may are
-    counted apart from the others, in the same reading.
+    The codes for missing calls are known only after all values have been inspected, so values
+    equal to a possible code are counted separately in the same pass.
 
     Attributes
     ----------
     n_missing : int64
-        Values that are missing, as the source says.
+        Number of missing values, as declared by the source.
     total : float64
-        Sum of the others.
+        Sum of the other values.
     coded : int64
-        How many of these are each of `CODES`, (codes, c).
+        Number of other values equal to each of `CODES`, (codes, c).
     census : Census
-        What the values are, of a few where these are of another kind.
+        Summary of the values; of a few only, if these are of another kind.
     genotypes : int64 or None
-        Values that are 0, 1 and 2, (c, 3); None where they were not counted.
+        Numbers of values 0, 1 and 2, (c, 3); None if they were not counted.
     """
 
     n_missing: Index
@@ -386,7 +386,7 @@ class Alleles:
     def of(
         raw: Array, missing_code: int | None, census: Census, *, genotypes: bool = False
     ) -> Alleles:
-        """Sums over stored values (c, m), of which there is a census."""
+        """Count the alleles in stored values (c, m); `census` summarises these values."""
         missing = missing_mask(raw, missing_code)
         here = raw if missing is None else np.where(missing, raw.dtype.type(0), raw)
         lowest = here.min(initial=0)
@@ -401,7 +401,7 @@ class Alleles:
 
     @staticmethod
     def join(parts: Sequence[Alleles]) -> Alleles:
-        """Sums of consecutive features as one."""
+        """Concatenate the counts of consecutive features."""
         counted: list[Any] = [part.genotypes for part in parts]
         return Alleles(
             np.concatenate([part.n_missing for part in parts]),
@@ -412,17 +412,17 @@ class Alleles:
         )
 
     def judged(self, source: AbstractSource) -> Alleles:
-        """The same once codes are known: those that stand for missing values are missing.
+        """Return the counts with the codes for missing values counted as missing.
 
         Raises
         ------
         DataError
-            As of `ValueKind.judged`.
+            See `ValueKind.judged`.
         """
         if ValueKind.known(source) is not None:
             return self
-        taken = ValueKind.judged(source, self.census).codes
-        n = self.coded * np.isin(CODES, [*taken])[:, None]
+        codes = ValueKind.judged(source, self.census).codes
+        n = self.coded * np.isin(CODES, [*codes])[:, None]
         return Alleles(
             self.n_missing + n.sum(axis=0),
             self.total - np.array(CODES, dtype=np.float64) @ n,
@@ -432,12 +432,12 @@ class Alleles:
         )
 
     def minor_frequency(self, source: AbstractSource, m: int, said: str) -> Float:
-        """Frequency of the rarer allele among the calls of m samples that are there; 0 of none.
+        """Return the minor allele frequency (c,) among the calls of m samples; 0 without calls.
 
         Raises
         ------
         InputError
-            The values are no copies of an allele; it begins with what was `said`.
+            The values are no allele counts; the message begins with `said`.
         """
         census, strays = self.census, self.census.strays
         largest = max([census.largest, *strays])
@@ -455,28 +455,28 @@ class Alleles:
         return np.divide(rarer, alleles, out=np.zeros(rarer.size), where=alleles > 0)
 
     def genotype_counts(self, source: AbstractSource, m: int, said: str) -> Index:
-        """Calls of m samples with 0, 1 and 2 copies of an allele, (c, 3).
+        """Return the numbers of calls with 0, 1 and 2 copies of an allele, (c, 3), of m samples.
 
         Raises
         ------
         InputError
-            The values are no genotypes of two alleles; it begins with what was `said`.
+            The values are no biallelic genotypes; the message begins with `said`.
         """
         assert self.genotypes is not None, "they were counted"
-        others = int((m - self.n_missing - self.genotypes.sum(axis=1)).sum())
-        seen = f"{others:,} values that are not 0, 1 or 2, such as doses of imputed alleles"
+        n_other = int((m - self.n_missing - self.genotypes.sum(axis=1)).sum())
+        noun = f"{n_other:,} values that are not 0, 1 or 2, such as doses of imputed alleles"
         if source.ploidy not in (None, MOST_COPIES):
-            others, seen = 1, f"calls of {source.ploidy} alleles"
-        if others:
+            n_other, noun = 1, f"calls of {source.ploidy} alleles"
+        if n_other:
             raise InputError(
-                f"{said} is about genotypes of two alleles, and X holds {seen}. Leave it out, or "
+                f"{said} is about genotypes of two alleles, and X holds {noun}. Leave it out, or "
                 "leave out these features (extract=, exclude=)."
             )
         return self.genotypes
 
 
 def _genotypes(raw: Array, missing: Mask | None) -> Index:
-    """Values (c, m) that are 0, 1 and 2, (c, 3)."""
+    """Count the values 0, 1 and 2 of each feature, (c, 3); raw is (c, m)."""
     here = [raw == copies for copies in range(MOST_COPIES + 1)]
-    some = here if missing is None else [each & ~missing for each in here]
-    return np.stack([each.sum(axis=1) for each in some], axis=1)
+    present = here if missing is None else [each & ~missing for each in here]
+    return np.stack([each.sum(axis=1) for each in present], axis=1)

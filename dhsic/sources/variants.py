@@ -62,10 +62,10 @@ def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
     >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
     ('X', {})
     """
-    known = {chromosome_name(name) for name in names}
-    numbers = {name for name in known if name.isdecimal()}
+    known_names = {chromosome_name(name) for name in names}
+    numbers = {name for name in known_names if name.isdecimal()}
     is_other = any(int(number) > MOST_OF_PLINK for number in numbers)
-    return {} if is_other or (known & {"X", "Y", "Z"} and numbers & {*OF_PLINK}) else OF_PLINK
+    return {} if is_other or (known_names & {"X", "Y", "Z"} and numbers & {*OF_PLINK}) else OF_PLINK
 
 
 #: Chromosomes in which sexes differ, of humans and of birds, and that of mitochondria.
@@ -101,17 +101,17 @@ class Variants:
     @classmethod
     def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
         """Those of d variants; DataError where they are of others, or name unknown contigs."""
-        found = cls(data)
+        variants = cls(data)
         for name in (CONTIG, POSITION, ALLELES, IDS):
-            array = found._find(name)
+            array = variants._find(name)
             if array is not None and array.shape[:1] != (d,):
                 raise DataError(
                     f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
                     "store is damaged: write it again."
                 )
-        index, names = found.get(CONTIG), found.get(CONTIGS)
+        index, names = variants.get(CONTIG), variants.get(CONTIGS)
         if index is None or names is None or index.dtype.kind not in "iu":
-            return found
+            return variants
         outside = np.flatnonzero((index < -1) | (index >= len(names)))
         if outside.size:
             raise DataError(
@@ -119,7 +119,7 @@ class Variants:
                 f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
                 f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
             )
-        return found
+        return variants
 
     @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
@@ -148,31 +148,31 @@ class Variants:
         return {name: read() for name, (_, read) in self._readers().items()}
 
     def columns(self, d: int) -> dict[str, Column]:
-        """The same, and names, each to be read for some of d variants."""
+        """Return coordinates and names of d variants as columns that are read in parts."""
         readers, naming = self._readers(), self._naming
         if naming is not None:
             readers[NAME] = np.dtype(object), partial(self._named, naming)
         return {name: Column(d, dtype, read) for name, (dtype, read) in readers.items()}
 
     def _readers(self) -> dict[str, tuple[Any, Callable[..., Array]]]:
-        """What reads each coordinate, all of it or some rows, and its dtype."""
+        """Return dtype and reader (of all rows or a slice) of each coordinate."""
         text_, alleles = np.dtype(object), self._find(ALLELES)
-        known: dict[str, tuple[Any, Callable[..., Any]]] = {
+        readers: dict[str, tuple[Any, Callable[..., Any]]] = {
             CONTIG: (text_, self._contigs),
             POSITION: (np.dtype(np.int64), self._positions),
             IDS: (text_, partial(self._text, IDS)),
         }
-        found = {name: of for name, of in known.items() if self._find(name) is not None}
+        available = {name: of for name, of in readers.items() if self._find(name) is not None}
         if alleles is not None and alleles.ndim == 2 and alleles.shape[1]:
-            found |= {REF: (text_, self._ref), ALT: (text_, self._alt)}
-        return found
+            available |= {REF: (text_, self._ref), ALT: (text_, self._alt)}
+        return available
 
     def key(self) -> tuple[Array | None, ...]:
-        """Positions name variants as well as ids do, and are read 100 times as fast."""
+        """Arrays for a fingerprint: positions, which are read 100 times as fast as ids."""
         return self.get(POSITION), self.get(CONTIG), self.samples()
 
     def check(self) -> None:
-        """Read what variants are named by, a part after the other: as text it takes 100 MB."""
+        """Read the arrays of variant names in parts, to validate them; as text they take 100 MB."""
         for name in (IDS, POSITION, CONTIG, CONTIGS):
             array = self._find(name)
             if array is not None and not isinstance(array, xr.Variable):
@@ -182,7 +182,7 @@ class Variants:
     def get(
         self, name: str, missing_chunks: MissingChunks = "fill", rows: slice | None = None
     ) -> Array | None:
-        """Values of an array, or some rows of them; None where there is none."""
+        """Return an array, or some rows of it; None if it does not exist."""
         array = self._find(name)
         if array is None or isinstance(array, xr.Variable):
             return None if array is None else np.asarray(array[rows or slice(None)].values)
@@ -190,13 +190,13 @@ class Variants:
             return read_array(array, missing_chunks, ... if rows is None else rows)
         if rows is not None:
             return text(read_array(array, missing_chunks, rows))
-        held = self._held.get(name)
-        if held is None:
-            held = np.empty(array.shape, dtype=object)
+        cached = self._held.get(name)
+        if cached is None:
+            cached = np.empty(array.shape, dtype=object)
             for some in _stretches(array):  # as it is read text takes as much again
-                held[some] = text(read_array(array, missing_chunks, some))
-            self._held[name] = held
-        return held
+                cached[some] = text(read_array(array, missing_chunks, some))
+            self._held[name] = cached
+        return cached
 
     def _find(self, name: str) -> zarr.Array[Any] | xr.Variable | None:
         if name not in self._found:
@@ -236,7 +236,7 @@ class Variants:
 
     @cached_property
     def _naming(self) -> Naming | None:
-        """How the variants are named, by all of them; None where nothing names them."""
+        """Return the naming rule for all variants; None without ids and positions."""
         has_places = self._find(CONTIG) is not None and self._find(POSITION) is not None
         ids = self._find(IDS)
         if ids is None:
@@ -263,7 +263,7 @@ class Variants:
 
     @property
     def _repeat_places(self) -> bool:
-        """Whether variants at one place are to be told apart by their alleles."""
+        """Whether variants at equal positions must be distinguished by their alleles."""
         positions = self._find(POSITION)
         if positions is None or self._find(ALLELES) is None:
             return False
@@ -301,7 +301,7 @@ class Variants:
 
 
 class Naming(NamedTuple):
-    """What names variants: ids, and places for those without, with alleles where those repeat."""
+    """Rule that names variants: by id, else by position, with alleles where positions repeat."""
 
     by_id: bool
     by_place: bool = True
@@ -309,12 +309,12 @@ class Naming(NamedTuple):
 
 
 def _unnamed(ids: Array) -> Mask:
-    """Which ids say nothing."""
+    """Return the mask of missing ids."""
     return np.isin(ids, (".", ""))
 
 
 def _alleles(alleles: Array | None) -> dict[str, Array]:
-    """Reference alleles, and all others of each variant between commas."""
+    """Return reference alleles, and the comma-separated other alleles of each variant."""
     assert alleles is not None, "they are asked for where there are some"
     columns = [text(column) for column in alleles.T]
     alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
@@ -399,7 +399,7 @@ def n_multiallelic(group: zarr.Group) -> int | None:
 
 
 def _stretches(array: zarr.Array[Any]) -> list[slice]:
-    """Rows of an array in stretches of whole chunks."""
+    """Yield slices of rows of an array, each of whole chunks."""
     chunk = (array.shards or array.chunks)[0]
     step = chunk * -(-AT_A_TIME // chunk)
     return [slice(start, start + step) for start in range(0, array.shape[0], step)]

@@ -63,13 +63,18 @@ class Calls:
 
         By the variant in the middle of the contig. Autosomes are not looked at.
         """
-        known = None if self.variants is None else self.variants.get(CONTIG)
+        contigs = None if self.variants is None else self.variants.get(CONTIG)
         names = None if self.variants is None else self.variants.get(CONTIGS)
         found: dict[str, int] = {}
-        if not self.is_genotype or known is None or names is None or known.dtype.kind not in "iu":
+        if (
+            not self.is_genotype
+            or contigs is None
+            or names is None
+            or contigs.dtype.kind not in "iu"
+        ):
             return found
         for code, (name, bare) in enumerate(chromosome_names(text(names).tolist()).items()):
-            at = np.empty(0, int) if bare.isdecimal() else np.flatnonzero(known == code)
+            at = np.empty(0, int) if bare.isdecimal() else np.flatnonzero(contigs == code)
             if at.size:
                 middle = int(at[at.size // 2])
                 copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
@@ -80,12 +85,12 @@ class Calls:
 
     @cached_property
     def haploid_features(self) -> Index:
-        """As of `AbstractSource`."""
+        """Ascending positions of features with haploid calls, see `AbstractSource`."""
         if not self.haploid_by_contig or self.variants is None:
             return np.empty(0, dtype=np.int64)
-        known, names = self.variants.get(CONTIG), self.variants.get(CONTIGS)
+        contigs, names = self.variants.get(CONTIG), self.variants.get(CONTIGS)
         codes = np.flatnonzero(np.isin(text(np.asarray(names)), [*self.haploid_by_contig]))
-        return np.flatnonzero(np.isin(np.asarray(known), codes))
+        return np.flatnonzero(np.isin(np.asarray(contigs), codes))
 
     @staticmethod
     def copies(genotypes: Array) -> Array:
@@ -202,8 +207,10 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
     label = f"{group.store_path}/{variable}"
     array = member(group, variable)
     if array is None:
-        held = ", ".join(f"{name} {a.shape}" for name, a in sorted(arrays_of(group).items()))
-        raise InputError(f"{group.store_path} holds no {variable}. It holds {held or 'no arrays'}.")
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in sorted(arrays_of(group).items()))
+        raise InputError(
+            f"{group.store_path} holds no {variable}. It holds {shapes or 'no arrays'}."
+        )
     is_genotypes = is_genotype(array)
     axis = _variants_axis(array, label, is_genotype=is_genotypes)
     packing = None if is_genotypes else _packing_of(array)
@@ -246,24 +253,24 @@ def _packing_of(array: zarr.Array[Any]) -> Packing | None:
 def holds_calls(array: zarr.Array[Any]) -> bool:
     """Whether it is a variable of calls."""
     dims = dimension_names(array)
-    named = dims is None or set(dims[:2]) == {"variants", "samples"}
-    return array.basename.startswith("call_") and array.ndim >= 2 and named
+    is_declared = dims is None or set(dims[:2]) == {"variants", "samples"}
+    return array.basename.startswith("call_") and array.ndim >= 2 and is_declared
 
 
 def is_genotype(array: zarr.Array[Any]) -> bool:
     """Whether an array lists alleles per chromosome copy."""
     dims = dimension_names(array)
-    named = array.basename == "call_genotype" if dims is None else dims[-1] == "ploidy"
-    return array.ndim == 3 and named
+    is_genotype = array.basename == "call_genotype" if dims is None else dims[-1] == "ploidy"
+    return array.ndim == 3 and is_genotype
 
 
 def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> int:
     """Return the axis of the variants: by name where there are names, else the first."""
     dims = dimension_names(array)
-    known = dims or ("variants", "samples")
-    if array.ndim < 2 or set(known[:2]) != {"variants", "samples"}:
+    dim_names = dims or ("variants", "samples")
+    if array.ndim < 2 or set(dim_names[:2]) != {"variants", "samples"}:
         raise InputError(
-            f"{label} has shape {array.shape} and dimensions {known}; calls have dimensions "
+            f"{label} has shape {array.shape} and dimensions {dim_names}; calls have dimensions "
             "(variants, samples) and perhaps ploidy. Choose another variable."
         )
     if array.ndim > 2 and not is_genotype and array.shape[2:] != (1,):
@@ -273,7 +280,7 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
             "variable with dimensions (variants, samples), or split multi-allelic variants before "
             "converting."
         )
-    return known.index("variants")
+    return dim_names.index("variants")
 
 
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
@@ -286,11 +293,11 @@ def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
         # Pairs of 0 and 1 are added; the others, of 65,536 that there are, are looked up.
         pairs = np.ascontiguousarray(genotypes).view(np.uint16)[..., 0]
         dosages, table = np.empty(pairs.shape, np.int8), _pair_table(policy)
-        for some in slices(pairs.size, AT_A_TIME):
-            part, out = pairs.reshape(-1)[some], dosages.reshape(-1)[some]
+        for batch in slices(pairs.size, AT_A_TIME):
+            part, out = pairs.reshape(-1)[batch], dosages.reshape(-1)[batch]
             np.copyto(out, (part >> 8) + part, casting="unsafe")  # of the sum the last byte
-            others = np.flatnonzero((part & NOT_0_OR_1) != 0)
-            out[others] = table[part[others]]
+            unusual = np.flatnonzero((part & NOT_0_OR_1) != 0)
+            out[unusual] = table[part[unusual]]
         return dosages
     return _fold(genotypes, policy)
 

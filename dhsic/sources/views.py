@@ -35,7 +35,7 @@ MOST_NAMED = 3
 
 
 class AbstractView(AbstractSource):
-    """A source that reads another one, `base`; what a subclass does not change is as there."""
+    """Source that delegates to another one, `base`, unless a subclass overrides it."""
 
     def __init__(self, base: AbstractSource) -> None:
         self.base = base
@@ -43,7 +43,7 @@ class AbstractView(AbstractSource):
             setattr(self, name, getattr(base, name))
 
     def around(self, block: Block) -> Block:
-        """Block of the base in which one of this source lies."""
+        """Return the block of the base that contains a block of this source."""
         return block
 
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -101,7 +101,7 @@ class AbstractView(AbstractSource):
 
 
 class SubsetSource(AbstractView):
-    """Some `features` (ascending) of another source, numbered anew; nothing is copied.
+    """Subset of the `features` (ascending) of another source, renumbered, without a copy.
 
     Blocks are those of the other source with fewer features. Between the features that are
     wanted, the others of a block are read too.
@@ -125,15 +125,15 @@ class SubsetSource(AbstractView):
         super().__init__(base.base if isinstance(base, SubsetSource) else base)
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
-        known = self.base.names
+        base_names = self.base.names
         self.names = Names(
             self._names,
-            known.samples,
+            base_names.samples,
             self._coords,
             check=self.base.check_names,
-            columns=known.columns and self._columns,
-            sample_coords=known.sample_coords,
-            dim=known.dim,
+            columns=base_names.columns and self._columns,
+            sample_coords=base_names.sample_coords,
+            dim=base_names.dim,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -147,13 +147,13 @@ class SubsetSource(AbstractView):
         stored = self.base.blocks(width)
         starts = np.searchsorted(self.features, [block.start for block in stored])
         stops = np.searchsorted(self.features, [block.stop for block in stored])
-        held = np.flatnonzero(stops > starts)
-        return tuple(Block(i, int(starts[k]), int(stops[k])) for i, k in enumerate(held))
+        nonempty = np.flatnonzero(stops > starts)
+        return tuple(Block(i, int(starts[k]), int(stops[k])) for i, k in enumerate(nonempty))
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         around = self.around(block)
-        wanted = self.features[block.start + local] - around.start
-        return self.base.read_columns(around, wanted, rows)
+        local_positions = self.features[block.start + local] - around.start
+        return self.base.read_columns(around, local_positions, rows)
 
     def haploid_features(self) -> Index:
         return np.flatnonzero(np.isin(self.features, self.base.haploid_features()))
@@ -173,17 +173,17 @@ class SubsetSource(AbstractView):
         )
 
     def _names(self) -> Array | None:
-        known = self.base.feature_names()
-        return None if known is None else known[self.features]
+        names = self.base.feature_names()
+        return None if names is None else names[self.features]
 
     def _coords(self) -> dict[str, Array]:
-        known = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
-        return {name: values[self.features] for name, values in known.items()}
+        coords = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
+        return {name: values[self.features] for name, values in coords.items()}
 
     def _columns(self) -> dict[str, Column]:
-        known = self.base.feature_columns() or {}
+        columns = self.base.feature_columns() or {}
         stored = Column(self.n_features, np.dtype(np.int64), self.features.__getitem__)
-        return {STORED: stored, **{name: of.of(self.features) for name, of in known.items()}}
+        return {STORED: stored, **{name: of.of(self.features) for name, of in columns.items()}}
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.base.fingerprint().encode())
@@ -191,8 +191,8 @@ class SubsetSource(AbstractView):
         return digest.hexdigest()
 
     def of_features(self, values: Array) -> Array:
-        taken: Array = values[self.features]
-        return taken
+        selected: Array = values[self.features]
+        return selected
 
 
 def whole_of(source: AbstractSource) -> AbstractSource:
@@ -212,7 +212,7 @@ def _of(base: AbstractSource, features: Any) -> SubsetSource:
 
 
 class ScaledSource(AbstractView):
-    """A source that goes with the `scaling` of its features (of type `Scaling`)."""
+    """Source that carries the `scaling` of its features (of type `Scaling`)."""
 
     def __init__(self, base: AbstractSource, scaling: Any) -> None:
         super().__init__(base)
@@ -283,13 +283,13 @@ def checksums(raw: Array) -> Index:
 
 @lru_cache(maxsize=4)
 def _weights(n: int) -> Array:
-    """Odd numbers below 2^64, the same everywhere: NumPy keeps the stream of this generator."""
+    """Return odd numbers below 2^64, equal on all machines: this generator is stable."""
     drawn = np.asarray(np.random.PCG64(0).random_raw(n), dtype=np.uint64)
     return drawn | np.uint64(1)
 
 
 class ChecksummedSource(AbstractView):
-    """A source that is read again: what is read is compared with what the first pass read.
+    """Source that compares every read with the checksums of the first pass.
 
     `checksums` (d,) are those of all features over `rows`, the samples that took part.
     """
@@ -300,7 +300,7 @@ class ChecksummedSource(AbstractView):
 
     @staticmethod
     def over(source: AbstractSource, checksums: Index, rows: Index | None) -> AbstractSource:
-        """The source with its checksums; as it is if it has some, or is in memory."""
+        """Return the source with checksums; unchanged if it has some, or is in memory."""
         if source.in_memory or isinstance(source, ChecksummedSource):
             return source
         return ChecksummedSource(source, checksums, rows)
@@ -370,14 +370,17 @@ class ShadowedSource(AbstractView):
         self.n_real, self.n_copies = base.n_features, n_copies
         self.n_features = (1 + n_copies) * self.n_real
         self.names, self.ploidy = Names(), None
-        rng, some = np.random.default_rng(seed), np.arange(base.n_samples) if rows is None else rows
+        rng, samples = (
+            np.random.default_rng(seed),
+            np.arange(base.n_samples) if rows is None else rows,
+        )
         self.places = np.tile(np.arange(base.n_samples), (1 + n_copies, 1))  # (1 + n_copies, m)
         for places in self.places[1:]:
-            places[some] = rng.permutation(some)
+            places[samples] = rng.permutation(samples)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, *others = self._made_of
-        return ShadowedSource, (self.base, *others)
+        _, *arguments = self._made_of
+        return ShadowedSource, (self.base, *arguments)
 
     def around(self, block: Block) -> Block:
         before = self._copy(block) * self.n_real
@@ -385,11 +388,11 @@ class ShadowedSource(AbstractView):
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         stored = self.base.blocks(width)
-        found: list[Block] = []
+        result: list[Block] = []
         for before in range(0, self.n_features, self.n_real):
             for block in stored:
-                found.append(Block(len(found), before + block.start, before + block.stop))
-        return tuple(found)
+                result.append(Block(len(result), before + block.start, before + block.stop))
+        return tuple(result)
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         around, copy = self.around(block), self._copy(block)
@@ -408,15 +411,15 @@ class ShadowedSource(AbstractView):
         return digest.hexdigest()
 
     def _copy(self, block: Block) -> int:
-        """Which copy a block is of, 0 for the features themselves."""
+        """Return the number of the copy that holds a block, 0 for the original features."""
         return block.start // self.n_real
 
 
 def packed(positions: Index) -> Any:
-    """What travels of positions, (n,) int64; as they are where they do not ascend.
+    """Compress ascending positions (n,) int64 for transfer; others are returned unchanged.
 
-    Of a run of them its ends, of others a mask in bits, that is a bit for each position that they
-    lie between, and runs of the mask shrink further: up to 64 times less than the positions.
+    A contiguous run becomes its two ends; other positions become a compressed bit mask over their
+    range, up to 64 times smaller than the positions.
 
     Examples
     --------
@@ -439,12 +442,12 @@ def packed(positions: Index) -> Any:
 
 
 def unpacked(what: Any) -> Index:
-    """The positions again."""
+    """Inverse of `packed`."""
     if isinstance(what, np.ndarray):
         return what
     if len(what) == 2:
         return np.arange(*what)
     first, size, bits = what
     mask = np.unpackbits(np.frombuffer(zlib.decompress(bits), dtype=np.uint8), count=size)
-    found: Index = first + np.flatnonzero(mask)
-    return found
+    numbers: Index = first + np.flatnonzero(mask)
+    return numbers

@@ -1,4 +1,4 @@
-"""Contract of the stores that checkpoints and results are kept in: names, and bytes."""
+"""Interface of the stores for checkpoints and results: named files of bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gone(path: Path | str) -> CheckpointError:
 
 
 class Found(NamedTuple):
-    """A file or object: what is in it, which version of it that is, and when it was written."""
+    """A file or object: its content, its version tag, and the time it was written."""
 
     data: bytes
     tag: Tag
@@ -35,10 +35,10 @@ class Found(NamedTuple):
 
 
 class AbstractStore(ABC):
-    """Where durable things lie: names, with slashes in them, and bytes."""
+    """Durable store of named files; names may contain slashes."""
 
     path: Path | str  # the folder, or the URL
-    #: How many times rarer it should be looked at than a folder, whose looks cost nothing.
+    #: Factor on the interval between polls, relative to a local folder.
     rarer: int = 1
 
     @abstractmethod
@@ -47,7 +47,7 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def make(self) -> bool:
-        """Make the folder where there is none; whether that was so."""
+        """Create the folder if it does not exist; return whether it was created."""
 
     @abstractmethod
     def names(self) -> set[str]:
@@ -63,10 +63,10 @@ class AbstractStore(ABC):
 
     def read(self, name: str) -> bytes:
         """Content of a file; FileNotFoundError where there is none."""
-        found = self.get(name)
-        if found is None:
+        entry = self.get(name)
+        if entry is None:
             raise FileNotFoundError(f"{self.path}/{name} is not there")
-        return found.data
+        return entry.data
 
     @abstractmethod
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:

@@ -119,10 +119,10 @@ class Checkpoint:
         self._is_own = self.store.make()
         if self.store.has(ROOT):
             return
-        others = sorted(self.store.names() - {LOCK})
-        if others:
+        extra = sorted(self.store.names() - {LOCK})
+        if extra:
             raise CheckpointError(
-                f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
+                f"{self.path} holds other things ({', '.join(extra[:3])}) and is not a dhsic "
                 "checkpoint. Pass a new or an empty folder."
             )
 
@@ -167,10 +167,10 @@ class Checkpoint:
         yet that it was taken away, cannot write it any more.
         """
         while True:
-            found = self.store.get(ROOT)
-            if found is None:
+            entry = self.store.get(ROOT)
+            if entry is None:
                 return None
-            root, self._tag = Root.of(found.data, self.path), found.tag
+            root, self._tag = Root.of(entry.data, self.path), entry.tag
             root.compare(identity, self.path)
             try:
                 self._write(root)
@@ -218,10 +218,10 @@ class Checkpoint:
         Checksums are (d,) int64, of all features, see `dhsic.sources.views`. Checkpoints of a
         dhsic that gave `start` none pass.
         """
-        kept = read_checksums(self.store) if self._writable().last_round >= 0 else None
-        if kept is None:
+        stored_checksums = read_checksums(self.store) if self._writable().last_round >= 0 else None
+        if stored_checksums is None:
             return
-        changed = np.flatnonzero(kept != checksums)
+        changed = np.flatnonzero(stored_checksums != checksums)
         if changed.size:
             raise CheckpointError(
                 f"{self.path} belongs to other data: of {len(checksums)} features the values of "

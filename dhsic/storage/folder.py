@@ -103,13 +103,13 @@ class FileStore(AbstractStore):
             return None
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        found = {}
+        contents = {}
         for name in names:
             try:
-                found[name] = self.read(name)
+                contents[name] = self.read(name)
             except OSError:  # what the disk does not give back is as good as gone
                 continue
-        return found
+        return contents
 
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
         path = self.path / name

@@ -89,13 +89,13 @@ def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
     """Attributes of a node, and the arrays in it of these names, or why they cannot be read."""
-    wanted = list(arrays)
-    for meta in (META, *(f"{name}/{META}" for name in wanted)):
+    array_names = list(arrays)
+    for meta in (META, *(f"{name}/{META}" for name in array_names)):
         if f"{node}/{meta}" not in files:
             raise FileNotFoundError(f"{meta} is not there")
-    own = {name: files[name] for name in names_of(node, *wanted) if name in files}
+    own = {name: files[name] for name in names_of(node, *array_names) if name in files}
     group: Any = zarr.open_group(in_memory(own), path=node, mode="r")
-    return dict(group.attrs), [read_array(group[name]) for name in wanted]
+    return dict(group.attrs), [read_array(group[name]) for name in array_names]
 
 
 def names_of(node: str, *arrays: str) -> list[str]:
@@ -146,7 +146,7 @@ DIGESTS = {
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What `zarr.json` of the root says; `last_round` is -1 before the start is stored."""
+    """Content of the root's `zarr.json`; `last_round` is -1 before the start is stored."""
 
     identity: Mapping[str, Any]
     job: Any
@@ -198,18 +198,18 @@ class Root:
 
     def compare(self, given: Mapping[str, Any], path: Path | str) -> None:
         """Refuse to go on with another run than the one that is kept."""
-        kept = self.identity
-        if kept["source"] != given["source"]:
+        stored_identity = self.identity
+        if stored_identity["source"] != given["source"]:
             raise CheckpointError(
                 f"{path} belongs to other data: values, names, shape or chunks are not those of "
                 "this source. Pass the same data, or another folder."
             )
-        if differ := _differences(kept["parameters"], given["parameters"]):
+        if differ := _differences(stored_identity["parameters"], given["parameters"]):
             raise CheckpointError(
                 f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
                 "folder."
             )
-        if differ := _differences(kept["versions"], given["versions"]):
+        if differ := _differences(stored_identity["versions"], given["versions"]):
             raise CheckpointError(
                 f"{path} was begun with other versions: {differ}. Scores round differently "
                 "between versions; finish it with those, or start again in another folder."
@@ -217,7 +217,7 @@ class Root:
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """What the root of a checkpoint holds for us; a sentence where it is none."""
+    """Return our attributes in the root of a checkpoint; CheckpointError if it is none."""
     try:
         node = json.loads(data)
     except ValueError as error:
@@ -260,7 +260,7 @@ FIRST_SCORES = "first_scores"
 
 
 def name_of(number: int) -> str:
-    """Where a round lies."""
+    """Return the name of the node of a round."""
     return f"rounds/{number:06d}"
 
 
@@ -290,14 +290,14 @@ def recover(store: AbstractStore, root: Root) -> Round | None:
         except Exception as error:  # damage shows in as many ways as there are bytes
             _warn(store, root, number, error, number - 1)
             break
-    for kept, left in ((last, before.state.round), (before, 0)):
+    for round_kept, left in ((last, before.state.round), (before, 0)):
         try:
-            arrays = _arrays(store, name_of(kept.state.round), kept.names)
-            return replace(kept, arrays={**_first_scores(store, opening), **arrays})
+            arrays = _arrays(store, name_of(round_kept.state.round), round_kept.names)
+            return replace(round_kept, arrays={**_first_scores(store, opening), **arrays})
         except StoreError:
             raise
         except Exception as error:  # as above
-            _warn(store, root, kept.state.round, error, left)
+            _warn(store, root, round_kept.state.round, error, left)
     return first
 
 
@@ -339,8 +339,8 @@ def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict
         return {}
     if not all(name.isidentifier() for name in digests):
         raise ValueError("it names arrays that no run has")
-    _, found = decode(store.read_all(names_of(node, *digests)), node, digests)
-    arrays = dict(zip(digests, found, strict=True))
+    _, decoded = decode(store.read_all(names_of(node, *digests)), node, digests)
+    arrays = dict(zip(digests, decoded, strict=True))
     differ = [name for name, values in arrays.items() if sha(values) != digests[name]]
     if differ:
         raise ValueError(f"the sha256 of {differ[0]} differs")

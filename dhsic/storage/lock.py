@@ -44,7 +44,7 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let others take it."""
+        """Release the lock."""
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
@@ -151,7 +151,7 @@ class FileLock(AbstractLock):
 
 
 def this_process() -> str:
-    """How messages of others call this process."""
+    """Return a description of this process for messages of other processes."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
@@ -211,8 +211,8 @@ class Lease(AbstractLock):
         """
         if self.held:
             return
-        found = self._store.get(self._name)
-        tag = None if found is None else self._watched(found)
+        entry = self._store.get(self._name)
+        tag = None if entry is None else self._watched(entry)
         self.silenced, self._successor = threading.Event(), None
         since = datetime.now(UTC).isoformat(timespec="seconds")
         self._said = Word(
@@ -233,7 +233,7 @@ class Lease(AbstractLock):
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
-        """Write our next word where `tag` is; None where it is not."""
+        """Write our lease over version `tag`; None if the object has another version."""
         before, self._heard = self._heard, now()
         self._said = replace(self._said, beat=self._said.beat + 1)
         try:
@@ -275,7 +275,7 @@ class Lease(AbstractLock):
             )
 
     def _live(self) -> None:
-        """Say that we live, until we let go; in a thread of its own."""
+        """Renew the lease until it is released; runs in its own thread."""
         silenced = self.silenced
         while not silenced.wait(BEAT):
             try:
@@ -294,10 +294,10 @@ class Lease(AbstractLock):
                 if tag is not None:
                     self._tag = tag
                     return
-                found = self._store.get(self._name)
-                if found is None:
+                entry = self._store.get(self._name)
+                if entry is None:
                     raise gone(self._store.path)
-                self._successor = Word.of(found).holder
+                self._successor = Word.of(entry).holder
                 ours.discard(self._said.lease)
             raise LostError(
                 f"{self._store.path} is now written by {self._successor or 'another process'}: "
@@ -323,20 +323,20 @@ class Lease(AbstractLock):
 
     def is_taken(self) -> bool:
         """A holder that died is seen to be dead when the lease has run out."""
-        found = self._store.get(self._name)
-        word = Word.of(found)
-        if found is None or word.is_free or word.is_dead:
+        entry = self._store.get(self._name)
+        word = Word.of(entry)
+        if entry is None or word.is_free or word.is_dead:
             return False
         if word.process == process_name(os.getpid()):
             return True
-        if self._seen[0] != found.tag:
-            self._seen = found.tag, now()
-        return now() - self._seen[1] < word.seconds and _age(found) < SMALL_SKEW + word.seconds
+        if self._seen[0] != entry.tag:
+            self._seen = entry.tag, now()
+        return now() - self._seen[1] < word.seconds and _age(entry) < SMALL_SKEW + word.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a holder says of its lease; nothing of one that is free."""
+    """Content of a lease: its holder; empty if the lease is free."""
 
     holder: str = ""  # process, machine and time, for people
     process: str = ""  # a name that no other process will ever have,
@@ -346,13 +346,13 @@ class Word:
 
     @classmethod
     def of(cls, found: Found | None) -> Word:
-        """What an object says; one that is damaged is of somebody."""
+        """Parse a lease object; a damaged one counts as held."""
         if found is None:
             return cls()
         try:
-            said = dict(json.loads(found.data))
-            known = {of.name: said[of.name] for of in fields(cls) if of.name in said}
-            return cls(**known | {"seconds": float(said.get("seconds", 0.0))})
+            content = dict(json.loads(found.data))
+            field_values = {of.name: content[of.name] for of in fields(cls) if of.name in content}
+            return cls(**field_values | {"seconds": float(content.get("seconds", 0.0))})
         except (ValueError, TypeError):
             return cls("another process", "?", "?", LEASE)
 

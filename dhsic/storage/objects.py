@@ -55,8 +55,8 @@ class ObjectStore(AbstractStore):
     def _top(self) -> set[str]:
         """First parts of the names of all objects."""
         with self._asked() as obstore:
-            found = obstore.list_with_delimiter(self._bucket, self._prefix)
-        keys = [*found["common_prefixes"], *(meta["path"] for meta in found["objects"])]
+            listing = obstore.list_with_delimiter(self._bucket, self._prefix)
+        keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
         return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
 
     def tree(self, name: str = "") -> list[str]:
@@ -84,9 +84,9 @@ class ObjectStore(AbstractStore):
             return Found(data, _tag(result.meta), result.meta["last_modified"])
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        wanted = list(names)
-        found = zip(wanted, _at_once(self.get, wanted), strict=True)
-        return {name: of.data for name, of in found if of is not None}
+        name_list = list(names)
+        entries = zip(name_list, _at_once(self.get, name_list), strict=True)
+        return {name: of.data for name, of in entries if of is not None}
 
     def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
         """Write an object, whatever was there; `data` may be a file."""
@@ -109,9 +109,9 @@ class ObjectStore(AbstractStore):
         def put(part: str) -> None:
             key, tag = f"{name}/{part}", None
             while self.put_if(key, files[part], tag) is None:
-                found = self.get(key)
+                entry = self.get(key)
                 confirm()
-                tag = None if found is None else found.tag
+                tag = None if entry is None else entry.tag
 
         _at_once(put, files)
 
@@ -136,10 +136,10 @@ class ObjectStore(AbstractStore):
                 with self._asked() as obstore:
                     return _tag(obstore.put(self._bucket, self._key(name), data, mode=mode))
             except (StoreError, *refused) as error:
-                found = self.get(name)  # the answer may have been lost, or be that to a second try
-                if found is not None and found.data == data:
-                    return found.tag
-                if (None if found is None else found.tag) != tag:
+                entry = self.get(name)  # the answer may have been lost, or be that to a second try
+                if entry is not None and entry.data == data:
+                    return entry.tag
+                if (None if entry is None else entry.tag) != tag:
                     return None
                 if last:  # as it was, and still it is not written
                     if isinstance(error, StoreError):
@@ -155,8 +155,8 @@ class ObjectStore(AbstractStore):
                 except FileNotFoundError:
                     return
 
-        below = [name for found in _at_once(self.tree, names) for name in found]
-        _at_once(delete, [*below, *filter(None, names)])
+        object_names = [name for found in _at_once(self.tree, names) for name in found]
+        _at_once(delete, [*object_names, *filter(None, names)])
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}" if name else self._prefix
@@ -167,7 +167,7 @@ class ObjectStore(AbstractStore):
 
     @contextmanager
     def _asked(self) -> Iterator[Any]:
-        """Yield `obstore`; its errors become a sentence, but for those of conditions."""
+        """Yield `obstore`, turning its errors into ours, except those of conditional writes."""
         obstore = load_obstore()
         exceptions = obstore.exceptions
         try:
@@ -181,14 +181,14 @@ class ObjectStore(AbstractStore):
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:
-    """What tells a version of an object from any other."""
+    """Return the tag (ETag or version) that identifies a version of an object."""
     return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
 
 
 def _at_once(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
-    """What a function returns for every name, several at once; raises what one of them raises."""
-    wanted = list(names)
-    if len(wanted) < 2:
-        return list(map(function, wanted))
-    with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as threads:
-        return list(threads.map(function, wanted))
+    """Map a function over names on threads; the first error is raised."""
+    name_list = list(names)
+    if len(name_list) < 2:
+        return list(map(function, name_list))
+    with ThreadPoolExecutor(min(AT_ONCE, len(name_list))) as threads:
+        return list(threads.map(function, name_list))

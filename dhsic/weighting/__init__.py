@@ -34,11 +34,11 @@ from dhsic._typing import Array, Float
 
 
 class WeightState(Protocol):
-    """Weights w, (n,), after so many steps; `residual` is what is compared with the tolerance."""
+    """Weights w, (n,), after some steps; `residual` is compared with the tolerance."""
 
     @staticmethod
     def restored(iteration: int, arrays: Mapping[str, Array]) -> WeightState:
-        """State after so many steps, from its arrays."""
+        """Restore the state after `iteration` steps from its arrays."""
 
     @property
     def iteration(self) -> int: ...
@@ -50,24 +50,24 @@ class WeightState(Protocol):
     def residual(self) -> float: ...
 
     def arrays(self) -> dict[str, Array]:
-        """What `restored` makes the state from again, one-dimensional arrays."""
+        """Arrays for `restored`, one-dimensional."""
 
     def record(self) -> dict[str, float | int]:
         """Record for the history of rounds."""
 
 
 class AbstractWeighting(ABC):
-    """A method that finds weights step by step, over some data."""
+    """A method that optimises weights step by step, for some data."""
 
     state: ClassVar[type[WeightState]]
 
     @abstractmethod
     def begin(self, w: Float) -> WeightState:
-        """State before the first step, which is from the weights w."""
+        """State before the first step, which starts at the weights w."""
 
     @abstractmethod
     def steps(self, state: Any, tolerance: float) -> Iterator[WeightState]:
-        """States after every further step, until the weights stay."""
+        """Generate states after every step, until the weights converge."""
 
     @abstractmethod
     def potential(self, w: Float) -> Float:
@@ -88,9 +88,9 @@ class Region:
     total: float = np.inf
 
     def project(self, point: Float) -> Float:
-        """Nearest point of the region, new: clipped, after all moved down where a sum asks it.
+        """Nearest point of the region, a new array: clipped, after a shift to meet the sum.
 
-        A total is for regions whose upper bound is 1.
+        A finite total requires the upper bound 1.
         """
         w = point.clip(0.0, self.upper)
         if w.sum() <= self.total:
@@ -116,27 +116,27 @@ def _root(v: Float, budget: float) -> float:
     return float((v[within].sum() + full.sum() - budget) / within.sum())
 
 
-#: M, the values that a new one is compared with.
+#: M, the number of values that a new one is compared with.
 MEMORY = 10
-#: Gamma: the part of the decrease promised by the gradient that is asked for.
+#: Gamma: required fraction of the decrease that the gradient predicts.
 SUFFICIENT = 1e-4
 #: A shorter step is between these parts of the last one.
 SHORTEST, LONGEST = 0.1, 0.9
 #: Spectral steps lie between 1 / LIMIT and LIMIT times the first one.
 LIMIT = 1e10
-#: Values asked for in one step, at most: then rounding is all that is left to gain.
+#: Maximum number of evaluations per step; more would only reduce rounding errors.
 MOST_TRIALS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """f at a point: its value, and its gradient where that is asked for."""
+    """Value of f at a point, and a function that computes its gradient."""
 
     value: float
     gradient: Callable[[], Float]
 
 
-#: A function to be minimised; the point that it is evaluated at stays as it is.
+#: A function to be minimised, which does not modify its argument.
 Objective = Callable[[Float], Evaluation]
 
 
@@ -154,7 +154,7 @@ class DescentState:
     slope: float
     #: Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
     residual: float
-    n_evaluations: int  # values that the step asked for
+    n_evaluations: int  # number of evaluations in the step
 
     @property
     def value(self) -> float:
@@ -163,7 +163,7 @@ class DescentState:
 
     @property
     def w(self) -> Float:
-        """The point, where it is weights."""
+        """The point, as weights."""
         return self.point
 
     def arrays(self) -> dict[str, Array]:
@@ -204,7 +204,7 @@ class ProjectedGradient:
     reach: float = np.inf
 
     def begin(self, point: Float) -> DescentState:
-        """State before the first step: no entry moves by more than the mean of the point in it."""
+        """State before the first step, which moves no entry by more than the point's mean."""
         x = self.region.project(point)
         evaluation = self.objective(x)
         g = evaluation.gradient()
@@ -214,16 +214,15 @@ class ProjectedGradient:
         return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
 
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
-        """States after every step from `state` on, until the residual is at most `tolerance`.
+        """Generate states after every step, until the residual is at most `tolerance`.
 
-        They end too where no value along the direction is lower: rounding is all that is left to
-        gain.
+        Stops early if no value along the direction is lower, at the level of rounding errors.
         """
         while state.residual > tolerance:
-            found = self._step(state)
-            if found is None:
+            new_state = self._step(state)
+            if new_state is None:
                 return
-            state = found
+            state = new_state
             yield state
 
     def _step(self, state: DescentState) -> DescentState | None:
@@ -232,10 +231,10 @@ class ProjectedGradient:
         step = min(state.step, self.reach / float(np.abs(g[can_move]).max()))
         ahead = self.region.project(x - step * g)
         promised = float(np.vdot(g, ahead - x))  # 1
-        found = self._search(state, ahead, promised) if promised < 0 else None  # 2 to 4
-        if found is None:
+        step_found = self._search(state, ahead, promised) if promised < 0 else None  # 2 to 4
+        if step_found is None:
             return None
-        new, evaluation, n_evaluations = found
+        new, evaluation, n_evaluations = step_found
         gradient = evaluation.gradient()
         return DescentState(
             iteration=state.iteration + 1,
@@ -252,14 +251,14 @@ class ProjectedGradient:
     def _search(
         self, state: DescentState, ahead: Float, promised: float
     ) -> tuple[Float, Evaluation, int] | None:
-        """Lines 2 to 4: the new point, f there, and how many values that took.
+        """Lines 2 to 4: the new point, f there, and the number of evaluations.
 
         `ahead` is ``x + d``, in the region; `promised` is ``g'd``, below 0.
         """
         x, ceiling = state.point, max(state.recent)
         length = 1.0
         for trial in range(1, MOST_TRIALS + 1):
-            # Not x + (ahead - x): entries on the border of the region are on it exactly.
+            # Not x + (ahead - x), so that entries on the border of the region are exact.
             new = ahead if trial == 1 else x + length * (ahead - x)
             evaluation = self.objective(new)
             if evaluation.value <= ceiling + SUFFICIENT * length * promised:
@@ -275,7 +274,7 @@ class ProjectedGradient:
 
 
 def _spectral(s: Float, y: Float, first: float) -> float:
-    """``s's / s'y``; the longest step where f does not curve upwards along s."""
+    """``s's / s'y``; the longest step if f is not convex along s."""
     curved = float(np.vdot(s, y))
     if curved <= 0:
         return first * LIMIT

@@ -31,16 +31,16 @@ from dhsic.kernels.statistic import Statistic
 
 
 class WeightedData(Protocol):
-    """m samples of n features, x_j (m,) being feature j as scaled."""
+    """m samples of n features; x_j (m,) is feature j, scaled."""
 
     def compact(self, w: Float) -> None:
-        """Features of weight 0 are asked for no more, but by `spreads` of all of them."""
+        """Prepare for requests without features of weight 0, except `spreads` of all features."""
 
     def statistic(self, w: Float) -> Statistic:
         """``G_w = sum_j w_j^2 x_j x_j'``."""
 
     def spreads(self, A: Float, which: Mask) -> Float:
-        """``sum_ii' A_ii' (x_ij - x_i'j)^2`` of the features `which`, 0 of others, (n,).
+        """``sum_ii' A_ii' (x_ij - x_i'j)^2`` for the features `which`, 0 for others, (n,).
 
         A is (m, m), symmetric.
         """
@@ -53,7 +53,7 @@ class WeightedData(Protocol):
 
 
 def centred(Z: Float) -> Float:
-    """``H Z``: columns less their means."""
+    """``H Z``: subtract the means of columns."""
     return np.asarray(Z - Z.mean(axis=0))
 
 
@@ -74,14 +74,14 @@ class AbstractCentred(ABC):
 
     @abstractmethod
     def slopes(self, left: Float, right: Float) -> Float:
-        """Slopes, (n,), for every feature; in units that tell features of weight 0 apart.
+        """Slopes, (n,), for every feature, in units that also rank features of weight 0.
 
-        They are as of `gradient`, or where K_w depends on squares of weights, by the squares: the
-        derivative by a weight of 0 is 0.
+        They are those of `gradient`, or derivatives by squared weights if K_w depends on these,
+        because the derivative by a weight of 0 is 0.
         """
 
 
-#: How G_w is represented: from weights to G_w there.
+#: Function from weights to a representation of G_w.
 Centring = Callable[[Float], AbstractCentred]
 
 
@@ -122,7 +122,7 @@ class FullCentred(AbstractCentred):
         return np.asarray(cho_solve(_decomposed(G), Y, check_finite=False))
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """``2 w_j`` times the slope: features of weight 0 are not read."""
+        """``2 w_j`` times the slope; features of weight 0 are not read."""
         return 2 * self.w * self._slopes(left, right, self.w)
 
     def slopes(self, left: Float, right: Float) -> Float:
@@ -173,7 +173,7 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Through ``d/dV = left right'V + right left'V``, every feature being read."""
+        """Gradient by ``d/dV = left right'V + right left'V``; reads every feature."""
         dV = left @ (right.T @ self.V)
         dV += right @ (left.T @ self.V)
         B = np.sin(self.angles)
@@ -182,12 +182,12 @@ class FourierCentred(AbstractCentred):
         return self.data.pulls(np.ascontiguousarray(B.T))
 
     def slopes(self, left: Float, right: Float) -> Float:
-        """The gradient itself: cosines are not even in a weight."""
+        """Return the gradient: cosines are not even functions of a weight."""
         return self.gradient(left, right)
 
 
 def _decomposed(M: Float) -> tuple[Float, bool]:
-    """Cholesky decomposition, over M."""
+    """Cholesky decomposition; overwrites M."""
     try:
         factor: tuple[Float, bool] = cho_factor(M, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError as error:
