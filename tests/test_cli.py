@@ -390,7 +390,7 @@ def test_one_folder_is_made_to_write_in(store, tmp_path, option):
     assert run("simulate", far, code=2).stderr.startswith(f"Error: The store '{far}' is to be in")
     assert not (tmp_path / "more").exists()
     help_text = " ".join(run("select", "--help").stdout.split())
-    assert "Its folder is made where there is none, if the one above is there" in help_text
+    assert "A missing folder is created if its parent exists" in help_text
 
 
 def test_verbose_shows_the_traceback(tmp_path):
