@@ -111,7 +111,7 @@ class MemoryEstimate:
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Raise an error if the run does not fit in this process.
 
-        `limit` is that of `allowed`; `smaller` tells users how to reduce (m, m) matrices.
+        `limit` is the one passed to `allowed`; `smaller` tells users how to reduce (m, m) matrices.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:

@@ -200,7 +200,7 @@ def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constr
 
 
 def one_of(options: Collection[str | None], remedy: str) -> Constraint:
-    """Constraint to some names; `remedy` is that of `such`."""
+    """Constraint to some names; for `remedy` see `such`."""
     return such(
         lambda value: (value is None or isinstance(value, str)) and value in options,
         remedy,

@@ -70,7 +70,7 @@ def _centred_window(labels: LabelMatrix) -> ScaledLabels:
     L = labels.factor()
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
-        height = float(np.sqrt(target.sigma / np.pi))  # sigma is half that of the window
+        height = float(np.sqrt(target.sigma / np.pi))  # the window has twice this sigma
     return LowRankSymmetric.of(residuals(L.F, None), L.weights * height), L.n_samples**2.0
 
 

@@ -85,7 +85,7 @@ class RidgeRegression(AbstractOfNumbers):
 
     When to use it: features in one unit, where those that hardly vary (rare variants) should have
     to explain more; then pass ``standardize=False``. Standardised features all have ``x'x = m``,
-    and the ranking is that of `Pearson`.
+    and it ranks features as `Pearson` does.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class ClassMoments:
 
     @property
     def difference(self) -> Float:
-        """Mean of the positive class minus that of the negative class, (c,)."""
+        """Difference of the class means, positive minus negative, (c,)."""
         return np.asarray(self.mean[1] - self.mean[0])
 
     @property

@@ -92,7 +92,7 @@ class ModeratedT(AbstractModerated):
 class LogOdds(AbstractModerated):
     """The B-statistic: logarithm of the odds that a feature differs (Smyth 2004; JMLR 6.2).
 
-    It increases with the magnitude of the moderated t, so the ranking is that of `ModeratedT`;
+    It increases with the magnitude of the moderated t, so it ranks features as `ModeratedT` does;
     `statistic` is that t. See `dhsic.criteria.moderated`.
 
     When to use it: like `ModeratedT`, if a score of 0 should mean even odds.

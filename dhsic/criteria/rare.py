@@ -5,7 +5,7 @@ the variant: it takes few values, and a gamma distribution does not fit. So sets
 sampled, or for two classes enumerated, and the resulting law serves all variants with the same
 number of carriers. Missing calls of such variants are replaced by the most frequent code
 (`missing_as_commonest`). Covariates are ignored here: they change mean and variance, which are
-known for every variant; the law is that of the standardised HSIC.
+known for every variant; the law describes the standardised HSIC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: Maximum number of carriers for this law, and number of sampled sets.
 FEW, DRAWS = 16, 8192
-#: Number of the largest sampled values beyond which the tail is that of a gamma distribution.
+#: Number of the largest sampled values beyond which a gamma distribution is the tail.
 BEYOND = 32
 #: Difference of equal values of z, relative to their size; and digits up to which rows are equal.
 TIE, DIGITS = 1e-6, 12
@@ -45,7 +45,7 @@ Carriers = tuple[int, int, int]
 class RareLaw:
     """Standardised HSIC, ascending, and the fraction of carrier sets that reach each value.
 
-    `skewness` is that of all permutations; `n_sets` is the number of possible carrier sets.
+    `skewness` describes all permutations; `n_sets` is the number of possible carrier sets.
     """
 
     z: Float

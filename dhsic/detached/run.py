@@ -135,7 +135,7 @@ class Run:
         Returns
         -------
         xarray.Dataset
-            The same result as that of `dhsic.select`.
+            Result, as `dhsic.select` returns it.
 
         Raises
         ------

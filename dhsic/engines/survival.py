@@ -97,7 +97,7 @@ class Survival:
     def expected(self, certificate: Certificate, size: int, n: int) -> float:
         """Expected number of features lost in a round, as far as the tolerance will count them.
 
-        The round removes n of `size` features; `certificate` is that of its gains.
+        The round removes n of `size` features; `certificate` bounds the error of its gains.
         """
         k, _ = self._ahead(size - n)
         return float(n * certificate.wrong @ self._missed(k, size, n))

@@ -326,7 +326,7 @@ class ScoreGroups(AbstractPass):
     is summed as they are read. The kernel of the difference is then computed tile by tile.
 
     All features of a group are in one job; `sizes` (n_groups,) are their numbers, tags the group
-    numbers. `state` is that of the engine `Direct`.
+    numbers. `state` is a state of the engine `Direct`.
     """
 
     state: DirectState

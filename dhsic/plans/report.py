@@ -85,7 +85,7 @@ class Plan:
     worker_threads : int
         Threads of each worker; 1 without a cluster.
     promise : MemoryEstimate
-        Memory estimate of this process, the same as that of the run.
+        Memory estimate of this process; the run makes the same.
     worker : MemoryEstimate or None
         Memory estimate of a worker; None without a cluster.
     work : Work or None

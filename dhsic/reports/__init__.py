@@ -318,7 +318,9 @@ def _pairs(found: xr.Dataset | None) -> dict[str, list[Any]]:
 def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
     """Columns of the loci of tests as lists; empty if loci were not requested."""
     table = loci_table(result) if LOCUS in result else pd.DataFrame()
-    return {str(n): _plain(table[n].to_numpy()[:LOCI]) for n in table} if len(table) else {}
+    if table.empty:
+        return {}
+    return {str(n).replace("_", " "): _plain(table[n].to_numpy()[:LOCI]) for n in table}
 
 
 def _place(column: str) -> int:

@@ -86,10 +86,10 @@ def _stable(result: xr.Dataset) -> Iterator[str]:
 
 def inflation_told(about: Mapping[str, Any]) -> str:
     """Report the inflation of pair shares, and whether p-values were corrected."""
-    sentence = f"shares of all pairs are {about['inflation']:.3g} times those of permuted labels"
+    ratio = f"{about['inflation']:.3g} times those of permuted labels (1 is chance)"
     if about["corrected_by"] > 1:
-        return f"{sentence}, as among relatives; p-values are corrected by that"
-    return f"{sentence}, which chance gives; nothing is corrected"
+        return f"shares of all pairs are {ratio}; samples are alike, so p-values are corrected"
+    return f"shares of all pairs are {ratio}; no p-value is corrected"
 
 
 def loci_sentences(result: xr.Dataset) -> Iterator[str]:

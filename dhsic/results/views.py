@@ -35,7 +35,8 @@ def carried_over(about: Mapping[str, Any]) -> str:
     if n == about["n_pairs"]:
         return ""
     return (
-        f"; the level is carried over from {n:,} permuted pairs, of runs of neighbouring features"
+        f"; this threshold is carried over from {n:,} permuted pairs in blocks of neighbouring "
+        "features"
     )
 
 

@@ -12,11 +12,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from os import PathLike
+from functools import cached_property, partial
 from typing import Any, TypeVar
-
-from distributed import Client, Security
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import AbstractStep, Ask, Held, Jobs, Make, Sites, Task
@@ -70,21 +67,18 @@ class DaskRuntime(Cluster):
         No client, no workers, or workers with other versions of dhsic or numpy.
     """
 
-    def __init__(
-        self,
-        client: Client | None = None,
-        scheduler: str | None = None,
-        window: int | None = None,
-        scratch: str | PathLike[str] | None = None,
-        *,
-        timeout: float = 60.0,
-        security: Security | None = None,
-    ) -> None:
-        self._source: tuple[AbstractSource, Broadcast] | None = None
-        self._here = Threads()  # runs the tasks of this process itself
-        #: Numbers of tasks and bytes of the last passes.
-        self.traffic: deque[Traffic] = deque(maxlen=REMEMBERED)
-        super().__init__(client, scheduler, window, scratch, timeout=timeout, security=security)
+    #: Source that was broadcast last.
+    _source: tuple[AbstractSource, Broadcast] | None = None
+
+    @cached_property
+    def _here(self) -> Threads:
+        """Runtime for the tasks of this process itself."""
+        return Threads()
+
+    @cached_property
+    def traffic(self) -> deque[Traffic]:
+        """Numbers of tasks and bytes of the last passes."""
+        return deque(maxlen=REMEMBERED)
 
     def results(
         self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool

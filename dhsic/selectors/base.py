@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from inspect import Signature, get_annotations, signature
@@ -26,8 +25,6 @@ from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
-from dhsic.memory import MemoryEstimate
-from dhsic.results.schema import Order
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.execution import result_of
 from dhsic.selection.holdout import check_holdout
@@ -35,7 +32,7 @@ from dhsic.selection.progress import check_progress, told
 from dhsic.selection.request import Request, check_opening
 from dhsic.selection.run import Method, SelectionRun
 from dhsic.selectors.transformer import Transformer
-from dhsic.sources.scaling import PRESENCE, Scale, Scaling
+from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.sources.values import ValueKind
 from dhsic.validation import (
     BYTES,
@@ -122,16 +119,8 @@ class Selector(Transformer, Method):
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Whether `random_state` seeds draws of the method, besides the halves of the samples.
     _draws: ClassVar[bool] = False
-    #: Whether ``interactions="auto"`` is the default, which scans pairs only where it is feasible.
-    scans_pairs: ClassVar[bool] = False
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
-    #: Whether candidates may be groups of features.
-    takes_groups: ClassVar[bool] = False
-    #: Whether the data may serve as their own labels.
-    takes_self: ClassVar[bool] = False
-    #: Whether features are kept in memory after the first pass, if they fit.
-    keeps_features: ClassVar[bool] = False
 
     n_features_to_select: int | float | str | None = field(default=50, kw_only=False)
     standardize: bool | str = "auto"
@@ -318,10 +307,6 @@ class Selector(Transformer, Method):
         plain["bandwidth"] = repr(resolve_bandwidth(plain["bandwidth"]))
         return {"method": self._method, **plain, "seed": self._seed}
 
-    @abstractmethod
-    def described(self) -> str:
-        """Description of the method in messages, such as "BAHSIC with the gaussian kernel"."""
-
     def scales(self, values: ValueKind) -> Scale:
         """Scaling of features for a kind of values."""
         return scales(self.standardize, values, alone=self._alone)
@@ -335,19 +320,6 @@ class Selector(Transformer, Method):
             return None
         assert run.y is not None, "a method without labels says so"
         return label_matrix(run.y, self.label_kernel, run.covariates).centred
-
-    @abstractmethod
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        """Memory estimate, and the size of the feature cache in bytes (None: unlimited)."""
-
-    @abstractmethod
-    def rank(
-        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
-    ) -> tuple[Order, Scaling]:
-        """Rank the features, from the start or from where the checkpoint stopped.
-
-        `budget` is the size of the feature cache, here or on each worker, as in `fitted`.
-        """
 
     def smaller(self, run: SelectionRun) -> str:
         """Advice for messages: how to make m x m matrices smaller."""

@@ -33,7 +33,7 @@ class ChunkedArray:
 
     A chunk that is not stored is damage, or fill values (`missing_chunks`) of a writer with
     ``write_empty_chunks=False``. Values are decoded by a `packing`, where the array declares one;
-    `dtype` is that of the decoded ones, `stored_dtype` the array's.
+    `dtype` is the type of decoded values, `stored_dtype` the type of the array.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ def read_array(
     *,
     holes: MissingChunks | None = None,
 ) -> Array:
-    """An array of labels or names, of any dtype; damage is named as that of a matrix."""
+    """Read an array of labels or names, of any dtype; raise DataError where it is damaged."""
     label = str(array.store_path)
     check_fits(array, label)
     try:
