@@ -292,6 +292,9 @@ NO_GAPS = {
     "counts": lambda rng: rng.poisson(3, (200, 8)),
     "dropouts": lambda rng: np.log2(1 + rng.poisson(rng.uniform(1, 50, 8), (200, 8))),
     "amounts": lambda rng: rng.exponential(5, (200, 8)) * (rng.random((200, 8)) < 0.7),
+    "cells": lambda rng: np.log1p(
+        rng.poisson(np.geomspace(0.1, 30, 80), (200, 80)) * rng.uniform(1, 1.3, (200, 1))
+    ),
     "cigarettes": lambda rng: rng.choice([0, 3, 5, 7, 10, 12, 15, 20, 30, 40, 60], (200, 8)),
 }
 

@@ -185,11 +185,12 @@ class PairTest:
         inspecting the values again.
         """
         source = given.source
-        if reader is None:
-            reader, _ = looked_at(source, runtime, given.rows, stacklevel=3)
-        else:
+        is_inspected = reader is not None
+        if reader is not None:
             reader = reader.apart()
-        measure(reader, self.missing)
+        else:
+            reader, _ = looked_at(source, runtime, given.rows, stacklevel=3)
+        measure(reader, self.missing, codes_checked=is_inspected)
         with closing(reader), single_blas_thread():  # several threads sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
             Q = basis(reader, given.covariates, main, self.main_functions)
@@ -353,10 +354,16 @@ def filtered_features(
     return reader.values(reader.alive)
 
 
-def measure(reader: Reader, missing: str) -> None:
+def measure(reader: Reader, missing: str, *, codes_checked: bool = False) -> None:
     """Read the scaling of features, and keep features in memory if they fit."""
     scaling = reader.measure(Measure(standardize=True))
-    scaling.check(missing, reader.source, standardize=True, has_bandwidth=False)
+    scaling.check(
+        missing,
+        reader.source,
+        standardize=True,
+        has_bandwidth=False,
+        codes_checked=codes_checked,
+    )
 
 
 def basis(

@@ -107,15 +107,23 @@ class Scaling:
         )
 
     def check(
-        self, missing: str, source: AbstractSource, *, standardize: Scale, has_bandwidth: bool
+        self,
+        missing: str,
+        source: AbstractSource,
+        *,
+        standardize: Scale,
+        has_bandwidth: bool,
+        codes_checked: bool = False,
     ) -> None:
         """Raise InputError for data that cannot be ranked.
 
         These are undeclared codes for missing values, missing values if `missing` is "error",
         values whose powers overflow (or are too small for a kernel with a bandwidth), and data
-        without a feature that varies.
+        without a feature that varies. With `codes_checked` the values were checked for undeclared
+        codes before.
         """
-        refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest), source)
+        if not codes_checked:
+            refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest), source)
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(

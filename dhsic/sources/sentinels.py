@@ -47,8 +47,12 @@ CODES = np.array(
 NEAR, MANY = 100.0, 10
 #: Least distance of a code from other values, as a part of the code.
 DISTANCE = 0.1
-#: Bit of zeros far from all other values, which may be missing; samples that are looked at first.
+#: Bit of zeros that are the least values; those far below all others, which may be missing, are
+#: counted. Samples that are looked at first.
 ZERO, HEAD = 1 << CODES.size, 256
+#: Features with zeros near to others from which on, if they are the more, zeros are values in all:
+#: of expression, zeros are what was not seen.
+ORDINARY_ZEROS = 20
 #: How often a number occurs at least that stands alone at an end of a scale of so many others.
 OFTEN, SCALE = 3, 10
 #: Gap between such a number and all others, over the largest and the middle gap between these.
@@ -90,17 +94,18 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
             sentinels.codes[j] = (1 << np.searchsorted(known, codes)).sum()
             sentinels.n[j] = counts.sum()
             sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
-    for j in _with_zeros_apart(raw, least):
+    with_zeros = np.flatnonzero((least == 0) & (most > 0))
+    sentinels.codes[with_zeros] |= ZERO
+    for j in _with_zeros_apart(raw, with_zeros):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == 0).sum()), np.unique(values[values != 0])
-        if not sentinels.codes[j] and OFTEN <= n < values.size / 2 and is_apart(0, others):
-            sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = ZERO, n, others[0]
+        if sentinels.codes[j] == ZERO and OFTEN <= n < values.size / 2 and is_apart(0, others):
+            sentinels.n[j], sentinels.nearest[j] = n, others[0]
     return sentinels
 
 
-def _with_zeros_apart(raw: Array, least: Array) -> Index:
-    """Features (c,) that may have zeros far below all other values, by the first samples."""
-    at = np.flatnonzero(least == 0)
+def _with_zeros_apart(raw: Array, at: Index) -> Index:
+    """Features, of those at `at`, that may have zeros far below others, by the first samples."""
     head = raw[at, :HEAD].astype(np.float64)
     gaps = np.diff(np.sort(np.where(head > 0, head, np.nan), axis=1), axis=1, prepend=0.0)
     largest = np.nan_to_num(gaps[:, 1:]).max(axis=1, initial=0.0)
@@ -131,7 +136,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
         The same code in several features; the message names all codes, features, how often, and
         what to do.
     """
-    if source.keeps_codes or not found.codes.any():
+    if source.keeps_codes:
         return
     _warn_of_zeros(found, source)
     coded, d = np.flatnonzero(found.codes & ~ZERO), found.codes.size
@@ -181,9 +186,10 @@ def in_both_precisions(codes: Sequence[float]) -> Float:
 
 
 def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
-    """Name features with zeros far below all other values, as of a blood pressure."""
-    at = np.flatnonzero(found.codes == ZERO)
-    if not at.size:
+    """Name features with zeros far below all other values, such as a blood pressure of 0."""
+    has_zeros = found.codes == ZERO
+    at = np.flatnonzero(has_zeros & (found.n > 0))
+    if not at.size or has_zeros.sum() - at.size >= max(ORDINARY_ZEROS, at.size):
         return
     names = source.feature_names()
     called = [str(j) if names is None else str(names[j]) for j in at.tolist()]
