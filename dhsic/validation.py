@@ -233,14 +233,6 @@ SCALING = such(
     ),
     "'auto', 'presence', True or False.",
 )
-HALVES = such(
-    lambda n: is_count(n, 0) and n != 1,
-    "how many halves of the samples to select from, such as 50, or 0 for none.",
-)
-THRESHOLD = such(
-    lambda part: part is None or (is_number(part) and 0.5 < float(part) <= 1),
-    "a part of the halves above 0.5 and up to 1, such as 0.9, or None.",
-)
 BYTES = such(
     lambda n: n is None or (n is not True and isinstance(n, Real) and float(n) > 0),
     "a number of bytes, such as 8 * 2**30, or None for what the machine has.",

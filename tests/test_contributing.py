@@ -6,7 +6,7 @@ What is registered here is what a contributor would put into a file of its own; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import naive_kernels
@@ -30,7 +30,10 @@ from dhsic.kernels import KERNELS
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.levels import AbstractProduct
 from dhsic.kernels.statistic import AbstractSums
+from dhsic.results.schema import ranking
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selection.stage import Stage, StageCost
+from dhsic.selection.stages import STAGES, stages_of
 from dhsic.selectors import METHODS
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
@@ -401,6 +404,106 @@ def test_what_a_source_cannot_do_gets_a_sentence(tmp_path, npy, asked, words):
     given = {"data": tmp_path / "a.npy", "target": np.arange(11) / 7} | asked
     with pytest.raises(InputError, match=words):
         dhsic.select(**given)
+
+
+# A stage: a file in dhsic/selection/ and a line in `STAGES` -----------------------------------
+
+
+@dataclass(frozen=True)
+class Jackknife(Stage):
+    """The worst rank of each feature if a part of the samples is left out."""
+
+    name = "own-stage"
+    n: int = 3
+
+    def cost(self, run):
+        return StageCost(note=f"{self.n} runs without a part of the samples come besides")
+
+    def parts(self, run):
+        for i in range(self.n):
+            samples = np.flatnonzero(np.arange(run.n_samples) % self.n != i)
+            yield run.part(samples, f"{self.name}/{i:03d}")
+
+    def after(self, run, outcome, parts):
+        worst = np.max([ranking(part.worst_first) for part in parts], axis=0)
+        columns = {"worst_rank": (worst, "worst rank without a part of the samples")}
+        return replace(outcome, order=outcome.order.at(slice(None), **columns))
+
+    @classmethod
+    def sentences(cls, result):
+        if "worst_rank" in result:
+            n = int((result["worst_rank"] <= result.attrs["n_selected"]).sum())
+            yield f"{n:,} features are selected whichever part of the samples is left out"
+
+
+def _worst_rank(X, y, n):
+    parts = [np.arange(M) % n != i for i in range(n)]
+    plain = {"interactions": None, **TWO}
+    return np.max([ranks(dhsic.select(X[part], y[part], **plain)) for part in parts], axis=0)
+
+
+def test_a_stage(data, client, tmp_path, monkeypatch):
+    path, X, y = data
+    monkeypatch.setitem(STAGES, Jackknife.name, Jackknife)
+
+    result = goes_everywhere(path, client, tmp_path, stages=Jackknife.name)
+
+    assert result["worst_rank"].to_numpy().tolist() == _worst_rank(X, y, 3).tolist()
+    assert "3 runs without a part" in str(dhsic.plan(path, "y", **TWO, stages=Jackknife.name))
+    stored = dhsic.load(tmp_path / "out.zarr")
+    assert np.array_equal(stored["worst_rank"], result["worst_rank"])
+    told = CliRunner().invoke(
+        main, ["select", path, "--target", "y", "-n", "2", "--stages", "own-stage"]
+    )
+    assert "2 features are selected whichever part" in " ".join(told.output.split())
+
+
+def test_a_stage_of_its_own_parameters_needs_no_table(data, tmp_path):
+    path, X, y = data
+    result = dhsic.select(path, "y", **TWO, stages=[Jackknife(5)])
+    assert result["worst_rank"].to_numpy().tolist() == _worst_rank(X, y, 5).tolist()
+    assert "worst_rank" not in dhsic.select(path, "y", **TWO)
+    again = {"checkpoint": str(tmp_path / "c"), "stages": [Jackknife(5)]}
+    assert ranks(dhsic.select(path, "y", **TWO, **again)) == ranks(result)
+    resumed = dhsic.select(path, "y", **TWO, **again)
+    assert np.array_equal(resumed["worst_rank"], result["worst_rank"])
+
+
+NESTED = {
+    "holdout": {"holdout": 0.3},
+    "stability": {"stability": 2},
+    "shadows": {"control": "shadow", "fdr": 0.5},
+}
+
+
+@pytest.mark.parametrize("beside", NESTED)
+def test_a_stage_nests_with_others(data, beside):
+    alone = dhsic.select(data[0], "y", **TWO, **NESTED[beside])
+    both = dhsic.select(data[0], "y", **TWO, **NESTED[beside], stages=[Jackknife(2)])
+    for column in {*alone.data_vars} - {"round_seconds", "round_bytes_read"}:
+        assert alone[column].equals(both[column]), column
+    assert both.attrs.get("n_held_out") == alone.attrs.get("n_held_out")
+    assert both["worst_rank"].size == D
+
+
+def test_stages_nest_as_their_table_says():
+    asked = {"holdout": 0.3, "stability": 2, "clump_r2": 0.2, "interactions": "all"}
+    names = [stage.name for stage in stages_of(dhsic.BAHSIC(**asked, stages=[Jackknife()]))]
+    assert names == ["holdout", "stability", "interactions", "clumping", Jackknife.name]
+    assert [*STAGES] == ["holdout", "shadows", "stability", "interactions", "clumping"]
+
+
+@pytest.mark.parametrize(
+    ("stages", "words"),
+    [
+        ("stability", "pass stability= or stability_threshold="),
+        (["jacknife"], "stages= has 'jacknife'"),
+        ([3], "stages= has 3; pass stages"),
+    ],
+)
+def test_what_is_no_stage_gets_a_sentence(data, stages, words):
+    with pytest.raises(InputError, match=words):
+        dhsic.select(data[0], "y", **TWO, stages=stages)
 
 
 # A runtime: a file in dhsic/runtime/; estimators take the object ---------------------------------

@@ -36,6 +36,7 @@ SHOWN = {
     "standardize": "by the values",
     "n_features": "50, or all if fewer",
     "given_others": "unless HSIC alone tells more",
+    "stages": "none",
 }
 #: Help that the docstring of `BAHSIC` does not contain.
 BESIDES = {
@@ -160,6 +161,15 @@ def sigma(value: str | float) -> Any:
     return _read(value, names, what, partial(_several, float))
 
 
+def names(value: str | Sequence[str]) -> Sequence[str]:
+    """Parse names separated by commas.
+
+    >>> names("spread,jackknife")
+    ['spread', 'jackknife']
+    """
+    return value.split(",") if isinstance(value, str) else value
+
+
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
     """Convert text; other values are defaults and returned as they are."""
     if not isinstance(value, str) or value in names:
@@ -188,6 +198,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "CODE": {"type": codes, "metavar": "CODE"},
     "PATH": {"type": PATH},
     "FILE": {"type": PATH, "metavar": "FILE"},
+    "list of str or Stage": {"type": names, "metavar": "NAME,..."},
 }
 
 

@@ -28,9 +28,8 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.plans.time import Rates
-from dhsic.reports.sentences import inflation_told
 from dhsic.results.files import load
-from dhsic.results.views import carried_over
+from dhsic.results.views import carried_over, inflation_sentence
 from dhsic.simulation.truth import Truth, read_truth
 from dhsic.storage.format import plain
 
@@ -173,7 +172,7 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
         )
     yield "pairs", sentence
     if "inflation" in about:
-        yield "inflation", inflation_told(about)
+        yield "inflation", inflation_sentence(about)
     if (sure := about["n_certain"]) < found["share"].size:
         yield "note", f"the first {sure:,} are the best there are; {MISSING_BELOW}"
     if about.get("n_lost"):

@@ -22,10 +22,9 @@ from dhsic.runtime.cores import usable_cores
 from dhsic.runtime.threads import Threads
 from dhsic.selection.conductor import promised
 from dhsic.selection.cross_validation import Validation
-from dhsic.selection.interactions import planned_scan
 from dhsic.selection.request import Request
 from dhsic.selection.run import SelectionRun
-from dhsic.selection.shadows import n_copies
+from dhsic.selection.stages import stages_of
 from dhsic.selectors import method_of, selector_of
 from dhsic.sources.views import whole_of
 from dhsic.validation import BYTES
@@ -218,21 +217,9 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
     if n_runs > 1:
         sharing = "all read the data once, and as many go on at once as the memory allows"
         yield f"this is one of {n_runs:,} runs ({asked_by}): {sharing}"
-    if run.selector.control is not None:
-        n = n_copies(run.selector.fdr)
-        yield f"{n} permuted copies of every feature take part (control='shadow')"
-    if run.selector.stability:
-        halves = f"{run.selector.stability} runs over half of the samples come besides"
-        yield f"{halves} (stability=), and are not counted"
-    scan = planned_scan(run)
-    if scan is not None and scan.skipped:
-        yield f"pairs are {scan.skipped}"
-    elif scan is not None:
-        n = sum(each.n_pairs for each in scan.forecasts)
-        yield (
-            f"a scan of {n:,} pairs follows, which takes about {scan.core_time} of one core; the "
-            "times here leave it out"
-        )
+    for stage in stages_of(run.selector):
+        if note := stage.cost(run).note:
+            yield note
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from math import comb, isqrt
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
-from dhsic.results.views import LEVEL, carried_over, pairs_of
+from dhsic.results.views import LEVEL, inflation_sentence
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.shapes import STRICT
+from dhsic.selection.stages import STAGES
 
 #: Genomic inflation lambda up to which p-values may be correct, as for a polygenic trait with
 #: long-range linkage; the standard deviation of lambda for one feature; and the number of features
@@ -23,8 +23,6 @@ INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
 LEAST_TOLD = 0.01
 #: Leads of loci that are listed, at most.
 MOST_LEADS = 5
-#: Pairs that are listed, at most.
-MOST_PAIRS, ENDS = 5, ("first", "second")
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
@@ -72,26 +70,6 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
     )
 
 
-def _stable(result: xr.Dataset) -> Iterator[str]:
-    """Report the number of stable features, and bounds on the false ones."""
-    about = result.attrs
-    if "stability_threshold" in about:
-        bounds = about["expected_false"], about["expected_false_concave"]
-        yield (
-            f"{about['n_stable']:,} features are selected from a part of "
-            f"{about['stability_threshold']:g} or more of the halves; at most {bounds[0]:.2g} of "
-            f"them are expected falsely, {bounds[1]:.2g} if the part has an r-concave distribution"
-        )
-
-
-def inflation_told(about: Mapping[str, Any]) -> str:
-    """Report the inflation of pair shares, and whether p-values were corrected."""
-    ratio = f"{about['inflation']:.3g} times those of permuted labels (1 is chance)"
-    if about["corrected_by"] > 1:
-        return f"shares of all pairs are {ratio}; samples are alike, so p-values are corrected"
-    return f"shares of all pairs are {ratio}; no p-value is corrected"
-
-
 def loci_sentences(result: xr.Dataset) -> Iterator[str]:
     """Report the number of loci and their leads, if loci were requested."""
     if LOCUS not in result:
@@ -116,84 +94,15 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
 def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
     """Report the inflation of pairs that were passed in addition to a result."""
     if found is not None and "inflation" in found.attrs:
-        yield inflation_told(found.attrs)
-
-
-def _together(result: xr.Dataset) -> Iterator[str]:
-    """Report significant pairs, and the features selected because of them."""
-    table, about = pairs_of(result), result.attrs
-    if "pairs_not_scanned" in about:
-        yield f"Pairs: {about['pairs_not_scanned']}"
-    if table is None or "family_wise" not in table:
-        return
-    n = int((table["family_wise"] <= table.attrs["alpha"]).sum())
-    real = table.isel(pairs=table["lead"].to_numpy())
-    ends = [real[f"{end}_feature" if f"{end}_feature" in real else end] for end in ENDS]
-    pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
-    listed = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
-    n_pairs, varying = table.attrs["n_pairs"], table.attrs["n_features"] - table.attrs["n_constant"]
-    if "functions" in table:
-        yield _default_scan(table, n, varying, listed)
-        return
-    is_subset = n_pairs < comb(varying, 2)
-    best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if is_subset else ""
-    yield (
-        f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
-        f"{table.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
-        f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{listed}"
-        f"{carried_over(table.attrs)}"
-    )
-    yield from told_of_pairs(table)
-
-
-def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
-    """Sentence about the scans of pairs that a selection makes by default."""
-    about = found.attrs
-    more = ""
-    if "n_pairs_of_functions" in about:
-        more = (
-            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features by "
-            f"{about['functions_of_functions']} functions of each"
-        )
-    count = f"{n:,} are significant" if n != 1 else "1 is significant"
-    leads = int(found["lead"].sum())
-    lead_note = f"; given better pairs, {leads:,}: {named}" if leads else ""
-    return (
-        f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
-        f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}"
-    )
-
-
-def _discovered(result: xr.Dataset) -> Iterator[str]:
-    """Report the number of features discovered by shadows."""
-    about = result.attrs
-    if "control" in about:
-        yield (
-            f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
-            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each"
-        )
-        if not about["n_discovered"]:
-            yield (
-                "none stands out of its permuted copies, so nothing is selected: try a larger "
-                "--fdr, fewer features (--extract, --maf), dhsic test for those that act alone, or "
-                "leave out --control for the ranking without a promise"
-            )
+        yield inflation_sentence(found.attrs)
 
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
     """Sentences about the ranking of the best features, where the data decided it."""
     yield from _number(result)
     yield from _real(result)
-    yield from _stable(result)
-    yield from _together(result)
-    yield from _discovered(result)
-    n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
-    if n_clumped is not None:
-        yield (
-            f"{n_clumped:,} features went behind a better one, with which their squared "
-            f"correlation is above {r2:g} (clumped_by says which)"
-        )
-        yield from _repeating(result)
+    for stage in STAGES.values():
+        yield from stage.sentences(result)
     yield from _final_ranking(result)
     yield from _in_front(result)
     yield from _marginal(result)
@@ -283,18 +192,6 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
 def _explained(about: Mapping[str, Any], name: str) -> str:
     """Percentage of the labels' variance that is explained."""
     return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
-
-
-def _repeating(result: xr.Dataset) -> Iterator[str]:
-    """Report selected features that are redundant with better ones, for lack of others."""
-    n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
-    best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
-    n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
-    if n_behind:
-        yield (
-            f"{n_behind:,} of the {n:,} selected are in linkage with better ones: only "
-            f"{n - n_behind:,} are not; ask for fewer (-n), or allow for more (--clump-r2)"
-        )
 
 
 def _number(result: xr.Dataset) -> Iterator[str]:

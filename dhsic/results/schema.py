@@ -169,6 +169,12 @@ class Outcome:
     runtime: str
     pairs: xr.Dataset | None = None  # best pairs, if pairs were scanned
     rows: Index | None = None  # samples used; None for all
+    n_discovered: int | None = None  # features discovered, if that limits how many are selected
+
+    def n_selected(self, n_candidates: int) -> int:
+        """Number of features selected if n candidates are wanted."""
+        n = self.order.n_features(n_candidates)
+        return n if self.n_discovered is None else min(n, self.n_discovered)
 
     @property
     def worst_first(self) -> Index:

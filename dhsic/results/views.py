@@ -44,6 +44,14 @@ def carried_over(about: Mapping[str, Any]) -> str:
 LEVEL = 0.05
 
 
+def inflation_sentence(about: Mapping[str, Any]) -> str:
+    """Report the inflation of pair shares, and whether p-values were corrected."""
+    ratio = f"{about['inflation']:.3g} times those of permuted labels (1 is chance)"
+    if about["corrected_by"] > 1:
+        return f"shares of all pairs are {ratio}; samples are alike, so p-values are corrected"
+    return f"shares of all pairs are {ratio}; no p-value is corrected"
+
+
 def of_tests(result: xr.Dataset) -> xr.Dataset:
     """Mark features with a q-value of at most `LEVEL` as selected in a result of tests."""
     selected = (result["q"] <= LEVEL).assign_attrs(long_name=f"whether q <= {LEVEL:g}")

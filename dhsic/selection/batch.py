@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from dhsic.memory import MemoryEstimate
@@ -23,7 +23,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection import conductor
 from dhsic.selection.progress import Progress
 from dhsic.selection.run import SelectionRun, named, room
-from dhsic.selection.stability import check_halves, halved, with_stability
+from dhsic.selection.stages import after, parts_of, stages_of
 from dhsic.sources.views import ChecksummedSource
 
 
@@ -48,26 +48,27 @@ class Promised:
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
-    """Execute runs over one source on one runtime, including their stability selection.
+    """Execute runs over one source on one runtime, with their stages and the parts these add.
 
     Selectors, labels and samples may differ between runs. The first run's `announce` receives the
     memory estimate of all runs together.
     """
-    if len(runs) > 1 and any(run.selector.control is not None for run in runs):
-        return [outcomes_of([run])[0] for run in runs]  # each run has its own shadow features
-    for run in runs:
-        check_halves(run)
-    if len(runs) == 1 and not runs[0].selector.stability:
-        return [conductor.execute(runs[0])]
+    stages = [stage for run in runs for stage in stages_of(run.selector)]
+    if len(runs) > 1 and not all(stage.shares_reading for stage in stages):
+        return [outcomes_of([run])[0] for run in runs]
+    if len(runs) == 1 and not any(stage.has_parts for stage in stages):
+        (run,) = runs
+        return [after(run, conductor.execute(run), [[] for _ in stages])]
     promises = list(_looked([Promised.of(run) for run in runs]))
-    halves = [Promised.of(half) for one in promises for half in halved(one.run)]
+    parts_each = [parts_of(one.run) for one in promises]
+    parts = [Promised.of(part) for by_stage in parts_each for part in chain(*by_stage)]
     beside = promises[0].needed.survivors
     n, needed = at_once(promises, 0)
-    n_halves, needed_by_halves = at_once(halves, beside) if halves else (0, needed)
-    shared = len(runs) > 1 or n_halves > 0
-    if halves and not n_halves:  # each half reads from the store, one half after the other
-        n_halves, needed_by_halves = 1, needed
-    needed = max(needed, needed_by_halves, key=lambda n: n.total)
+    n_together, needed_by_parts = at_once(parts, beside) if parts else (0, needed)
+    shared = len(runs) > 1 or n_together > 0
+    if parts and not n_together:  # each part reads from the store, one part after the other
+        n_together, needed_by_parts = 1, needed
+    needed = max(needed, needed_by_parts, key=lambda n: n.total)
     if runs[0].announce is not None:
         runs[0].announce(promises[0].run, needed)
     with ExitStack() as stack:
@@ -75,16 +76,16 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
         progress = stack.enter_context(closing(JointProgress(runs)))
         outcomes = _together(progress.heard(opened), n)
         again = [_again(one.run, outcome) for one, outcome in zip(opened, outcomes, strict=True)]
-        parts = (half for run in again for half in halved(run))
-        halves = [replace(one, run=half) for one, half in zip(halves, parts, strict=True)]
-        of_halves = iter(_together(halves, n_halves))
+        loaded = (part for run in again for part in chain(*parts_of(run)))
+        parts = [replace(one, run=part) for one, part in zip(parts, loaded, strict=True)]
+        of_parts = iter(_together(parts, n_together))
         return [
-            with_stability(
+            after(
                 run,
                 replace(outcome, promise=needed),
-                list(islice(of_halves, int(run.selector.stability))),
+                [list(islice(of_parts, len(own))) for own in by_stage],
             )
-            for run, outcome in zip(runs, outcomes, strict=True)
+            for run, outcome, by_stage in zip(runs, outcomes, parts_each, strict=True)
         ]
 
 

@@ -8,15 +8,22 @@ until the requested number is kept. The features that were skipped follow in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order
+from dhsic.selection.rerank import bytes_read_again
+from dhsic.selection.run import SelectionRun
+from dhsic.selection.stage import Ranking, Stage, StageCost
+from dhsic.validation import is_number, such
 
 #: Candidates compared in one batch; and the largest number of features kept, whose correlations
 #: with each other are held as a matrix.
@@ -25,15 +32,60 @@ AT_ONCE, MOST = 512, 4096
 CLUMPED_BY = "position of the better feature that it is too much like, -1 where there is none"
 
 
-def check_clumping(n: int, *, has_groups: bool) -> None:
-    """Reject clumping of groups, and of more features than a correlation matrix can hold."""
-    if has_groups:
-        raise InputError("clump_r2= clumps single features, and groups were given; leave one out.")
-    if n > MOST:
-        raise InputError(
-            f"clump_r2= compares every feature with those kept, and n_features_to_select asks for "
-            f"{n:,}; it may keep {MOST:,} at most. Ask for fewer features, or leave it out."
+class Clumping(Stage):
+    """Move features that are too much like a better one behind the selected ones."""
+
+    name = "clumping"
+    constraints: ClassVar = {
+        "clump_r2": such(
+            lambda r2: r2 is None or (is_number(r2) and 0 < r2 < 1),
+            "the squared correlation above which a feature goes behind a better one, a number "
+            "between 0 and 1 such as 0.2; or None.",
+        ),
+    }
+    parameters = ("clump_r2",)
+
+    def check(self, run: SelectionRun) -> None:
+        """Reject groups, and more features than a correlation matrix can hold."""
+        if run.groups is not None:
+            raise InputError(
+                "clump_r2= clumps single features, and groups were given; leave one out."
+            )
+        if run.n_wanted > MOST:
+            raise InputError(
+                "clump_r2= compares every feature with those kept, and n_features_to_select asks "
+                f"for {run.n_wanted:,}; it may keep {MOST:,} at most. Ask for fewer features, or "
+                "leave it out."
+            )
+
+    def cost(self, run: SelectionRun) -> StageCost:
+        n = min(run.n_wanted + AT_ONCE, run.source.n_features)
+        return StageCost(bytes_read_again(n, run.n_samples, run.source) + 8 * n * n)
+
+    def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
+        r2 = run.selector.clump_r2
+        assert r2 is not None, "it was asked for"
+        data = ranking.features.known(ranking.scaling)
+        return replace(ranking, order=clumped(ranking.order, data, run.n_wanted, r2))
+
+    @classmethod
+    def sentences(cls, result: xr.Dataset) -> Iterator[str]:
+        """Report clumped features, and selected ones that are redundant for lack of others."""
+        n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
+        if n_clumped is None:
+            return
+        yield (
+            f"{n_clumped:,} features went behind a better one, with which their squared "
+            f"correlation is above {r2:g} (clumped_by says which)"
         )
+        n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
+        best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
+        n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
+        if n_behind:
+            yield (
+                f"{n_behind:,} of the {n:,} selected are in linkage with better ones: only "
+                f"{n - n_behind:,} are not; ask for fewer (-n), or allow for more (--clump-r2)"
+            )
 
 
 def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:

@@ -1,4 +1,4 @@
-"""Execute one run, from the first check to the outcome: memory, ranking, clumping, pairs."""
+"""Execute one run, from the first check to the outcome: memory, ranking, stages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
-from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
-from dhsic.passes.jobs import block_bytes
+from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.selection.clumping import AT_ONCE, check_clumping, clumped
-from dhsic.selection.interactions import NO_MEMORY, PairScan, planned_scan, with_pairs
-from dhsic.selection.rerank import bytes_read_again
 from dhsic.selection.run import LaterReader, SelectionRun, room
+from dhsic.selection.stage import Ranking
+from dhsic.selection.stages import stages_of
 
 
 def execute(run: SelectionRun) -> Outcome:
@@ -29,8 +27,8 @@ def execute(run: SelectionRun) -> Outcome:
 def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) -> Outcome:
     """Execute a run whose value kind is known; `needed` and `budget` are from `promised`."""
     assert run.values is not None, "they were looked at"
-    method, scan = run.selector, pair_scan(run, needed)
-    loads = scan is not None and not scan.skipped
+    method, stages = run.selector, stages_of(run.selector)
+    loads = any(stage.rereads(run, needed) for stage in stages)
     with single_blas_thread(), closing(LaterReader(run, budget, loads=loads)) as later:
         labels, m = method.labels(run), run.n_samples
         if labels is not None and labels.n_samples != m:
@@ -39,14 +37,11 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
                 f"{m} samples; pass one row a sample."
             )
         order, scaling = method.rank(replace(run, later=later), labels, budget)
-        pairs = None
-        if method.clump_r2 is not None:
-            order = clumped(order, later.known(scaling), run.n_wanted, method.clump_r2)
-        if scan is not None:
-            data, unscaled = later.known(scaling), later.unscaled(scaling)
-            order, pairs = with_pairs(run, scan, order, data, unscaled, run.n_wanted)
+        ranking = Ranking(order, scaling, later, needed)
+        for stage in reversed(stages):
+            ranking = stage.ranked(run, ranking)
     return Outcome(
-        order,
+        ranking.order,
         scaling,
         SELF if labels is None else labels.description,
         0 if labels is None else labels.n_targets,
@@ -56,7 +51,7 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
         m,
         needed,
         run.runtime.name,
-        pairs,
+        ranking.pairs,
         run.rows,
     )
 
@@ -66,32 +61,16 @@ def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEst
 
     Runs that can be rejected before the data are read are rejected here.
     """
-    method = run.selector
+    method, stages = run.selector, stages_of(run.selector)
     method.check()
     run.check_sizes()
     method.check_samples(run)
-    (needed, budget), after = method.fitted(run), [0]
-    if method.clump_r2 is not None:
-        check_clumping(run.n_wanted, has_groups=run.groups is not None)
-        n = min(run.n_wanted + AT_ONCE, run.source.n_features)
-        after.append(bytes_read_again(n, run.n_samples, run.source) + 8 * n * n)
-    if run.held_out is not None:
-        m, judge = len(run.held_out.rows), run.held_out.judge
-        block = block_bytes(run.source, m)
-        after.append(task_bytes(run.runtime.n_here, block, judge.cost(m).tile)["tasks"])
-    scan = planned_scan(run)
-    needed = replace(needed, tasks=max(needed.tasks, *after))
-    if scan is not None:
-        scanned = replace(needed, tasks=max(needed.tasks, scan.bytes_beside))
-        if not scan.is_optional or scanned.total <= scanned.allowed(method.memory):
-            needed = scanned
+    needed, budget = method.fitted(run)
+    for stage in stages:
+        stage.check(run)
+    for cost in sorted((stage.cost(run) for stage in stages), key=lambda cost: cost.is_optional):
+        with_stage = replace(needed, tasks=max(needed.tasks, cost.task_bytes))
+        if not cost.is_optional or with_stage.total <= with_stage.allowed(method.memory):
+            needed = with_stage
     needed.check(method.memory, method.smaller(run))
     return needed, run.room_on_workers(workers, budget)
-
-
-def pair_scan(run: SelectionRun, needed: MemoryEstimate) -> PairScan | None:
-    """Scan of pairs, marked as skipped if it does not fit in memory; None without a scan."""
-    scan = planned_scan(run)
-    if scan is not None and scan.bytes_beside > needed.tasks:
-        return PairScan(scan.kind, (), NO_MEMORY)
-    return scan

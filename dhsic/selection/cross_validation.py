@@ -29,6 +29,7 @@ from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.conductor import promised
 from dhsic.selection.request import Request
 from dhsic.selection.run import SelectionRun
+from dhsic.selection.stages import left_out_of_parts
 from dhsic.sources import AbstractSource
 from dhsic.sources.lazy import lazy_matrix
 from dhsic.sources.sparse import check_room
@@ -262,11 +263,8 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
     selector = copy(run.selector).set_params(
         n_features_to_select=int(n),
         checkpoint=place and f"{place}.folds/{i:03d}",
-        stability=0,
-        stability_threshold=None,
-        holdout=None,
-        interactions=None,
         progress=False,
+        **left_out_of_parts(run.selector),
     )
     part = run.of_samples(train)
     return replace(

@@ -14,10 +14,8 @@ from dhsic.results.schema import About, to_dataset
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.batch import outcomes_of
 from dhsic.selection.cross_validation import Validation
-from dhsic.selection.holdout import tested
 from dhsic.selection.request import Announce, Request
 from dhsic.selection.run import SelectionRun, named
-from dhsic.selection.shadows import without_shadows
 
 
 def result_of(
@@ -60,13 +58,9 @@ def results_of(
             if run.name:
                 _check_labels(run)
         results, about = [], None
-        for request, run, found_by in zip(requests, runs, outcomes_of(runs), strict=True):
-            outcome, n_discovered = without_shadows(run, found_by)
+        for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
             about = about or About.of(outcome.source)
-            n_selected = outcome.order.n_features(run.n_wanted)
-            if n_discovered is not None:
-                n_selected = min(n_selected, n_discovered)
-            result = to_dataset(tested(run, outcome, n_selected), n_selected, about)
+            result = to_dataset(outcome, outcome.n_selected(run.n_wanted), about)
             attributes = {
                 **request.filtered.attributes(),
                 "asked": json.dumps(request.asked, default=str),

@@ -8,22 +8,26 @@ p-values are adjusted for the number of selected features (Benjamini and Hochber
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Index
 from dhsic.criteria.independence import Independence
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
+from dhsic.memory import task_bytes
+from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, read_once
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.progress import Progress
-from dhsic.selection.run import HeldOut, SelectionRun
+from dhsic.selection.run import SelectionRun
 from dhsic.selection.stability import strata
+from dhsic.selection.stage import Stage, StageCost
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number, seed_of
 
@@ -47,31 +51,75 @@ def check_holdout(name: str, value: Any) -> None:
         )
 
 
-def without_held_out(run: SelectionRun) -> SelectionRun:
-    """Return the run on the samples that are not held out; it also holds the test on the others."""
-    selector = run.selector
-    if selector.holdout is None:
-        return run
-    if selector.label_kernel == SELF:
-        raise InputError(
-            "holdout= tests whether labels depend on features, and with label_kernel='self' there "
-            "are none; leave it out."
-        )
-    run.check_sizes()
-    mask = _mask(run)
-    selecting, testing = (run.of_samples(np.flatnonzero(subset)) for subset in (~mask, mask))
-    criterion = Independence(label_kernel=selector.label_kernel)
-    assert testing.y is not None, "there are labels"
-    try:
-        labels = criterion.read(testing.y, testing.covariates)
-        prepared = criterion.prepare(labels, testing.covariates)
-    except InputError as error:
-        raise InputError(
-            f"holdout= tests on {testing.n_samples} of {run.n_samples} samples, and there: {error}"
-        ) from error
-    assert testing.rows is not None, "they are some"
-    judge = Judge(standardize=True, criterion=criterion, prepared=prepared)
-    return replace(selecting, held_out=HeldOut(testing.rows, judge))
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out samples, and the test of features on them."""
+
+    rows: Index
+    judge: Judge
+
+
+class HoldOut(Stage):
+    """Select on some of the samples, and test what is selected on the others."""
+
+    name = "holdout"
+    constraints: ClassVar = {"holdout": check_holdout}
+    parameters = ("holdout",)
+    off: ClassVar = {"holdout": None}
+
+    def before(self, run: SelectionRun) -> SelectionRun:
+        """Return the run on the samples that are not held out; it also holds the test of others."""
+        selector = run.selector
+        if selector.label_kernel == SELF:
+            raise InputError(
+                "holdout= tests whether labels depend on features, and with label_kernel='self' "
+                "there are none; leave it out."
+            )
+        run.check_sizes()
+        mask = _mask(run)
+        selecting, testing = (run.of_samples(np.flatnonzero(subset)) for subset in (~mask, mask))
+        criterion = Independence(label_kernel=selector.label_kernel)
+        assert testing.y is not None, "there are labels"
+        try:
+            labels = criterion.read(testing.y, testing.covariates)
+            prepared = criterion.prepare(labels, testing.covariates)
+        except InputError as error:
+            raise InputError(
+                f"holdout= tests on {testing.n_samples} of {run.n_samples} samples, and there: "
+                f"{error}"
+            ) from error
+        assert testing.rows is not None, "they are some"
+        judge = Judge(standardize=True, criterion=criterion, prepared=prepared)
+        return selecting.with_state(self.name, HeldOut(testing.rows, judge))
+
+    def cost(self, run: SelectionRun) -> StageCost:
+        held_out: HeldOut | None = run.stage_state.get(self.name)
+        if held_out is None:
+            return StageCost()
+        m = len(held_out.rows)
+        block, tile = block_bytes(run.source, m), held_out.judge.cost(m).tile
+        return StageCost(task_bytes(run.runtime.n_here, block, tile)["tasks"])
+
+    def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
+        """Add columns ``p`` and ``q`` of the selected features.
+
+        A feature that is constant on the held-out samples has p-value 1.
+        """
+        held_out: HeldOut = run.stage_state[self.name]
+        order, values = outcome.order, np.full((2, outcome.source.n_features), np.nan)
+        chosen = np.sort(outcome.worst_first[::-1][: outcome.n_selected(run.n_wanted)])
+        if chosen.size:
+            source = SubsetSource(outcome.source, chosen)
+            progress = Progress(progress=False)
+            with single_blas_thread():
+                scores = read_once(
+                    source, run.runtime, held_out.judge, progress, rows=held_out.rows
+                )
+            p = 10.0 ** -np.nan_to_num(scores.columns[0], nan=0.0)
+            values[:, chosen] = p, false_discovery_control(p)
+        columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
+        order = order.at(slice(None), {"n_held_out": len(held_out.rows)}, **columns)
+        return replace(outcome, order=order)
 
 
 def _mask(run: SelectionRun) -> Array:
@@ -91,26 +139,3 @@ def _mask(run: SelectionRun) -> Array:
             "pass a part that leaves some on either side, or a mask with one value a sample."
         )
     return mask
-
-
-def tested(run: SelectionRun, outcome: Outcome, n_selected: int) -> Outcome:
-    """Add columns ``p`` and ``q`` of the selected features, if the run holds out samples.
-
-    A feature that is constant on the held-out samples has p-value 1.
-    """
-    held_out = run.held_out
-    if held_out is None:
-        return outcome
-    order, values = outcome.order, np.full((2, outcome.source.n_features), np.nan)
-    chosen = np.sort(outcome.worst_first[::-1][:n_selected])
-    if chosen.size:
-        source = SubsetSource(outcome.source, chosen)
-        with single_blas_thread():
-            scores = read_once(
-                source, run.runtime, held_out.judge, Progress(progress=False), rows=held_out.rows
-            )
-        p = 10.0 ** -np.nan_to_num(scores.columns[0], nan=0.0)
-        values[:, chosen] = p, false_discovery_control(p)
-    columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
-    order = order.at(slice(None), {"n_held_out": len(held_out.rows)}, **columns)
-    return replace(outcome, order=order)

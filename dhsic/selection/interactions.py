@@ -27,8 +27,10 @@ regressed out of the labels.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from math import comb, isqrt
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -38,15 +40,18 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.memory import MemoryEstimate
 from dhsic.pairs.products import FunctionRun, product_shares
 from dhsic.pairs.scan import n_pairs_of
 from dhsic.pairs.share import Labels, Side, label_columns, share_given_squares, shares_of_rows
 from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.results.schema import Order
+from dhsic.results.views import carried_over, inflation_sentence, pairs_of
 from dhsic.selection.run import SelectionRun
+from dhsic.selection.stage import Ranking, Stage, StageCost
 from dhsic.sources.views import stored_positions
-from dhsic.validation import seed_of
+from dhsic.validation import one_of, seed_of
 
 #: Floating-point operations allowed for the scans of ``"auto"`` (one core-minute) and ``"best"``.
 MOST_FLOPS, MOST_OF_BEST = 2.5e12, 4e12
@@ -67,6 +72,8 @@ FEWEST = 100
 LEVEL, STRICT = 0.05, 1e-3
 #: Column of marginal p-values in `Order.extra`; and the floor of values before a logarithm.
 P_MARGINAL, TINY = "p_marginal", 1e-300
+#: Pairs that are listed, at most, and the columns of their features.
+MOST_LISTED, ENDS = 5, ("first", "second")
 #: Reason given if an optional scan is not made.
 NO_MEMORY = "not scanned: the scan does not fit in the memory allowed (--memory)"
 LEAD = "whether it is significant, and still is once better pairs are taken out"
@@ -111,6 +118,102 @@ class PairScan:
     def is_optional(self) -> bool:
         """Whether the scan is skipped if memory is short."""
         return self.kind == "auto"
+
+
+class Interactions(Stage):
+    """Scan pairs of features after the ranking, and place the features of significant ones."""
+
+    name = "interactions"
+    constraints: ClassVar = {
+        "interactions": one_of(
+            (None, "auto", "best", "all"),
+            "'auto', 'best' or 'all', to look at pairs too, or None.",
+        )
+    }
+    parameters = ("interactions",)
+    off: ClassVar = {"interactions": None}
+
+    def cost(self, run: SelectionRun) -> StageCost:
+        scan = planned_scan(run)
+        if scan is None:
+            return StageCost()
+        if scan.skipped:
+            note = f"pairs are {scan.skipped}"
+        else:
+            n = sum(each.n_pairs for each in scan.forecasts)
+            note = (
+                f"a scan of {n:,} pairs follows, which takes about {scan.core_time} of one core; "
+                "the times here leave it out"
+            )
+        return StageCost(scan.bytes_beside, is_optional=scan.is_optional, note=note)
+
+    def rereads(self, run: SelectionRun, promise: MemoryEstimate) -> bool:
+        scan = _scan_within(run, promise)
+        return scan is not None and not scan.skipped
+
+    def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
+        scan = _scan_within(run, ranking.promise)
+        if scan is None:
+            return ranking
+        features, scaling = ranking.features, ranking.scaling
+        data, unscaled = features.known(scaling), features.unscaled(scaling)
+        order, pairs = with_pairs(run, scan, ranking.order, data, unscaled, run.n_wanted)
+        return replace(ranking, order=order, pairs=pairs)
+
+    @classmethod
+    def sentences(cls, result: xr.Dataset) -> Iterator[str]:
+        """Report significant pairs, and the features selected because of them."""
+        table, about = pairs_of(result), result.attrs
+        if "pairs_not_scanned" in about:
+            yield f"Pairs: {about['pairs_not_scanned']}"
+        if table is None or "family_wise" not in table:
+            return
+        n = int((table["family_wise"] <= table.attrs["alpha"]).sum())
+        real = table.isel(pairs=table["lead"].to_numpy())
+        ends = [real[f"{end}_feature" if f"{end}_feature" in real else end] for end in ENDS]
+        pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
+        listed = ", ".join(pairs[:MOST_LISTED]) + ", ..." * (len(pairs) > MOST_LISTED)
+        varying = table.attrs["n_features"] - table.attrs["n_constant"]
+        if "functions" in table:
+            yield _default_scan(table, n, varying, listed)
+            return
+        n_pairs = table.attrs["n_pairs"]
+        is_subset = n_pairs < comb(varying, 2)
+        best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if is_subset else ""
+        yield (
+            f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
+            f"{table.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
+            f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{listed}"
+            f"{carried_over(table.attrs)}"
+        )
+        if "inflation" in table.attrs:
+            yield inflation_sentence(table.attrs)
+
+
+def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
+    """Sentence about the scans of pairs that a selection makes by default."""
+    about = found.attrs
+    more = ""
+    if "n_pairs_of_functions" in about:
+        more = (
+            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features by "
+            f"{about['functions_of_functions']} functions of each"
+        )
+    count = f"{n:,} are significant" if n != 1 else "1 is significant"
+    leads = int(found["lead"].sum())
+    lead_note = f"; given better pairs, {leads:,}: {named}" if leads else ""
+    return (
+        f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
+        f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}"
+    )
+
+
+def _scan_within(run: SelectionRun, promise: MemoryEstimate) -> PairScan | None:
+    """Scan of pairs, marked as skipped if it does not fit in memory; None without a scan."""
+    scan = planned_scan(run)
+    if scan is not None and scan.bytes_beside > promise.tasks:
+        return PairScan(scan.kind, (), NO_MEMORY)
+    return scan
 
 
 def planned_scan(run: SelectionRun) -> PairScan | None:

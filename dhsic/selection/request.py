@@ -32,9 +32,8 @@ from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
-from dhsic.selection.holdout import without_held_out
 from dhsic.selection.run import Groups, Method, SelectionRun
-from dhsic.selection.shadows import with_shadows
+from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source
@@ -50,9 +49,6 @@ NOT_THERE: Mapping[str, str] = {
 
 #: Callback that receives the run and its memory estimate before work starts.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
-#: Parameters on the number of features and their reliability; the result attribute ``asked``
-#: records those that are not the default.
-OF_RESULTS = ("stability", "stability_threshold", "clump_r2", "interactions", "control")
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,18 +178,16 @@ class Request:
     def asked(self) -> dict[str, Any]:
         """Settings besides the method that the result records: number of features, ..."""
         own = self.selector.get_params(deep=False)
-        settings = {name: own[name] for name in OF_RESULTS if own.get(name)}
-        if not self.asks_for_pairs:
-            settings.pop("interactions", None)
+        of_stages = [name for stage in STAGES.values() for name in stage.parameters]
+        defaults = type(self.selector)
+        settings = {
+            name: own[name]
+            for name in of_stages
+            if isinstance(own.get(name), str | int | float) and own[name] != getattr(defaults, name)
+        }
         settings |= {"fdr": own["fdr"]} if "control" in settings else {}
         settings |= {"variable": self.opening["variable"]} if self.opening.get("variable") else {}
         return {"n_features_to_select": own["n_features_to_select"], **settings}
-
-    @property
-    def asks_for_pairs(self) -> bool:
-        """Whether pairs are to be scanned because the user asked, not by default."""
-        kind = self.selector.interactions
-        return kind is not None and not (self.selector.scans_pairs and kind == "auto")
 
     def opened(self) -> AbstractSource:
         """Return the open source of the data; opens it if needed."""
@@ -215,7 +209,7 @@ class Request:
             job=self.job,
             announce=announce,
         )
-        return with_shadows(without_held_out(run))
+        return before(run)
 
     def running(
         self, runtime: AbstractRuntime | None = None

@@ -27,7 +27,7 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
 from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
-from dhsic.passes.once import Judge, look_at
+from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.survivors import HeldSource
 from dhsic.results.schema import Order, versions
@@ -119,14 +119,6 @@ def named(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Held-out samples, and the test of features on them."""
-
-    rows: Index
-    judge: Judge
-
-
 class Method(ABC):
     """Interface of a ranking method with its parameters.
 
@@ -142,6 +134,7 @@ class Method(ABC):
     holdout: Any
     interactions: str | None
     control: str | None
+    stages: Any
     fdr: float
     checkpoint: Any
     progress: Any
@@ -246,8 +239,8 @@ class SelectionRun:
     common: Reader | None = None
     #: Reader of features for the steps after the rounds.
     later: LaterReader | None = None
-    #: Held-out samples, on which selected features are tested.
-    held_out: HeldOut | None = None
+    #: Values that stages keep from before the ranking until after it, by the name of the stage.
+    stage_state: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:
@@ -264,6 +257,10 @@ class SelectionRun:
         """Scaling of features; known once the values were inspected."""
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
+
+    def with_state(self, name: str, value: object) -> Self:
+        """Return the run with a value that the stage `name` needs after the ranking."""
+        return replace(self, stage_state={**self.stage_state, name: value})
 
     def asking(self, **parameters: Any) -> Self:
         """Return the run with other parameters of its method."""
@@ -282,6 +279,27 @@ class SelectionRun:
             y=y if y is None else y[np.ix_(some, some) if is_matrix else some],
             covariates=None if self.covariates is None else self.covariates[some],
             rows=some if self.rows is None else self.rows[some],
+        )
+
+    def part(self, some: Index, place: str) -> Self:
+        """Return the run on a part of its samples, by their positions, for `Stage.parts`.
+
+        It reads the features that were loaded for all samples, if there are any, and saves its
+        checkpoint beside that of the run, at `place`.
+        """
+        beside = self.selector.checkpoint
+        rows, source = self.rows, self.source
+        if self.common is not None and self.common.source.in_memory:
+            rows, source = None, self.common.source
+        checkpoint = beside and f"{beside}.{place}"
+        return replace(
+            self.of_samples(some).asking(checkpoint=checkpoint, progress=False),
+            source=source,
+            rows=some if rows is None else rows[some],
+            announce=None,
+            given=self.given or (self.source if source is not self.source else None),
+            loaded=None,
+            common=None,
         )
 
     @property

@@ -23,17 +23,21 @@ one depends on the labels and is not a false discovery.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.results.schema import Outcome
-from dhsic.selection.run import SelectionRun
+from dhsic.selection.run import Method, SelectionRun
+from dhsic.selection.stage import Stage, StageCost
 from dhsic.sources.values import recoded
 from dhsic.sources.views import ShadowedSource
-from dhsic.validation import seed_of
+from dhsic.validation import is_number, one_of, seed_of, such
 
 #: Tolerance in the number of copies.
 ROUNDING = 1e-9
@@ -46,53 +50,97 @@ def n_copies(fdr: float) -> int:
     return int(np.ceil(1.0 / fdr - ROUNDING)) + 1
 
 
-def with_shadows(run: SelectionRun) -> SelectionRun:
-    """Add shadows to the features of a run, if it asks for them."""
-    selector = run.selector
-    if selector.control is None:
-        return run
-    if selector.label_kernel == SELF or run.groups is not None:
-        what = "groups" if run.groups is not None else "label_kernel='self'"
-        raise InputError(
-            f"control='shadow' compares single features with copies that know nothing of labels, "
-            f"and there are {what}; leave one of them out."
-        )
-    run.check_sizes()
-    source = ShadowedSource(
-        run.source, n_copies(selector.fdr), seed_of(selector.random_state), run.rows
-    )
-    return replace(run.asking(n_features_to_select=run.n_wanted), source=source)
+class Shadows(Stage):
+    """Add permuted copies of all features, and discover the features that rank before them."""
 
-
-def without_shadows(run: SelectionRun, outcome: Outcome) -> tuple[Outcome, int | None]:
-    """Remove shadows from an outcome; returns it and the number of discovered features.
-
-    The outcome of a run without shadows is returned unchanged, with None.
-    """
-    shadowed, order = run.source, outcome.order
-    if not isinstance(shadowed, ShadowedSource):
-        return outcome, None
-    d, fdr = shadowed.n_real, run.selector.fdr
-    copies = order.features[::-1] // d  # the best first; 0 for the features themselves
-    real, worst = copies == 0, np.zeros(copies.size)
-    for copy in range(1, shadowed.n_copies + 1):
-        np.maximum(worst, np.cumsum(copies == copy), out=worst)
-    n_shadows, n_real = np.cumsum(~real), np.cumsum(real)
-    rate = (1.0 + n_shadows + worst) / (shadowed.n_copies * np.maximum(n_real, 1))
-    rate = np.minimum(rate, 1.0)
-    rate = np.minimum.accumulate(rate[::-1])[::-1][real]
-    places, above = order.features[::-1][real], np.full((2, d), np.nan)
-    above[:, places] = rate, n_shadows[real]
-    columns = {"fdr": (above[0], RATE), "shadows_above": (above[1], ABOVE)}
-    of_real = {name: (values[:d], meaning) for name, (values, meaning) in order.extra.items()}
-    n_discovered = int((rate <= fdr).sum())
-    attributes = {
-        "control": "shadow",
-        "fdr": float(fdr),
-        "n_shadow_copies": shadowed.n_copies,
-        "n_discovered": n_discovered,
+    name = "shadows"
+    constraints: ClassVar = {
+        "control": one_of((None, "shadow"), "'shadow', or None."),
+        "fdr": such(
+            lambda rate: is_number(rate) and 0 < rate < 1,
+            "the part of the features discovered that may be false, such as 0.1.",
+        ),
     }
-    order = order.at(order.features < d, attributes, **of_real | columns)
-    scaling = outcome.scaling.take(slice(d))
-    source = recoded(shadowed.base, outcome.values)
-    return replace(outcome, order=order, scaling=scaling, source=source), n_discovered
+    parameters = ("control",)
+    shares_reading = False
+
+    @classmethod
+    def check_parameters(cls, selector: Method) -> None:
+        if selector.control is None:
+            return
+        is_default = selector.scans_pairs and selector.interactions == "auto"
+        set_ = [name for name in ("stability", "clump_r2") if getattr(selector, name)]
+        set_ += ["interactions"] if selector.interactions and not is_default else []
+        for name in set_:
+            raise InputError(
+                f"control={selector.control!r} says by shadows which features are real, and "
+                f"{name}= knows nothing of shadows; leave one of them out."
+            )
+
+    def cost(self, run: SelectionRun) -> StageCost:
+        n = n_copies(run.selector.fdr)
+        return StageCost(note=f"{n} permuted copies of every feature take part (control='shadow')")
+
+    def before(self, run: SelectionRun) -> SelectionRun:
+        """Return the run with shadows added to its features."""
+        selector = run.selector
+        if selector.label_kernel == SELF or run.groups is not None:
+            what = "groups" if run.groups is not None else "label_kernel='self'"
+            raise InputError(
+                f"control='shadow' compares single features with copies that know nothing of "
+                f"labels, and there are {what}; leave one of them out."
+            )
+        run.check_sizes()
+        source = ShadowedSource(
+            run.source, n_copies(selector.fdr), seed_of(selector.random_state), run.rows
+        )
+        return replace(run.asking(n_features_to_select=run.n_wanted), source=source)
+
+    def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
+        """Remove the shadows, and record how many features are discovered."""
+        shadowed, order = run.source, outcome.order
+        assert isinstance(shadowed, ShadowedSource), "they were added"
+        d, fdr = shadowed.n_real, run.selector.fdr
+        copies = order.features[::-1] // d  # the best first; 0 for the features themselves
+        real, worst = copies == 0, np.zeros(copies.size)
+        for copy in range(1, shadowed.n_copies + 1):
+            np.maximum(worst, np.cumsum(copies == copy), out=worst)
+        n_shadows, n_real = np.cumsum(~real), np.cumsum(real)
+        rate = (1.0 + n_shadows + worst) / (shadowed.n_copies * np.maximum(n_real, 1))
+        rate = np.minimum(rate, 1.0)
+        rate = np.minimum.accumulate(rate[::-1])[::-1][real]
+        places, above = order.features[::-1][real], np.full((2, d), np.nan)
+        above[:, places] = rate, n_shadows[real]
+        columns = {"fdr": (above[0], RATE), "shadows_above": (above[1], ABOVE)}
+        of_real = {name: (values[:d], meaning) for name, (values, meaning) in order.extra.items()}
+        n_discovered = int((rate <= fdr).sum())
+        attributes = {
+            "control": "shadow",
+            "fdr": float(fdr),
+            "n_shadow_copies": shadowed.n_copies,
+            "n_discovered": n_discovered,
+        }
+        return replace(
+            outcome,
+            order=order.at(order.features < d, attributes, **of_real | columns),
+            scaling=outcome.scaling.take(slice(d)),
+            source=recoded(shadowed.base, outcome.values),
+            n_discovered=n_discovered,
+        )
+
+    @classmethod
+    def sentences(cls, result: xr.Dataset) -> Iterator[str]:
+        """Report the number of features discovered by shadows."""
+        about = result.attrs
+        if "control" not in about:
+            return
+        yield (
+            f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
+            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each"
+        )
+        if not about["n_discovered"]:
+            yield (
+                "none stands out of its permuted copies, so nothing is selected: try a larger "
+                "--fdr, fewer features (--extract, --maf), dhsic test for those that act alone, or "
+                "leave out --control for the ranking without a promise"
+            )

@@ -23,17 +23,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 from scipy.optimize import brentq, minimize_scalar
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import MIXED, auto_kernel, may_be_classes
 from dhsic.results.schema import Outcome
-from dhsic.selection.run import SelectionRun
-from dhsic.validation import seed_of
+from dhsic.selection.run import Method, SelectionRun
+from dhsic.selection.stage import Stage, StageCost
+from dhsic.validation import is_count, is_number, seed_of, such
 
 #: Tolerance of a share of halves.
 ROUNDING = 1e-9
@@ -94,80 +96,101 @@ def _of_several(classes: list[Index]) -> list[Index]:
     return merged
 
 
-def halved(run: SelectionRun) -> Iterator[SelectionRun]:
-    """Yield the run on each of its random halves; their checkpoints lie next to its own.
+class Stability(Stage):
+    """Select from random halves of the samples too, and count the halves that select a feature."""
 
-    The halves use the value kind and the loaded data of all samples, if these are known.
-    """
-    selector = run.selector
-    place = selector.checkpoint
-    of_all: dict[str, Any] = {"progress": False, "interactions": None}
-    rows, source = run.rows, run.source
-    if run.common is not None and run.common.source.in_memory:
-        rows, source = None, run.common.source
-    of_all["stability_threshold"] = None
-    n, paired = int(selector.stability), selector.stability_threshold is not None
-    subsets = halves(run.y, run.n_samples, n, seed_of(selector.random_state), paired=paired)
-    for number, half in enumerate(subsets):
-        checkpoint = place and f"{place}.stability/{number:03d}"
-        yield replace(
-            run.of_samples(half).asking(checkpoint=checkpoint, stability=0, **of_all),
-            source=source,
-            rows=half if rows is None else rows[half],
-            announce=None,
-            given=run.given or (run.source if source is not run.source else None),
-            loaded=None,
-            common=None,
-        )
+    name = "stability"
+    constraints: ClassVar = {
+        "stability": such(
+            lambda n: is_count(n, 0) and n != 1,
+            "how many halves of the samples to select from, such as 50, or 0 for none.",
+        ),
+        "stability_threshold": such(
+            lambda part: part is None or (is_number(part) and 0.5 < float(part) <= 1),
+            "a part of the halves above 0.5 and up to 1, such as 0.9, or None.",
+        ),
+    }
+    parameters = ("stability", "stability_threshold")
+    off: ClassVar = {"stability": 0, "stability_threshold": None}
 
-
-def check_halves(run: SelectionRun) -> None:
-    """Reject a run whose halves have too few samples, before the work begins."""
-    n = int(run.selector.stability)
-    if n:
-        run.selector.labels(run)  # errors that are not due to halves
-    for part in halved(run) if n else ():
-        try:
-            part.selector.check_samples(part)
-            part.selector.labels(part)
-        except InputError as error:
+    @classmethod
+    def check_parameters(cls, selector: Method) -> None:
+        n, threshold = selector.stability, selector.stability_threshold
+        if threshold is not None and (not n or n % 2):
             raise InputError(
-                f"stability={n} selects from halves of the samples, {part.n_samples} of "
-                f"{run.n_samples}, and there: {error}"
-            ) from error
+                f"stability_threshold={threshold!r} is about complementary pairs of halves, and "
+                f"stability={n!r}; pass an even number, such as 100."
+            )
 
+    def cost(self, run: SelectionRun) -> StageCost:
+        halves = f"{run.selector.stability} runs over half of the samples come besides"
+        return StageCost(note=f"{halves} (stability=), and are not counted")
 
-def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]) -> Outcome:
-    """Add a column ``stability``: the share of halves that select each feature.
+    def check(self, run: SelectionRun) -> None:
+        """Reject a run whose halves have too few samples."""
+        run.selector.labels(run)  # errors that are not due to halves
+        for part in self.parts(run):
+            try:
+                part.selector.check_samples(part)
+                part.selector.labels(part)
+            except InputError as error:
+                raise InputError(
+                    f"stability={int(run.selector.stability)} selects from halves of the samples, "
+                    f"{part.n_samples} of {run.n_samples}, and there: {error}"
+                ) from error
 
-    Each half selects as many features (or groups) as all samples do. With a threshold, a column
-    ``stable`` and bounds on the number of false stable features are added.
-    """
-    if not found:
-        return outcome
-    count = run.n_wanted
-    chosen = np.zeros(run.source.n_features)
-    for half in found:
-        chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0
-    meaning = (
-        f"part of {len(found)} random halves of the samples from which the feature is selected"
-    )
-    part, attributes = chosen / len(found), {}
-    columns: dict[str, tuple[Array, str]] = {"stability": (part, meaning)}
-    threshold = run.selector.stability_threshold
-    if threshold is not None:
-        stable = part >= threshold - ROUNDING
-        columns["stable"] = stable, f"whether a part {threshold:g} or more of the halves selects it"
-        varying = int((~outcome.scaling.constant).sum())
-        p = varying if run.groups is None else run.n_candidates
-        q = min(count, p)
-        attributes = {
-            "stability_threshold": float(threshold),
-            "n_stable": int(stable.sum()),
-            "expected_false": expected_false(q, p, threshold),
-            "expected_false_concave": expected_false_concave(q, p, threshold, len(found) // 2),
-        }
-    return replace(outcome, order=outcome.order.at(slice(None), attributes, **columns))
+    def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
+        """Yield the run on each of its random halves."""
+        selector = run.selector
+        n, paired = int(selector.stability), selector.stability_threshold is not None
+        subsets = halves(run.y, run.n_samples, n, seed_of(selector.random_state), paired=paired)
+        for number, half in enumerate(subsets):
+            yield run.part(half, f"stability/{number:03d}")
+
+    def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
+        """Add a column ``stability``: the share of halves that select each feature.
+
+        Each half selects as many features (or groups) as all samples do. With a threshold, a
+        column ``stable`` and bounds on the number of false stable features are added.
+        """
+        count, chosen = run.n_wanted, np.zeros(run.source.n_features)
+        for half in parts:
+            chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0
+        meaning = (
+            f"part of {len(parts)} random halves of the samples from which the feature is selected"
+        )
+        part, attributes = chosen / len(parts), {}
+        columns: dict[str, tuple[Array, str]] = {"stability": (part, meaning)}
+        threshold = run.selector.stability_threshold
+        if threshold is not None:
+            stable = part >= threshold - ROUNDING
+            columns["stable"] = (
+                stable,
+                f"whether a part {threshold:g} or more of the halves selects it",
+            )
+            varying = int((~outcome.scaling.constant).sum())
+            p = varying if run.groups is None else run.n_candidates
+            q = min(count, p)
+            attributes = {
+                "stability_threshold": float(threshold),
+                "n_stable": int(stable.sum()),
+                "expected_false": expected_false(q, p, threshold),
+                "expected_false_concave": expected_false_concave(q, p, threshold, len(parts) // 2),
+            }
+        return replace(outcome, order=outcome.order.at(slice(None), attributes, **columns))
+
+    @classmethod
+    def sentences(cls, result: xr.Dataset) -> Iterator[str]:
+        """Report the number of stable features, and bounds on the false ones."""
+        about = result.attrs
+        if "stability_threshold" in about:
+            bounds = about["expected_false"], about["expected_false_concave"]
+            yield (
+                f"{about['n_stable']:,} features are selected from a part of "
+                f"{about['stability_threshold']:g} or more of the halves; at most {bounds[0]:.2g} "
+                f"of them are expected falsely, {bounds[1]:.2g} if the part has an r-concave "
+                "distribution"
+            )
 
 
 def expected_false(q: float, p: int, threshold: float) -> float:

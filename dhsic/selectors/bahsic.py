@@ -123,6 +123,9 @@ class BAHSIC(AbstractElimination):
         the run time grows by about that factor.
     fdr : float
         Fraction of false features allowed among those discovered, with `control`.
+    stages : list of str or Stage
+        Other stages of the run: objects of `dhsic.selection.stage.Stage`, or names of stages that
+        were added to `dhsic.selection.stages.STAGES`.
     checkpoint : path or URL, optional
         Save the state here after every round; a run that finds a saved state continues from it. A
         missing folder is created if its parent exists. A URL of an object store, such as

@@ -27,22 +27,19 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.execution import result_of
-from dhsic.selection.holdout import check_holdout
 from dhsic.selection.progress import check_progress, told
 from dhsic.selection.request import Request, check_opening
 from dhsic.selection.run import Method, SelectionRun
+from dhsic.selection.stages import STAGES, passed_stages
 from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.sources.values import ValueKind
 from dhsic.validation import (
     BYTES,
-    HALVES,
     SCALING,
-    THRESHOLD,
     Constraint,
     by,
     is_count,
-    is_number,
     one_of,
     seed_of,
     such,
@@ -83,23 +80,8 @@ class Selector(Transformer, Method):
         ),
         "standardize": SCALING,
         "random_state": by(seed_of),
-        "stability": HALVES,
-        "clump_r2": such(
-            lambda r2: r2 is None or (is_number(r2) and 0 < r2 < 1),
-            "the squared correlation above which a feature goes behind a better one, a number "
-            "between 0 and 1 such as 0.2; or None.",
-        ),
-        "interactions": one_of(
-            (None, "auto", "best", "all"),
-            "'auto', 'best' or 'all', to look at pairs too, or None.",
-        ),
-        "stability_threshold": THRESHOLD,
-        "holdout": check_holdout,
-        "control": one_of((None, "shadow"), "'shadow', or None."),
-        "fdr": such(
-            lambda rate: is_number(rate) and 0 < rate < 1,
-            "the part of the features discovered that may be false, such as 0.1.",
-        ),
+        "stages": by(passed_stages),
+        **{name: of for stage in STAGES.values() for name, of in stage.constraints.items()},
         "progress": by(check_progress),
         "verbose": such(
             lambda level: isinstance(level, bool) or is_count(level, 0),
@@ -132,6 +114,7 @@ class Selector(Transformer, Method):
     interactions: str | None = None
     control: str | None = None
     fdr: float = 0.1
+    stages: Any = ()
     checkpoint: str | Path | None = None
     progress: Any = "auto"
     verbose: int | bool = 0
@@ -265,23 +248,12 @@ class Selector(Transformer, Method):
             except InputError as error:
                 error.parameter = name
                 raise
-        if self.stability_threshold is not None and (not self.stability or self.stability % 2):
-            raise InputError(
-                f"stability_threshold={self.stability_threshold!r} is about complementary pairs of "
-                f"halves, and stability={self.stability!r}; pass an even number, such as 100."
-            )
-        beside = ("stability", "clump_r2", "interactions") if self.control is not None else ()
+        for stage in STAGES.values():
+            stage.check_parameters(self)
         if self.control is not None and Validation.of(self.n_features_to_select) is not None:
             raise InputError(
                 f"control={self.control!r} selects what is discovered, and n_features_to_select="
                 "'auto' another number; pass a number at most, or None."
-            )
-        is_default = self.scans_pairs and self.interactions == "auto"
-        set_ = [name for name in beside if getattr(self, name)]
-        for other in (f"{n}=" for n in set_ if n != "interactions" or not is_default):
-            raise InputError(
-                f"control={self.control!r} says by shadows which features are real, and {other} "
-                "knows nothing of shadows; leave one of them out."
             )
         self._check_together()
 
