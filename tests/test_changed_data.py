@@ -603,6 +603,7 @@ def test_halves_are_of_what_was_loaded(store, monkeypatch):
     assert_array_equal(again.stability_, whole.stability_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, monkeypatch):
     """The store changes between two halves: the third would be one of other data."""

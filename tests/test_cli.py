@@ -208,6 +208,7 @@ def test_truth_of_another_store_is_refused(store, tmp_path):
 # Resuming ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
     args = [store, *QUICK, "--step", "18"]
     run("select", *args, "--out", tmp_path / "whole.zarr")

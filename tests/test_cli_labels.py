@@ -152,6 +152,7 @@ def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_
     assert "--na -9 --drop-missing" in message
 
 
+@pytest.mark.slow
 def test_covariates_from_store_labels_and_table(store, table):
     path, frame = table
     plain = selected(store, *QUICK)["selected"]
@@ -183,6 +184,7 @@ def test_several_targets_are_selected_for_jointly(store, table):
     assert facts["label_kernel"] == "balanced + gaussian"
 
 
+@pytest.mark.slow
 def test_a_sample_column_is_of_the_tables_that_have_it(store, table, tmp_path):
     path, frame = table
     labels = write(tmp_path / "eid.tsv", frame[["name", "trait"]].rename(columns={"name": "eid"}))

@@ -78,6 +78,7 @@ def test_of_any_method(method):
     assert_array_equal(order(found), plain(X, list(order(alone)), 4, 0.3)[0])
 
 
+@pytest.mark.slow
 def test_genotypes_with_missing_calls_from_a_store_on_threads_and_dask(tmp_path):
     store = tmp_path / "g.vcz"
     run("simulate", store, "--samples", 80, "--variants", 300, "--missing", 0.05)

@@ -421,6 +421,7 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, on_cluster):
     assert not list(on_cluster.folder.glob("survivors-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("to_scratch")
 def test_scratch_that_vanishes_is_to_blame_and_not_the_data(problem, place, on_cluster, tmp_path):
     checkpoint = tmp_path / "run.dhsic"
@@ -465,6 +466,7 @@ def test_an_interrupted_run_leaves_no_scratch(problem, on_cluster):
     assert not list(on_cluster.folder.glob("survivors-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("to_scratch")
 def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, monkeypatch):
     expected = fit(problem).ranking_
@@ -477,6 +479,7 @@ def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, monkeypatch):
         assert_array_equal(fit(problem).ranking_, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("to_scratch")
 @pytest.mark.parametrize("room", [0, 1000])
 def test_a_disk_that_fills_is_too(problem, room):

@@ -99,6 +99,7 @@ def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
         dhsic.plan(place, "y", variable="x", n_features_to_select="auto")
 
 
+@pytest.mark.slow
 def test_classes_of_several_columns_count_whatever_their_numbers(rng):
     X, classes = rng.standard_normal((120, 12)), np.arange(120) % 4
     X[:, 0] += 3 * (classes == 1)

@@ -571,6 +571,7 @@ def by(options):
     return {"estimator": options["estimator"], "step": options["step"]}
 
 
+@pytest.mark.slow
 def test_a_tall_run_is_resumed_and_the_same_on_a_cluster(monkeypatch, rng, client, tmp_path):
     monkeypatch.setattr("dhsic.passes.engineplan.MOST_SAMPLES", 50)
     X = rng.standard_normal((120, 20))
@@ -606,6 +607,7 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
             dhsic.BAHSIC(5, approx="exact", memory=10**10, runtime=runtime).fit(source, y)
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_told(small, monkeypatch):
     X, trait = populations(100, 400)
     exact = fit(X, trait, "auto")

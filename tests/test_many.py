@@ -216,6 +216,7 @@ def test_settings_are_runs_of_their_own(rng):
         assert_same_run(part.drop_vars({*part.data_vars} - {*alone.data_vars}), alone)
 
 
+@pytest.mark.slow
 def test_stability_is_of_each_target(rng):
     X = genotypes(rng, d=50)
     y = traits(rng, X)
@@ -330,6 +331,7 @@ def test_command_line(rng, tmp_path):
     assert "each once" in refused.output
 
 
+@pytest.mark.slow
 def test_command_line_ranks_for_each_class(rng, tmp_path):
     path, out = simulated(tmp_path), tmp_path / "o.tsv"
     names = dhsic.open_source(path).sample_names()
@@ -428,6 +430,7 @@ def test_on_a_cluster_runs_find_what_they_find_alone_here(
         assert_same_run(part, alone)
 
 
+@pytest.mark.slow
 def test_a_killed_command_resumes_to_the_same_bits(tmp_path):
     path = simulated(tmp_path)
     names, rng = dhsic.open_source(path).sample_names(), np.random.default_rng(3)

@@ -295,6 +295,7 @@ def test_drawn_data_have_a_median_rank_a_run(tmp_path):
     assert protocols.median_rank(world, 400, 0, "FOHSIC") == world.ideal
 
 
+@pytest.mark.slow
 def test_sets_whose_files_are_not_there_are_left_out(tmp_path):
     command = [sys.executable, "-W", "ignore", "-m", "reproduce", "--data", str(tmp_path)]
     command += ["--only", "unseen", "table1", "--hours", "0", "--out", str(tmp_path / "out")]

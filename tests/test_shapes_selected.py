@@ -77,6 +77,7 @@ def test_a_feature_that_tells_how_far_labels_spread_is_first(rng):
     assert fit(X, y).ranking_[7] == 1
 
 
+@pytest.mark.slow
 def test_weak_evidence_is_enough_where_nothing_else_tells_anything(rng):
     found = []
     for _ in range(4):

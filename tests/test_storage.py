@@ -249,6 +249,7 @@ def test_puts_that_met_others_are_tried_again(at):
     assert same(Checkpoint(f"{at.path}/run").load(), RUN[2])
 
 
+@pytest.mark.slow
 def test_a_store_that_stays_away_stops_the_run_and_no_round_is_lost(at):
     checkpoint = begun(at)
     at.s3.fail = 10**6

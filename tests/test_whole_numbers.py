@@ -191,6 +191,7 @@ def test_tails_of_one_direction_are_those_of_a_correlation(nu):
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 3])
 @pytest.mark.parametrize("kind", ["ages", "classes"])
 def test_cross_validation_predicts_numbers_and_classes(kind, cv, rng):
