@@ -8,12 +8,15 @@ import sys
 import time
 from typing import get_args
 
+import click
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, D, M, run, selected, told
 
+import dhsic
 from dhsic.cli import main
 from dhsic.cli.job import SelectJob
 from dhsic.cli.options import OF_RUNS
@@ -300,6 +303,7 @@ def test_python_m_dhsic():
 def test_help_waits_for_no_library():
     code = """
 import sys
+import dhsic
 from dhsic.cli import main
 for words in ([], *([name] for name in main.commands)):
     main([*words, "--help"], standalone_mode=False)
@@ -308,6 +312,49 @@ print({"numpy", "dask", "zarr", "pandas", "sklearn"} & set(sys.modules))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
     assert done.stdout.count("Example:") == len(main.commands)
+
+
+def test_short_help_says_where_all_options_are():
+    for name, command in main.commands.items():
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        short = run(name, "--help").stdout
+        whole = run(name, "--help-all").stdout if command.has_more else short
+        assert ("--help-all" in short) == command.has_more
+        for option in options:
+            assert max(option.opts, key=len) in whole, (name, option.name)
+        assert len(short.splitlines()) <= 170
+
+
+def test_names_of_plink_are_those_of_dhsic(tmp_path):
+    path = str(tmp_path / "g.vcz")
+    run("simulate", path, "--samples", "80", "--variants", "200")
+    rng = np.random.default_rng(0)
+    ids = dhsic.open_source(path).sample_names()
+    table = {"#IID": ids, "bmi": rng.normal(size=80), "age": rng.normal(size=80)}
+    pheno, covar = tmp_path / "p.tsv", tmp_path / "c.tsv"
+    pd.DataFrame(table).to_csv(pheno, sep="\t", index=False)
+    pd.DataFrame({"#IID": ids, **{n: rng.normal(size=80) for n in ("pc1", "pc2", "pc3")}}).to_csv(
+        covar, sep="\t", index=False
+    )
+
+    def tested(*words):
+        return json.loads(run("test", path, *words, "--json").stdout)["selected"]
+
+    ours = tested(
+        *("--labels", pheno, "--target", "bmi", "--covariates", f"{covar}:pc1,pc3"),
+        *("--max-missing", "0.004"),
+    )
+    theirs = tested(
+        *("--pheno", pheno, "--pheno-name", "bmi", "--covar", covar, "--covar-name", "pc1,pc3"),
+        *("--geno", "0.004"),
+    )
+    assert ours == theirs
+    of_labels = tested("--pheno", pheno, "--pheno-name", "bmi", "--covar-name", "age")
+    assert of_labels == tested("--labels", pheno, "--target", "bmi", "--covariate", "age")
+    assert of_labels != tested("--labels", pheno, "--target", "bmi")
+    twice = ("--covar", f"{covar}:pc1", "--covar-name", "pc2")
+    said = run("test", path, "--pheno", pheno, "--pheno-name", "bmi", *twice, code=2).stderr
+    assert "--covariates FILE:A,B" in said
 
 
 def test_what_help_lists_is_what_there_is():

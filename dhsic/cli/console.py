@@ -32,7 +32,7 @@ from typing import Any
 import click
 
 from dhsic import startup
-from dhsic.cli.options import in_options, of_commands
+from dhsic.cli.options import COMMON, FEW_OPTIONS, in_options, of_commands
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -283,12 +283,14 @@ STOPPED = (TERMINATED, INTERRUPTED)
 CHECKPOINT = "dhsic.storage.checkpoint"
 #: Context key of the command as typed, without secrets.
 TYPED = "dhsic.typed"
+#: Context key that is set if help shows all options.
+SHOW_ALL = "dhsic.show_all"
 #: Context key that is set once the work has begun.
 BEGUN = "dhsic.begun"
 #: Context key of the exception that a signal raised.
 SIGNALLED = "dhsic.signalled"
 #: Options that may not be repeated, because only the last one would count.
-ONCE = ("--labels", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
+ONCE = ("--labels", "--pheno", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
         "--extract-if", "--chr")  # fmt: skip
 
 
@@ -305,6 +307,17 @@ class Command(click.Command):
     def __init__(self, *args: Any, does: str = "", **about: Any) -> None:
         super().__init__(*args, **about)
         self.does = does
+        if self.has_more:
+            self.params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_show_all_options,
+                    help="Show all options: those left out here are rarely needed.",
+                )
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -323,6 +336,8 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
+            if self.has_more and not ctx.meta.get(SHOW_ALL) and option.name not in COMMON:
+                continue
             record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             if record is not None:
                 default_section = "Output" if "Output" in sections else "Options"  # such as --help
@@ -330,6 +345,11 @@ class Command(click.Command):
         for name, records in sections.items():
             with formatter.section(name):
                 formatter.write_dl(records)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``--help`` shows some of the options, and ``--help-all`` the others."""
+        return len(self.params) > FEW_OPTIONS
 
     def invoke(self, ctx: click.Context) -> Any:
         if self.does:
@@ -342,6 +362,14 @@ class Command(click.Command):
             raise
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(_tell(ctx, error))
+
+
+def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001
+    """Print the help with all options, and exit."""
+    if is_asked:
+        ctx.meta[SHOW_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def _loaded(module: str) -> ModuleType:

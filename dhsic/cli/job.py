@@ -123,6 +123,8 @@ class SelectJob:
     per_class : flag
         Select for each class of --target against the rest, with one reading of the data: features
         that distinguish, for example, one cell type from all others.
+    pheno_name : NAME,..., repeated
+        The same as --target, several names between commas, as PLINK takes them.
     labels : FILE
         Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by sample name.
     sample_column : NAME
@@ -134,6 +136,9 @@ class SelectJob:
         tables (covariates, components) are joined by sample name.
     covariate : NAME, repeated
         A covariate: a column of --labels or a variable of the store. May be repeated.
+    covar_name : NAME,..., repeated
+        Columns of the --covariates tables, between commas, as PLINK takes them; without such a
+        table the same as --covariate.
     drop_missing : flag
         Leave out samples without a label or covariate.
     na : TEXT, repeated
@@ -195,6 +200,7 @@ class SelectJob:
 
     path: str
     target: tuple[str, ...] = ()
+    pheno_name: tuple[str, ...] = ()
     per_target: bool = False
     per_class: bool = False
     labels: str | None = None
@@ -202,6 +208,7 @@ class SelectJob:
     by_position: bool = False
     covariates: tuple[str, ...] = ()
     covariate: tuple[str, ...] = ()
+    covar_name: tuple[str, ...] = ()
     drop_missing: bool = False
     na: tuple[str, ...] = ()
     not_na: tuple[str, ...] = ()
@@ -255,7 +262,7 @@ class SelectJob:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
         """Create the job from the options of the command line."""
-        values = {**options, "data": options["path"]}
+        values = _without_names_of_plink({**options, "data": options["path"]})
         for name in PATHS:
             values[name] = absolute(values.get(name))
         values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
@@ -508,3 +515,31 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def _without_names_of_plink(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with ``--pheno-name`` and ``--covar-name`` as targets and columns of covariates.
+
+    Raises
+    ------
+    InputError
+        Columns of covariates are named in two ways, or several tables might have them.
+    """
+
+    def names(option: str) -> tuple[str, ...]:
+        given = options.pop(option, None) or ()
+        return tuple(name for one in given for name in one.split(",") if name)
+
+    if targets := names("pheno_name"):
+        options["target"] = (*options.get("target", ()), *targets)
+    columns, tables = names("covar_name"), options.get("covariates", ())
+    if columns and tables:
+        if len(tables) > 1 or split_columns(tables[0])[1]:
+            raise InputError(
+                f"--covar-name {','.join(columns)} names columns of one table of covariates. Write "
+                "them behind the table that has them: --covariates FILE:A,B."
+            )
+        options["covariates"] = (f"{tables[0]}:{','.join(columns)}",)
+    elif columns:
+        options["covariate"] = (*options.get("covariate", ()), *columns)
+    return options

@@ -29,6 +29,21 @@ OF_RUNS = ("checkpoint", "progress", "verbose", "runtime", "n_jobs", "memory")
 #: Parameters whose option has another name; and options with a short form.
 SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromosomes": "chr"}
 SHORT = {"n_features": "-n", "force": "-f"}
+#: Other names of options: PLINK's.
+OF_PLINK = {"labels": "--pheno", "covariates": "--covar", "max_missing": "--geno"}
+#: Options in ``--help``; ``--help-all`` shows all. Commands of at most `FEW_OPTIONS` show all.
+COMMON = frozenset(
+    (
+        *("variable", "transpose", "not_feature", "missing_code", "pass_only", "keep", "remove"),
+        *("chromosomes", "extract", "exclude", "maf", "max_missing", "hwe", "mind", "groups"),
+        *("target", "per_target", "labels", "covariates", "covariate", "drop_missing", "na"),
+        *("method", "n_features", "label_kernel", "kernel", "given_others", "interactions"),
+        *("stability", "holdout", "control", "clump_r2", "loco", "effects", "loci", "bandwidth"),
+        *("checkpoint", "out", "force", "as_json", "threads", "memory", "scheduler", "detach"),
+        *("n_pairs", "selection", "alpha", "is_planned", "functions", "help_all", "workers"),
+    )
+)
+FEW_OPTIONS = 25
 #: Largest number of choices listed next to an option.
 FEW_CHOICES = 4
 #: Text for defaults that are not self-explanatory.
@@ -36,7 +51,8 @@ SHOWN = {
     "standardize": "by the values",
     "n_features": "50, or all if fewer",
     "given_others": "unless HSIC alone tells more",
-    "stages": "none",
+    "interactions": "auto, of bahsic",
+    **dict.fromkeys(("stability", "clump_r2", "holdout", "control", "stages"), "none"),
 }
 #: Help that the docstring of `BAHSIC` does not contain.
 BESIDES = {
@@ -230,8 +246,9 @@ class Declared:
             settings["metavar"] = kind
         else:
             settings["type"] = sigma if "sequence" in kind else number
-        short = [SHORT[self.name]] if self.name in SHORT else []
-        return Option(*short, word, self.name, **settings | about)
+        words = [SHORT[self.name]] if self.name in SHORT else []
+        words += [word, *([OF_PLINK[self.name]] if self.name in OF_PLINK else [])]
+        return Option(*words, self.name, **settings | about)
 
     def of_method(self) -> Option:
         """Create the option of a method's parameter; without it the method uses its default."""
