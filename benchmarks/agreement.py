@@ -1,9 +1,9 @@
 """How near fast runs come to the exact one, beside what leaving one sample out changes.
 
     python benchmarks/agreement.py --data FOLDER --cache FOLDER [--only golub mouse_hs1940]
-        [--draws 5] [--approx lowrank auto] [--ask 100 1000] [--json FILE]
+        [--draws 5] [--solver lowrank auto] [--ask 100 1000] [--json FILE]
 
-The exact run (`approx="exact"`) of every draw of labels is what others are compared
+The exact run (`solver="exact"`) of every draw of labels is what others are compared
 with: by the part of its last 10, 100 and 1,000 features that they share, the median over draws and
 (the least). Beside it stands what exact runs without one of the samples share with it: an
 approximation that shares as much, median by median, is as near to the exact run as leaving one
@@ -111,11 +111,11 @@ def left_out(m, draw, n):
     return np.random.default_rng([draw, m, 1]).choice(m, size=n, replace=False).tolist()
 
 
-def run(X, y, approx, n=LAST[1]):
+def run(X, y, solver, n=LAST[1]):
     """Result of a run, defaults but for what is compared; -1 is missing where data are codes."""
     code = -1 if X.dtype.itemsize == 1 else None
-    how = {"n_features_to_select": n, "approx": approx, "missing_code": code}
-    return dhsic.select(X, y, given_others=False, progress=False, **how)
+    how = {"n_features_to_select": n, "solver": solver, "missing_code": code}
+    return dhsic.select(X, y, rerank=False, progress=False, **how)
 
 
 def exact_ranks(cache, data, X, y, draw, without=None):
@@ -137,13 +137,13 @@ def shared(ranks, others, n):
     return float(((ranks <= n) & (others <= n)).sum() / n)
 
 
-def fast(X, y, approx, asked, exact):
+def fast(X, y, solver, asked, exact):
     """What runs that are asked for these numbers of features share with the exact one.
 
     The last n are those of the run that is asked for n, or for the next larger number.
     """
     began = time.process_time()
-    results = {n: run(X, y, approx, n) for n in asked}
+    results = {n: run(X, y, solver, n) for n in asked}
     seconds = time.process_time() - began
     ranks = {n: result["rank"].to_numpy() for n, result in results.items()}
     by = {n: min((a for a in asked if a >= n), default=max(asked)) for n in LAST}
@@ -170,7 +170,7 @@ def compare(data, options):
         for sample in left_out(len(X), draw, data.n_left_out):
             without = exact_ranks(options.cache, data, X, of_draw, draw, sample)
             one_out.append({n: shared(exact, without, n) for n in LAST})
-        runs = {how: fast(X, of_draw, how, options.ask, exact) for how in options.approx}
+        runs = {how: fast(X, of_draw, how, options.ask, exact) for how in options.solver}
         yield {"data": data.name, "draw": draw, "one sample out": one_out, "runs": runs}
 
 
@@ -205,7 +205,7 @@ def main():
     parser.add_argument("--cache", type=Path, required=True, help="folder of exact rankings")
     parser.add_argument("--only", nargs="+", choices=[data.name for data in DATA])
     parser.add_argument("--draws", nargs="+", type=int, default=range(5), help="which, from 0")
-    parser.add_argument("--approx", nargs="*", default=["lowrank", "auto"])
+    parser.add_argument("--solver", nargs="*", default=["lowrank", "auto"])
     parser.add_argument("--ask", nargs="+", type=int, default=[100], metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here too")
     options = parser.parse_args()

@@ -14,10 +14,10 @@ from dhsic.runtime.cores import usable_cores
 N_JOBS = usable_cores()
 
 
-def bahsic(X, y, k, kernel="gaussian", approx="auto"):
+def bahsic(X, y, k, kernel="gaussian", solver="auto"):
     import dhsic
 
-    model = dhsic.BAHSIC(k, kernel=kernel, approx=approx, progress=False, runtime="threads")
+    model = dhsic.BAHSIC(k, kernel=kernel, solver=solver, progress=False, runtime="threads")
     return np.flatnonzero(model.fit(X, y).support_)
 
 
@@ -73,11 +73,11 @@ CONTENDERS = {
 PACKAGES = ("dhsic", "pyHSICLasso", "scikit-learn", "mrmr-selection", "skrebate", "numpy")
 
 
-def entries(approxes):
-    """(name, arguments of `job`) of all contenders, dhsic once a kernel and value of approx."""
+def entries(solvers):
+    """(name, arguments of `job`) of all contenders, dhsic once a kernel and value of solver."""
     ours = [
-        (f"dhsic {kernel}, {approx}", {"kernel": kernel, "approx": approx})
-        for approx in approxes
+        (f"dhsic {kernel}, {solver}", {"kernel": kernel, "solver": solver})
+        for solver in solvers
         for kernel in ("gaussian", "polynomial")
     ]
     return ours + [(name, {"contender": name}) for name in CONTENDERS]

@@ -1,6 +1,6 @@
 """The exact engine against what it cannot avoid and against the definition.
 
-(a) The time of a whole run (all features ranked), by ``approx="exact"`` and as it decides by
+(a) The time of a whole run (all features ranked), by ``solver="exact"`` and as it decides by
     itself, over the time of the bare matrix products that the orders chosen by the exact one need:
     plain ``numpy.matmul`` of the same shapes and precisions, BLAS free to use every core, in the
     same process. Processor time besides, of all threads.
@@ -64,13 +64,13 @@ def clocked(function):
     return seconds, time.process_time() - busy, value
 
 
-def fit(X, y, label_kernel, approx):
+def fit(X, y, label_kernel, solver):
     model = dhsic.BAHSIC(
         50,
         step=0.1,
         label_kernel=label_kernel,
-        approx=approx,
-        given_others=False,
+        solver=solver,
+        rerank=False,
         progress=False,
         runtime="threads",
     )
@@ -164,7 +164,7 @@ def measure(name, X, y, label_kernel, repeat, n_timed):
 
 #: What is printed of a row: the columns of the table, without and with processor time.
 LINES = (
-    ("by approx='exact', s", "exact_s", "exact_processor_s"),
+    ("by solver='exact', s", "exact_s", "exact_processor_s"),
     ("by itself, s", "auto_s", "auto_processor_s"),
     ("bare products, s", "bare_products_s", "bare_processor_s"),
     ("exact / bare", "exact_over_bare", "exact_over_bare_processor"),

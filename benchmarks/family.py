@@ -36,8 +36,8 @@ SIZES = ((200, 100), (400, 1_000))
 _QUIET = {"progress": False, "runtime": "threads"}
 RANKED_BY = {
     "default": lambda: dhsic.BAHSIC(5, **_QUIET),
-    "Algorithm 1": lambda: dhsic.BAHSIC(5, given_others=False, **_QUIET),
-    "laplace-l1": lambda: dhsic.BAHSIC(5, kernel="laplace-l1", given_others=False, **_QUIET),
+    "Algorithm 1": lambda: dhsic.BAHSIC(5, rerank=False, **_QUIET),
+    "laplace-l1": lambda: dhsic.BAHSIC(5, kernel="laplace-l1", rerank=False, **_QUIET),
     "hsic": lambda: dhsic.OnePass(5, criterion="hsic", **_QUIET),
     "pearson": lambda: dhsic.OnePass(5, criterion="pearson", **_QUIET),
 }

@@ -12,7 +12,7 @@ from selecting import how_scored
 from tables import mebibytes, remark, seconds, size, table
 
 DOUBLINGS = (1, 2, 4, 8)
-#: Values of approx that have no rank.
+#: Values of solver that have no rank.
 WITHOUT_RANK = ("exact", "direct")
 AXES = {"d": "features d", "m": "samples m", "R": "rank R"}
 
@@ -31,13 +31,13 @@ class Point:
 
 
 def curves(options):
-    """(axis, approx, points) of every curve."""
+    """(axis, solver, points) of every curve."""
     m, d = options.growth_size
-    for approx in options.approx:
-        yield "d", approx, [Point(m, d * k) for k in DOUBLINGS]
-        yield "m", approx, [Point(m * k // 2, d) for k in DOUBLINGS]
-        if approx not in WITHOUT_RANK:
-            yield "R", approx, [Point(m, d * max(DOUBLINGS), rank) for rank in options.ranks]
+    for solver in options.solver:
+        yield "d", solver, [Point(m, d * k) for k in DOUBLINGS]
+        yield "m", solver, [Point(m * k // 2, d) for k in DOUBLINGS]
+        if solver not in WITHOUT_RANK:
+            yield "R", solver, [Point(m, d * max(DOUBLINGS), rank) for rank in options.ranks]
 
 
 def measure_growth(options, scratch):
@@ -45,7 +45,7 @@ def measure_growth(options, scratch):
     return [measure_curve(*curve, options, scratch) for curve in curves(options)]
 
 
-def measure_curve(axis, approx, points, options, scratch):
+def measure_curve(axis, solver, points, options, scratch):
     rows, last = [], None
     for point in points:
         where = f"{size(point.samples, point.features)}" + (
@@ -54,8 +54,8 @@ def measure_curve(axis, approx, points, options, scratch):
         if last is not None and not last.ok:  # larger ones would end the same way
             break
         store = genotypes(scratch, point.samples, point.features)
-        say(f"growth in {axis}: {where}, {approx}")
-        call, arguments = "selecting:job", {"scored": how_scored(approx)}
+        say(f"growth in {axis}: {where}, {solver}")
+        call, arguments = "selecting:job", {"scored": how_scored(solver)}
         if axis == "R":  # a run chooses its rank: one pass over all features
             call, arguments = "selecting:pass_job", {"rank": point.rank}
         last = measure(
@@ -69,7 +69,7 @@ def measure_curve(axis, approx, points, options, scratch):
     good = [row for row in rows if row["status"] == "ok"]
     return {
         "axis": axis,
-        "approx": approx,
+        "solver": solver,
         "points": rows,
         "time_exponent": exponent([r["at"] for r in good], [r["median_s"] for r in good]),
         "memory_exponent": exponent([r["at"] for r in good], [r["rise_bytes"] for r in good]),
@@ -87,7 +87,7 @@ def exponent(x, y):
 def growth_table(results):
     heads = (
         "growth",
-        "approx",
+        "solver",
         "at",
         "time",
         "processor",
@@ -100,7 +100,7 @@ def growth_table(results):
         rows += [
             (
                 f"in {AXES[curve['axis']]}",
-                curve["approx"],
+                curve["solver"],
                 row["point"],
                 seconds(row["median_s"]),
                 seconds(row["median_cpu_s"]),

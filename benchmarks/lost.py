@@ -37,10 +37,10 @@ def last(result, n):
     return np.flatnonzero(result["rank"].to_numpy() <= n)
 
 
-def run(X, y, approx, n=LAST[0], **options):
+def run(X, y, solver, n=LAST[0], **options):
     """Result of a run for n features; -1 is missing where data are codes."""
     code = -1 if X.dtype.itemsize == 1 else None
-    how = {"approx": approx, "missing_code": code, "progress": False, **options}
+    how = {"solver": solver, "missing_code": code, "progress": False, **options}
     return dhsic.select(X, y, n_features_to_select=n, **how)
 
 

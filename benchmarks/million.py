@@ -36,7 +36,7 @@ def arguments():
     add("--samples", type=int, default=2000)
     add("--features", type=int, default=1_000_000)
     add("--scratch", type=Path, required=True, help="where stores are kept")
-    add("--approx", default="auto")
+    add("--solver", default="auto")
     add("--tolerance", type=float, help="of the low-rank engine; its own by default")
     add("--select", type=int, default=100, help="features to select")
     add("--step", type=float, default=0.1)
@@ -79,7 +79,7 @@ def measure_size(options, m, d):
 def _selection(options, store, shape, cluster):
     n_workers, threads = cluster
     say(f"{size(*shape)}: select, " + ("cluster" if n_workers else "threads"))
-    scored = how_scored(options.approx, options.tolerance)
+    scored = how_scored(options.solver, options.tolerance)
     job = {"store": str(store), "scored": scored, "n_select": options.select}
     measured = measure(
         "selecting:job",

@@ -23,7 +23,7 @@ def measure_peers(options):
             for name, y in labels.items():
                 np.save(f"{folder}/{name}.npy", y)
             del X
-            for name, arguments in entries(options.approx):
+            for name, arguments in entries(options.solver):
                 say(f"peers {size(m, d)}: {name}")
                 row = measure_contender(folder, arguments, truth, options)
                 rows.append({"contender": name, "samples": m, "features": d, **row})

@@ -48,7 +48,7 @@ def _curves(panel, curves, key, exponent, unit):
         good = [p for p in curve["points"] if p["status"] == "ok" and p[key]]
         x, y = np.array([p["at"] for p in good]), np.array([p[key] for p in good]) / unit
         fitted = curve[exponent]
-        label = curve["approx"] + ("" if fitted is None else f": slope {fitted:.2f}")
+        label = curve["solver"] + ("" if fitted is None else f": slope {fitted:.2f}")
         panel.plot(x, y, marker=marker, color=colour, label=label)
         lowest, ticks = min(lowest, y.min()), ticks | set(x.tolist())
     x = np.array(sorted(ticks))
@@ -155,7 +155,7 @@ def _ended(row):
 
 
 def plot_roofline(rows, out):
-    """Bars of whole run and floor, a pair for every value of approx."""
+    """Bars of whole run and floor, a pair for every value of solver."""
     good = [row for row in rows if "reason" not in row]
     if not good:
         return []
@@ -167,7 +167,7 @@ def plot_roofline(rows, out):
     for place, row in zip(places, good, strict=True):
         panel.text(row["run_s"], place + 0.2, f" {row['run_over_floor']:.2f} x floor", va="center")
     labels = [
-        f"{r['approx']}, {size(r['samples'], r['features'])}\nfloor: {r['floor']}" for r in good
+        f"{r['solver']}, {size(r['samples'], r['features'])}\nfloor: {r['floor']}" for r in good
     ]
     panel.set_yticks(places, labels)
     panel.set(xlabel="seconds", title="Whole run over what it cannot avoid")

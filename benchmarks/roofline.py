@@ -18,7 +18,7 @@ from tables import remark, seconds, size, table
 import dhsic
 
 N_READERS = 2
-#: Values of approx whose floor is products, not reads.
+#: Values of solver whose floor is products, not reads.
 BY_PRODUCTS = ("exact",)
 
 
@@ -40,30 +40,28 @@ def against_products(m, d, repeat):
     totals, bares = [], []
     for i in range(repeat):
         say(f"roofline {size(m, d)} exact, {i + 1} of {repeat}")
-        model = dhsic.BAHSIC(
-            50, approx="exact", given_others=False, progress=False, runtime="threads"
-        )
+        model = dhsic.BAHSIC(50, solver="exact", rerank=False, progress=False, runtime="threads")
         total, _ = timed(lambda model=model: model.fit(X, y))
         totals.append(total)
         bares.append(bare_products(m, list(passes(model.result_)))[0])
     return _row("exact", "matrix products", m, d, totals, bares)
 
 
-def against_reads(store, m, d, approx, repeat):
+def against_reads(store, m, d, solver, repeat):
     """Runs from a store over as many bare passes."""
     totals, bares = [], []
     for i in range(repeat):
-        say(f"roofline {size(m, d)} {approx}, {i + 1} of {repeat}")
+        say(f"roofline {size(m, d)} {solver}, {i + 1} of {repeat}")
         bare, _ = timed(lambda: bare_pass(store))
-        total, model = timed(lambda: select(store, how_scored(approx)))
+        total, model = timed(lambda: select(store, how_scored(solver)))
         totals.append(total)
         bares.append(bare * facts(model)["passes"])
-    return _row(approx, "reading, each pass", m, d, totals, bares)
+    return _row(solver, "reading, each pass", m, d, totals, bares)
 
 
-def _row(approx, floor, m, d, totals, bares):
+def _row(solver, floor, m, d, totals, bares):
     return {
-        "approx": approx,
+        "solver": solver,
         "floor": floor,
         "samples": m,
         "features": d,
@@ -75,34 +73,34 @@ def _row(approx, floor, m, d, totals, bares):
 
 
 def measure_roofline(options, scratch):
-    """Rows of all values of approx; one that is refused says why."""
+    """Rows of all values of solver; one that is refused says why."""
     rows = []
-    for approx in options.approx:
-        by_products = approx in BY_PRODUCTS
+    for solver in options.solver:
+        by_products = solver in BY_PRODUCTS
         m, d = options.exact_size if by_products else options.store_size
         try:
             if by_products:
                 rows.append(against_products(m, d, options.repeat))
             else:
                 store = genotypes(scratch, m, d)
-                rows.append(against_reads(store, m, d, approx, options.repeat))
+                rows.append(against_reads(store, m, d, solver, options.repeat))
         except (dhsic.DhsicError, TypeError) as error:  # TypeError: no such parameter yet
-            rows.append({"approx": approx, "samples": m, "features": d, "reason": str(error)})
+            rows.append({"solver": solver, "samples": m, "features": d, "reason": str(error)})
     return rows
 
 
 def roofline_table(rows):
-    heads = ("approx", "data", "whole run", "floor", "run / floor", "what the floor is")
+    heads = ("solver", "data", "whole run", "floor", "run / floor", "what the floor is")
     return table(heads, [_cells(row) for row in rows])
 
 
 def _cells(row):
     data = size(row["samples"], row["features"])
     if "reason" in row:
-        return (row["approx"], data, "-", "-", "-", remark("refused", row["reason"]))
+        return (row["solver"], data, "-", "-", "-", remark("refused", row["reason"]))
     ratio = f"{row['run_over_floor']:.2f}"
     return (
-        row["approx"],
+        row["solver"],
         data,
         seconds(row["run_s"]),
         seconds(row["floor_s"]),

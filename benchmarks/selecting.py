@@ -23,9 +23,9 @@ from dhsic.passes.scorer import Choices
 from dhsic.runtime.threads import Threads, single_blas_thread
 
 
-def how_scored(approx, tolerance=None):
+def how_scored(solver, tolerance=None):
     """Arguments of BAHSIC that say how candidates are scored."""
-    return {"approx": approx} | ({} if tolerance is None else {"tolerance": tolerance})
+    return {"solver": solver} | ({} if tolerance is None else {"tolerance": tolerance})
 
 
 def select(store, scored, *, n_select=100, step=0.1, runtime="threads"):

@@ -51,8 +51,8 @@ class Runs:
         store, few = self._genotypes, self._few
         return [
             ("low rank", self._on(store)),
-            ("exact", self._on(store, approx="exact")),
-            ("polynomial", self._on(store, kernel="polynomial", approx="exact", step=0.5)),
+            ("exact", self._on(store, solver="exact")),
+            ("polynomial", self._on(store, kernel="polynomial", solver="exact", step=0.5)),
             ("forward", self._on(store, method="fohsic")),
             ("groups", self._on(store, feature_groups=self._genes, step=0.5)),
             ("in memory", self._on(few, step=0.5)),

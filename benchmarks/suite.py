@@ -2,7 +2,7 @@
 
     python benchmarks/suite.py                                  # everything; sized for 15 minutes
     python benchmarks/suite.py --only peers --peer-sizes 500x1000
-    python benchmarks/suite.py --only growth --approx exact lowrank --growth-size 1000x20000
+    python benchmarks/suite.py --only growth --solver exact lowrank --growth-size 1000x20000
 
 Prints tables; writes results.json and plots to --out. Progress goes to standard error.
 """
@@ -48,7 +48,7 @@ def arguments():
     add("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), help="sections")
     add("--out", type=Path, default=HERE / "out", help="where results.json and plots go")
     add("--scratch", type=Path, help="keep simulated stores here (default: a temporary folder)")
-    add("--approx", nargs="+", default=["exact", "lowrank"], help="values of approx")
+    add("--solver", nargs="+", default=["exact", "lowrank"], help="values of solver")
     add("--repeat", type=int, default=3, help="medians are of so many runs")
     add("--seed", type=int, default=0)
     add("--exact-size", type=shape, default=(1000, 20_000), help="roofline of products")

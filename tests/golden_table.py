@@ -135,7 +135,7 @@ def _signs(X):
     return 2 * data.classes(X) - 1
 
 
-EXACT, LOW = {"approx": "exact"}, {"approx": "lowrank", "step": 0.3}
+EXACT, LOW = {"solver": "exact"}, {"solver": "lowrank", "step": 0.3}
 FORWARD = {"method": "fohsic", "n_features_to_select": 5}
 SINGLE = ("pearson", "centroid", "t", "snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta",
           "qmi", "ridge")  # fmt: skip
@@ -168,7 +168,7 @@ SELECTIONS = {
         if "ridge" not in name and name != "inverse-distance"
     },
     **{
-        f"by definition, {name}": ("few", {"approx": "direct", "step": 0.5, "kernel": name})
+        f"by definition, {name}": ("few", {"solver": "direct", "step": 0.5, "kernel": name})
         for name in ("gaussian", "polynomial", "laplace", "laplace-l1", "inverse-distance")
     },
     **{
@@ -240,8 +240,8 @@ SELECTIONS = {
     "forward, biased, real target": ("real target", FORWARD | {"estimator": "biased"}),
     "forward, three at a time": ("reals", FORWARD | {"step": 3, "n_features_to_select": 9}),
     "forward, grid": ("few", FORWARD | {"bandwidth": [0.01, 0.1, 1.0]}),
-    "forward, by definition": ("few", FORWARD | {"approx": "direct"}),
-    "forward, low rank": ("tall", FORWARD | {"approx": "lowrank"}),
+    "forward, by definition": ("few", FORWARD | {"solver": "direct"}),
+    "forward, low rank": ("tall", FORWARD | {"solver": "lowrank"}),
     "forward, covariates": ("real target", FORWARD | {"covariates": _covariates}),
     "forward, itself": ("few", FORWARD | {"target": None, "label_kernel": "self"}),
     "forward, dosages": ("zarr dosages", FORWARD),

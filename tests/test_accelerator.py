@@ -19,15 +19,15 @@ from dhsic.runtime.dask import DaskRuntime
 
 DEVICE1 = "array_api_strict:device1"
 RUNS = {
-    "exact": {"approx": "exact"},
-    "exact, biased": {"approx": "exact", "estimator": "biased"},
-    "polynomial": {"kernel": "polynomial", "approx": "exact"},
-    "laplace": {"kernel": Laplace(), "approx": "exact"},
-    "by definition": {"kernel": "gaussian", "approx": "exact", "step": 0.5},
-    "low rank": {"approx": "lowrank"},
-    "fohsic": {"method": "fohsic", "approx": "exact", "step": 1},
-    "fohsic, low rank": {"method": "fohsic", "approx": "lowrank", "step": 1},
-    "ridge": {"kernel": "ridge", "approx": "exact", "step": 0.5},
+    "exact": {"solver": "exact"},
+    "exact, biased": {"solver": "exact", "estimator": "biased"},
+    "polynomial": {"kernel": "polynomial", "solver": "exact"},
+    "laplace": {"kernel": Laplace(), "solver": "exact"},
+    "by definition": {"kernel": "gaussian", "solver": "exact", "step": 0.5},
+    "low rank": {"solver": "lowrank"},
+    "fohsic": {"method": "fohsic", "solver": "exact", "step": 1},
+    "fohsic, low rank": {"method": "fohsic", "solver": "lowrank", "step": 1},
+    "ridge": {"kernel": "ridge", "solver": "exact", "step": 0.5},
 }
 
 
@@ -87,11 +87,11 @@ def test_same_ranking_on_a_device(name, data, client, tmp_path, monkeypatch, see
 
 
 @pytest.mark.parametrize("device", [DEVICE1, "torch:cpu"])
-@pytest.mark.parametrize("approx", ["exact", "lowrank"])
-def test_same_ranking_of_genotypes(approx, device, genotypes, monkeypatch, seen):
+@pytest.mark.parametrize("solver", ["exact", "lowrank"])
+def test_same_ranking_of_genotypes(solver, device, genotypes, monkeypatch, seen):
     if device.startswith("torch"):
         pytest.importorskip("torch")
-    asked = {"approx": approx, "step": 0.3, "missing_code": -1}
+    asked = {"solver": solver, "step": 0.3, "missing_code": -1}
     here = selected(genotypes, **asked)
     assert not seen
     monkeypatch.setenv(DEVICE, device)

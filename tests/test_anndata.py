@@ -452,5 +452,5 @@ def test_cells_of_scanpy_rank_the_same_in_every_format(pbmc):
         options = ("--target", target, "-n", 20, "--step", 0.5, "--threads", 2, "--no-progress")
         found = [selected(path, *options)["selected"] for path in pbmc]
         assert found[0] == found[1] == found[2]
-        alone = selected(PBMC, *options, "--no-given-others")["selected"]
+        alone = selected(PBMC, *options, "--no-rerank")["selected"]
         assert {"CD74", "CST3", "FTL", "LYZ"} < {r["name"] for r in alone}

@@ -152,7 +152,7 @@ def test_genes_in_the_manner_of_scanpy(result):
 
 @pytest.mark.slow
 def test_each_class_is_ranked_against_the_rest(tmp_path):
-    options = {"given_others": False, **QUIET}
+    options = {"rerank": False, **QUIET}
     found = dhsic.select(GRID, LEIDEN, per_class=True, **options)
     names = sorted({*LEIDEN})
     assert found["rank"].dims == ("classes", "gene")

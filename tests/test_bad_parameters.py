@@ -44,7 +44,7 @@ PARAMETERS = {
     ),
     "step": (lambda: fit(step=1.0), InputError, "step=1.0", "a fraction in (0, 1)"),
     "step, text": (lambda: fit(step="half"), InputError, "step='half'", "a whole number >= 1"),
-    "approx": (lambda: fit(approx="fast"), InputError, "approx='fast'", "'exact'"),
+    "solver": (lambda: fit(solver="fast"), InputError, "solver='fast'", "'exact'"),
     "missing": (lambda: fit(missing="drop"), InputError, "missing='drop'", "'mean'"),
     "dtype": (lambda: fit(dtype="float16"), InputError, "dtype='float16'", "'float32'"),
     "standardize": (lambda: fit(standardize="yes"), InputError, "'yes'", "True or False"),

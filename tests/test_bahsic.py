@@ -90,9 +90,9 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
         bandwidth=bandwidth,
         label_kernel=label_kernel,
         estimator=estimator,
-        approx=data.draw(st.sampled_from(["exact", "direct"])),
+        solver=data.draw(st.sampled_from(["exact", "direct"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
-        given_others=False,
+        rerank=False,
         progress=False,
         runtime=runtime,
     ).fit(source, y, sample_dim="samples" if kind not in ("numpy", "dask") else None)
@@ -135,7 +135,7 @@ def problem():
 
 def fit(X, y, **options):
     options = {"step": 0.25, "progress": False, "runtime": "threads", **options}
-    return dhsic.BAHSIC(5, given_others=False, **options).fit(X, y)
+    return dhsic.BAHSIC(5, rerank=False, **options).fit(X, y)
 
 
 @pytest.fixture(scope="module")

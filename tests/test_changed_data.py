@@ -451,13 +451,13 @@ def test_other_samples_are_refused(store, tmp_path):
 
 METHODS = {
     "bahsic": {},
-    "direct": {"approx": "direct"},
+    "direct": {"solver": "direct"},
     "linear kernel": {"kernel": "linear"},
-    "low rank": {"approx": "lowrank"},
+    "low rank": {"solver": "lowrank"},
     "self": {"label_kernel": "self"},
     "fohsic": {"model": dhsic.FOHSIC, "step": 1},
     "floating": {"model": dhsic.FOHSIC, "step": 1, "strategy": "floating"},
-    "low rank fohsic": {"model": dhsic.FOHSIC, "step": 1, "approx": "lowrank"},
+    "low rank fohsic": {"model": dhsic.FOHSIC, "step": 1, "solver": "lowrank"},
     "ccm": {"model": dhsic.CCM, "tolerance": 0.1},
     "random features": {
         "model": dhsic.CCM,
@@ -552,7 +552,7 @@ def test_survivors_that_are_kept_apart_do_not_change(store, ranked, client, name
     """All were read before: the ranking is that of the data as they were."""
     runtime = runtime_of(name, client)
     hook = between(2, lambda: store.rewrite(None))
-    rounds = {"given_others": False, "interactions": None}  # what comes after reads again
+    rounds = {"rerank": False, "interactions": None}  # what comes after reads again
     expected = fit(store.given, runtime="threads", **rounds)
     assert_same(fit(store.given, runtime=runtime, progress=hook, **rounds), expected)
     runtime.close()

@@ -26,7 +26,7 @@ from dhsic.kernels import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.results.files import load
 from dhsic.selectors import METHODS, parameters_of
-from dhsic.selectors.kernel import APPROX
+from dhsic.selectors.kernel import SOLVERS
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.options import MissingChunks
 
@@ -133,7 +133,7 @@ def test_json_is_one_object_and_nothing_else_on_stdout(store):
         *("rank_alone", "fall_given_others", "score_first_round", *MARGINAL),
     ]
     assert "re-ranked jointly by ridge regression" in run("select", store, *QUICK).stderr
-    alone = run("select", store, *QUICK, "--no-given-others")
+    alone = run("select", store, *QUICK, "--no-rerank")
     assert "given the others" not in alone.stderr
 
 
@@ -164,7 +164,7 @@ def test_truth_marks_planted_variants(store):
 
 
 def test_scores_that_are_not_above_0_are_explained(store):
-    asked = (*QUICK[:2], "--no-given-others", "-n")
+    asked = (*QUICK[:2], "--no-rerank", "-n")
     scores = np.array([row["score"] for row in selected(store, *asked, 300)["selected"]])
     low = np.flatnonzero(scores <= 0)
     text = " ".join(run("select", store, *asked, 300).stdout.split())
@@ -241,7 +241,7 @@ def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
 
 def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
     monkeypatch.setattr("dhsic.results.schema.turned_at", lambda history, n: 1203 if n == 8 else 0)
-    args = ("select", store, *QUICK, "--approx", "lowrank")
+    args = ("select", store, *QUICK, "--solver", "lowrank")
     said, costs = told(run(*args)), json.loads(run(*args, "--json").stdout)
 
     few = "less than 0.01" if costs["expected_lost"] < 0.01 else f"{costs['expected_lost']:.2g}"
@@ -257,7 +257,7 @@ def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
 
 
 def test_an_exact_run_costs_nothing(store):
-    result = run("select", store, *QUICK, "--approx", "exact", "--json")
+    result = run("select", store, *QUICK, "--solver", "exact", "--json")
 
     assert json.loads(result.stdout)["expected_lost"] == 0
     assert "low rank" not in told(result)
@@ -364,7 +364,7 @@ def test_what_help_lists_is_what_there_is():
         "kernel": KERNELS,
         "label_kernel": {*LABEL_KERNELS} - {"precomputed"},  # a matrix
         "estimator": ESTIMATORS,
-        "approx": APPROX,
+        "solver": SOLVERS,
         "missing_chunks": get_args(MissingChunks),
     }
     for name, table in tables.items():

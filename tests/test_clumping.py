@@ -83,7 +83,7 @@ def test_genotypes_with_missing_calls_from_a_store_on_threads_and_dask(tmp_path)
     store = tmp_path / "g.vcz"
     run("simulate", store, "--samples", 80, "--variants", 300, "--missing", 0.05)
     options = {
-        "given_others": False,
+        "rerank": False,
         "target": "sample_trait",
         "n_features_to_select": 12,
         "clump_r2": 0.2,

@@ -126,7 +126,7 @@ def test_the_same_bits_on_threads_and_resumed(exclusive_or, tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"given_others": False},
+        {"rerank": False},
         {"kernel": "linear"},
         {"feature_groups": [*"abc"] * 100},
         {"label_kernel": "self"},

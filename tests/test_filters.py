@@ -30,7 +30,7 @@ GENOTYPES = draw_genotypes(D, M, seed=4)
 COPIES = (GENOTYPES != -2).sum(axis=-1).T
 X = np.nan_to_num(dosage(GENOTYPES), nan=1.0) + np.random.default_rng(1).random((M, D))
 Y = (X[:, 4] + X[:, 7] > np.median(X[:, 4] + X[:, 7])).astype(int)
-QUICK = {"n_features_to_select": 5, "progress": False, "given_others": False}
+QUICK = {"n_features_to_select": 5, "progress": False, "rerank": False}
 CLI = ("--target", "sample_trait", "--threads", "1", "--no-progress", "-n", "5")
 
 

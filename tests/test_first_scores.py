@@ -11,7 +11,7 @@ M, D, CONSTANT = 40, 12, 4
 X = np.random.default_rng(3).standard_normal((M, D))
 X[:, CONSTANT] = 1.0
 Y = X[:, 2] * X[:, 5] + X[:, 7]
-EXACT = {dhsic.BAHSIC: {"given_others": False}, dhsic.FOHSIC: {}}
+EXACT = {dhsic.BAHSIC: {"rerank": False}, dhsic.FOHSIC: {}}
 GROUPS = np.array([f"g{j // 2}" for j in range(D)])
 
 

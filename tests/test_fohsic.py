@@ -94,12 +94,12 @@ def value_of(Z, T, name, sigma, W, penalty):
     return float(np.vdot(W, naive_kernels.GRAMS[name](naive.columns(Z, T), sigma, None)))
 
 
-@pytest.mark.parametrize("approx", ["auto", "direct"])
+@pytest.mark.parametrize("solver", ["auto", "direct"])
 @pytest.mark.parametrize(
     "name", ["laplace", "laplace-l1", "rational", "inverse-distance", "delta", "ridge"]
 )
 @pytest.mark.parametrize("standardize", [True, False])
-def test_every_kernel_adds_as_the_definition_says(rng, name, approx, standardize):
+def test_every_kernel_adds_as_the_definition_says(rng, name, solver, standardize):
     X = rng.standard_normal((13, 6))
     X[:, 1] = rng.integers(0, 3, 13)
     X[:, 4] = X[:, 2]
@@ -118,7 +118,7 @@ def test_every_kernel_adds_as_the_definition_says(rng, name, approx, standardize
         scores.append(gains[p])
         S_dagger.append(S.pop(p))
 
-    options = {"kernel": name, "approx": approx, "standardize": standardize, "progress": False}
+    options = {"kernel": name, "solver": solver, "standardize": standardize, "progress": False}
     model = dhsic.FOHSIC(6, **options).fit(X, y)
 
     assert order_of(model) == S_dagger
@@ -139,8 +139,8 @@ def wide(rng, m=60, d=300):
 def test_expansion_and_definition_agree_on_many_features(rng, kernel):
     X, y = wide(rng)
     fast, direct = (
-        dhsic.FOHSIC(8, kernel=kernel, approx=approx, progress=False).fit(X, y)
-        for approx in ("auto", "direct")
+        dhsic.FOHSIC(8, kernel=kernel, solver=solver, progress=False).fit(X, y)
+        for solver in ("auto", "direct")
     )
     assert_array_equal(fast.ranking_, direct.ranking_)
     assert_allclose(fast.scores_, direct.scores_, rtol=1e-9, atol=1e-12)
@@ -289,8 +289,8 @@ def test_low_rank_is_exact_where_landmarks_are_all_samples(rng, label_kernel):
     X, y = wide(rng)
     y = y if label_kernel == "balanced" else X[:, 1] + X[:, 2] ** 2 + 0.1 * X[:, 9]
     options = {"label_kernel": label_kernel, "progress": False}
-    low = dhsic.FOHSIC(8, approx="lowrank", **options).fit(X, y)
-    exact = dhsic.FOHSIC(8, approx="exact", **options).fit(X, y)
+    low = dhsic.FOHSIC(8, solver="lowrank", **options).fit(X, y)
+    exact = dhsic.FOHSIC(8, solver="exact", **options).fit(X, y)
     chosen = exact.support_
     assert_array_equal(low.ranking_[chosen], exact.ranking_[chosen])
     assert_allclose(low.scores_[chosen], exact.scores_[chosen], rtol=1e-4)
@@ -311,7 +311,7 @@ def many():
 def test_low_rank_chooses_as_the_definition_and_says_how_sure_it_is(many):
     X, y = many
     low, exact = (
-        dhsic.FOHSIC(7, approx=approx, progress=False).fit(X, y) for approx in ("lowrank", "exact")
+        dhsic.FOHSIC(7, solver=solver, progress=False).fit(X, y) for solver in ("lowrank", "exact")
     )
     assert_array_equal(np.argsort(low.ranking_)[:7], np.argsort(exact.ranking_)[:7])
     chosen = exact.support_
@@ -329,7 +329,7 @@ def test_low_rank_gives_the_same_bits_everywhere(many, client, tmp_path):
             raise StopError
 
     def fit(**options):
-        return dhsic.FOHSIC(4, approx="lowrank", **{"progress": False} | options).fit(X, y)
+        return dhsic.FOHSIC(4, solver="lowrank", **{"progress": False} | options).fit(X, y)
 
     one, dask = fit(runtime=Threads(1)), fit(runtime=DaskRuntime(client))
     with pytest.raises(StopError):
@@ -344,7 +344,7 @@ def test_many_samples_take_low_rank_by_themselves(monkeypatch, many):
     monkeypatch.setattr(forward_run, "MOST_SAMPLES", 500)
     X, y = many
     automatic = dhsic.FOHSIC(3, progress=False).fit(X, y)
-    asked = dhsic.FOHSIC(3, approx="lowrank", progress=False).fit(X, y)
+    asked = dhsic.FOHSIC(3, solver="lowrank", progress=False).fit(X, y)
     assert_array_equal(automatic.ranking_, asked.ranking_)
     assert automatic.result_.attrs["promised_bytes"] > 0
 
@@ -361,9 +361,9 @@ def test_steps():
     [
         ({"strategy": "sideways"}, "strategy='sideways' is unknown"),
         ({"strategy": "floating", "step": 2}, "adds one feature a round"),
-        ({"approx": "fast"}, "approx='fast' is unknown"),
-        ({"approx": "lowrank", "kernel": "polynomial"}, "takes the gaussian one"),
-        ({"approx": "lowrank", "strategy": "floating"}, "goes with strategy='forward'"),
+        ({"solver": "fast"}, "solver='fast' is unknown"),
+        ({"solver": "lowrank", "kernel": "polynomial"}, "takes the gaussian one"),
+        ({"solver": "lowrank", "strategy": "floating"}, "goes with strategy='forward'"),
         ({"kernel": dhsic.kernels.KernelRidge()}, "not to be had in forward selection"),
         ({"strategy": "floating", "kernel": "laplace-l1"}, "kernels of inner products"),
         ({"step": 0}, "step=0"),

@@ -107,7 +107,7 @@ def test_a_class_that_is_not_among_the_samples_that_are_looked_at(rng, monkeypat
 
 def test_of_copies_one_stays_in_front(rng):
     X, y = copies(rng)
-    plain, model = fit(X, y, given_others=False), fit(X, y)
+    plain, model = fit(X, y, rerank=False), fit(X, y)
     assert {j // 10 for j in np.argsort(model.ranking_)[:3]} == {0, 1, 2}
     assert {j // 10 for j in np.argsort(plain.ranking_)[:3]} != {0, 1, 2}
     assert model.result_.attrs["given_others"] == 90
@@ -123,7 +123,7 @@ def test_the_result_is_the_definition(rng, label_kernel):
     X = X[:, ::5]
     if label_kernel == "multiclass":
         y = np.digitize(y, [-0.5, 0.5])
-    model = fit(X, y, given_others=True, label_kernel=label_kernel)
+    model = fit(X, y, rerank=True, label_kernel=label_kernel)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     z = (y - y.mean()) / np.linalg.norm(y - y.mean())
     L = np.outer(z, z) if label_kernel == "gaussian" else label_matrix(y, label_kernel).L
@@ -144,7 +144,7 @@ def test_dosages_are_scaled_for_it(rng):
     y = X[:, 3] * 1.0 - X[:, 5] + rng.standard_normal(80)
     found = {}
     for scaled in ("auto", True, False):
-        model = fit(X.astype(np.int8), y, given_others=True, standardize=scaled)
+        model = fit(X.astype(np.int8), y, rerank=True, standardize=scaled)
         found[scaled] = np.argsort(model.ranking_).tolist()
     assert found["auto"] == found[True] != found[False]
 
@@ -155,19 +155,19 @@ def test_it_does_not_matter_which_allele_is_counted(rng):
     y = X[:, 3] * 1.0 - X[:, 25] + rng.standard_normal(80)
     flip = rng.random(60) < 0.5
     flipped = np.where(flip, 2 - X, X).astype(np.int8)
-    models = [fit(Z, y, given_others=True) for Z in (X, flipped)]
+    models = [fit(Z, y, rerank=True) for Z in (X, flipped)]
     assert_array_equal(models[0].ranking_, models[1].ranking_)
 
 
 def test_hsic_keeps_what_only_pairs_tell():
     data = binary_xor(200, random_state=3)
-    plain, model = fit(data.X, data.y, given_others=False), fit(data.X, data.y)
+    plain, model = fit(data.X, data.y, rerank=False), fit(data.X, data.y)
     assert model.result_.attrs["given_others"] == 0
     told = model.result_.attrs
     assert told["explained_alone"] > told["explained_given_others"] + 0.2
     assert_array_equal(model.ranking_, plain.ranking_)
     assert_array_equal(model.result_["rank_alone"], plain.ranking_)
-    always = fit(data.X, data.y, given_others=True)
+    always = fit(data.X, data.y, rerank=True)
     assert always.result_.attrs["given_others"] == data.X.shape[1]
 
 
@@ -181,9 +181,9 @@ def test_hsic_keeps_what_tells_how_far_labels_spread(rng):
 
 def test_only_the_last_are_ranked_again(rng, monkeypatch):
     X, y = copies(rng)
-    plain = fit(X, y, given_others=False)
+    plain = fit(X, y, rerank=False)
     monkeypatch.setattr(again, "MOST", 40)
-    model = fit(X, y, given_others=True)
+    model = fit(X, y, rerank=True)
     n = model.result_.attrs["given_others"]
     sizes = plain.result_["round_n_features"].to_numpy()
     assert n == sizes[sizes <= 40].max()
@@ -224,14 +224,14 @@ def ways(X, y, folder, client, **options):
         )  # it was finished
 
 
-@pytest.mark.parametrize("approx", ["exact", "lowrank"])
+@pytest.mark.parametrize("solver", ["exact", "lowrank"])
 @pytest.mark.parametrize("n_slices", [1, 3])
-def test_same_bits_everywhere(rng, tmp_path, client, monkeypatch, approx, n_slices):
+def test_same_bits_everywhere(rng, tmp_path, client, monkeypatch, solver, n_slices):
     monkeypatch.setattr(again, "MOST", 60)
     monkeypatch.setattr(landmarks, "SLICE", M // n_slices)
     X, y = copies(rng)
     X[rng.random(X.shape) < 0.02] = np.nan
-    options = {"approx": approx, "given_others": True}
+    options = {"solver": solver, "rerank": True}
     first, *others = [model.result_ for model in ways(X, y, tmp_path, client, **options)]
     assert first.attrs["given_others"] <= 60
     for other in others:
@@ -254,22 +254,22 @@ def test_where_it_makes_no_sense_it_is_left_out_or_refused(rng):
         model = dhsic.BAHSIC(3, progress=False, **options).fit(X, labels, **more)
         assert "given_others" not in model.result_.attrs
     with pytest.raises(InputError, match="single features again"):
-        dhsic.BAHSIC(3, given_others=True).fit(X, y, feature_groups=groups)
+        dhsic.BAHSIC(3, rerank=True).fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="positive semidefinite"):
         fit(
             X,
             np.diag(np.r_[-1.0, np.ones(M - 1)]) + np.outer(y, y),
             label_kernel="precomputed",
-            given_others=True,
+            rerank=True,
         )
-    with pytest.raises(InputError, match="given_others='perhaps'"):
-        fit(X, y, given_others="perhaps")
+    with pytest.raises(InputError, match="rerank='perhaps'"):
+        fit(X, y, rerank="perhaps")
 
 
 def test_covariates_are_taken_out_first(rng):
     X, y = copies(rng)
     age = X[:, 0] + 0.1 * rng.standard_normal(M)
-    model = fit(X, y, given_others=True)
-    adjusted = dhsic.BAHSIC(3, progress=False, given_others=True).fit(X, y, covariates=age)
+    model = fit(X, y, rerank=True)
+    adjusted = dhsic.BAHSIC(3, progress=False, rerank=True).fit(X, y, covariates=age)
     assert np.argsort(model.ranking_)[0] // 10 == 0
     assert {j // 10 for j in np.argsort(adjusted.ranking_)[:2]} == {1, 2}

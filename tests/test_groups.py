@@ -167,7 +167,7 @@ def test_methods_that_take_no_groups_say_so(rng):
         with pytest.raises(InputError, match="takes no feature_groups"):
             model.fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="scores single features"):
-        dhsic.BAHSIC(2, approx="lowrank").fit(X, y, feature_groups=groups)
+        dhsic.BAHSIC(2, solver="lowrank").fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="takes single features back"):
         dhsic.FOHSIC(2, strategy="floating").fit(X, y, feature_groups=groups)
 

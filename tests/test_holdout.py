@@ -22,7 +22,7 @@ def data(rng, m=90, d=12):
 @pytest.mark.parametrize(
     "selector",
     [
-        dhsic.BAHSIC(4, step=0.4, given_others=False),
+        dhsic.BAHSIC(4, step=0.4, rerank=False),
         dhsic.OnePass(4, criterion="pearson"),
         dhsic.OnePass(4, criterion="hsic", label_kernel="linear"),
     ],

@@ -43,7 +43,7 @@ ENDS = 1800.0  # seconds that a run may take
 WORKER, SCHEDULER = ("dask.org/component=worker", "dask.org/component=scheduler")
 DRIVER = "dhsic/role=driver"
 FILES = "dhsic-files"
-OPTIONS = ["--step", "0.1", "--approx", "exact"]
+OPTIONS = ["--step", "0.1", "--solver", "exact"]
 REPLICAS = 2
 CPU, MEMORY = "250m", "1Gi"  # that five pods fit on two cores
 VOLUME = "1Gi"

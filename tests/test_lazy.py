@@ -47,11 +47,11 @@ def question(X, y, S):
     return Question(Gaussian(), 1 / (2 * len(S)), W, Statistic.of(Z @ Z.T)), Z
 
 
-def fit(data, approx="auto", **options):
+def fit(data, solver="auto", **options):
     X, y = data
     groups = options.pop("groups", None)
     asked = {"step": 0.1, "progress": False} | options
-    return dhsic.BAHSIC(10, approx=approx, **asked).fit(X, y, feature_groups=groups)
+    return dhsic.BAHSIC(10, solver=solver, **asked).fit(X, y, feature_groups=groups)
 
 
 def words(model):
@@ -187,7 +187,7 @@ def test_a_plan_foresees_them(rng):
     """The same rounds and bytes, for a small part of the products."""
     X, y = rng.standard_normal((30, 3000)), np.arange(30) % 2
 
-    told = {approx: dhsic.plan(X, y, approx=approx, step=0.05).work for approx in ("auto", "exact")}
+    told = {solver: dhsic.plan(X, y, solver=solver, step=0.05).work for solver in ("auto", "exact")}
 
     flops = {a: work.least.total(lambda step: step.float32) for a, work in told.items()}
     assert told["auto"].sizes == told["exact"].sizes

@@ -86,10 +86,10 @@ def source_of(X):
     return dhsic.open_source(X, missing_code=-1 if X.dtype.kind == "i" else None)
 
 
-def fit(X, y, approx="lowrank", *, covariates=None, **options):
+def fit(X, y, solver="lowrank", *, covariates=None, **options):
     options = {"progress": False, "runtime": Threads(1), "step": 0.2, **options}
     source = source_of(X) if isinstance(X, np.ndarray) else X
-    return dhsic.BAHSIC(5, approx=approx, **options).fit(source, y, covariates=covariates)
+    return dhsic.BAHSIC(5, solver=solver, **options).fit(source, y, covariates=covariates)
 
 
 def history(model, *, but=("seconds",)):
@@ -253,7 +253,7 @@ def test_every_kind_of_round_agrees(small, draw, name):
 def test_linear_scores_are_exact(small):
     X, trait = populations(100, 400)
     y = trait > 0
-    model, exact = (fit(X, y, approx, kernel="linear") for approx in ("lowrank", "exact"))
+    model, exact = (fit(X, y, solver, kernel="linear") for solver in ("lowrank", "exact"))
 
     assert_array_equal(model.ranking_, exact.ranking_)
     assert_allclose(model.scores_, exact.scores_, rtol=0, atol=1e-12)
@@ -456,7 +456,7 @@ def test_a_run_is_not_resumed_with_another_tolerance_or_seed(small, problem, tmp
     for other, name in (
         ({"tolerance": 0.1}, "tolerance"),
         ({"random_state": 3}, "seed"),
-        ({"approx": "exact"}, "approx"),
+        ({"solver": "exact"}, "solver"),
     ):
         with pytest.raises(dhsic.CheckpointError, match=rf"other parameters: {name} is"):
             fit(X, y, checkpoint=tmp_path / "run", **other)
@@ -502,7 +502,7 @@ def peak_and_promise(folder, m, d, **options):
     ],
 )
 def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
-    options = {"kernel": kernel, "approx": "lowrank", "step": 0.4, "no squares": not squares}
+    options = {"kernel": kernel, "solver": "lowrank", "step": 0.4, "no squares": not squares}
     peak, promised, engines = peak_and_promise(tmp_path, m, d, **options, tolerance=1e-3)
 
     assert peak < promised
@@ -514,7 +514,7 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
 
 
 @pytest.mark.parametrize(
-    ("approx", "kernel", "m", "d", "is_low_rank", "eager", "may_square"),
+    ("solver", "kernel", "m", "d", "is_low_rank", "eager", "may_square"),
     [
         ("auto", Gaussian(), 100, 20_000, False, True, True),
         ("auto", Gaussian(), 2000, 2000, False, True, True),
@@ -534,8 +534,8 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
         ("direct", Gaussian(), 50_000, 200_000, False, False, True),
     ],
 )
-def test_plan(approx, kernel, m, d, is_low_rank, eager, may_square):
-    plan = EnginePlan.of(approx, kernel, m, d)
+def test_plan(solver, kernel, m, d, is_low_rank, eager, may_square):
+    plan = EnginePlan.of(solver, kernel, m, d)
     assert (plan.is_low_rank, plan.eager, plan.may_square) == (
         is_low_rank,
         eager,
@@ -560,7 +560,7 @@ def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimat
     y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(40) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
     options = {"kernel": kernel, "estimator": estimator, "label_kernel": "binary", "step": 1}
-    model = fit(X, y, "auto", given_others=False, **options)
+    model = fit(X, y, "auto", rerank=False, **options)
     order = np.argsort(-model.ranking_).tolist()
 
     assert order == naive.bahsic(Z, naive.label_gram(2.0 * y - 1, "linear"), kernel, **by(options))
@@ -597,14 +597,14 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
     source = dhsic.open_source(np.zeros((25_000, 40), dtype=np.float32))
     y = np.arange(25_000) % 2
     with Threads(2) as runtime:
-        asked = {a: dhsic.BAHSIC(5, approx=a) for a in ("auto", "exact", "lowrank")}
+        asked = {a: dhsic.BAHSIC(5, solver=a) for a in ("auto", "exact", "lowrank")}
         needed = {a: m.fitted(SelectionRun(m, source, y, runtime))[0] for a, m in asked.items()}
         assert needed["auto"].squares == 0
         beside = needed["auto"].total - needed["auto"].process
         assert beside < 3e9 < 30e9 < needed["exact"].total
         assert abs(needed["auto"].total - needed["lowrank"].total) < 1e8
-        with pytest.raises(dhsic.MemoryBudgetError, match="fewer samples or approx='lowrank', or"):
-            dhsic.BAHSIC(5, approx="exact", memory=10**10, runtime=runtime).fit(source, y)
+        with pytest.raises(dhsic.MemoryBudgetError, match="fewer samples or solver='lowrank', or"):
+            dhsic.BAHSIC(5, solver="exact", memory=10**10, runtime=runtime).fit(source, y)
 
 
 @pytest.mark.slow
@@ -635,8 +635,8 @@ REFUSED = {
     "random_state, a fraction": ({"random_state": 0.5}, "random_state=0.5", "whole number from 0"),
     "random_state, text": ({"random_state": "a"}, "random_state='a'", "whole number from 0"),
     "random_state, truth": ({"random_state": True}, "random_state=True", "whole number from 0"),
-    "approx": ({"approx": "nystrom"}, "approx='nystrom'", "'lowrank' (in linear time)"),
-    "approx, None": ({"approx": None}, "approx=None", "'auto'", "'exact'"),
+    "solver": ({"solver": "nystrom"}, "solver='nystrom'", "'lowrank' (in linear time)"),
+    "solver, None": ({"solver": None}, "solver=None", "'auto'", "'exact'"),
 }
 
 
@@ -651,13 +651,13 @@ def test_bad_parameters_are_refused(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("options", [{"tolerance": 0}, {"tolerance": np.float32(0.5)}])
 @pytest.mark.parametrize("seed", [7, np.int64(7), None, np.random.RandomState(7)])
 def test_what_is_meant_is_taken(options, seed):
-    model = dhsic.BAHSIC(2, approx="lowrank", random_state=seed, progress=False, **options)
+    model = dhsic.BAHSIC(2, solver="lowrank", random_state=seed, progress=False, **options)
     assert model.fit(TINY, np.arange(12) % 2).n_features_ == 2
 
 
 def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
     monkeypatch.setattr("dhsic.kernels.label_parts.MOST_DECOMPOSED", 10)
-    model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
+    model = dhsic.BAHSIC(2, solver="lowrank", label_kernel="precomputed", progress=False)
     with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
         model.fit(TINY, np.eye(12))
 

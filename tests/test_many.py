@@ -52,9 +52,9 @@ def assert_same_run(found, alone):
 
 
 METHODS = {
-    "exact": {"approx": "exact", "step": 0.3},
-    "low rank": {"approx": "lowrank", "step": 0.3},
-    "additive": {"kernel": "linear", "approx": "lowrank", "step": 0.3},
+    "exact": {"solver": "exact", "step": 0.3},
+    "low rank": {"solver": "lowrank", "step": 0.3},
+    "additive": {"kernel": "linear", "solver": "lowrank", "step": 0.3},
     "forward": {"method": "fohsic", "n_features_to_select": 5},
     "linear": {"method": "linear"},
     "criterion": {"method": "kta"},
@@ -94,7 +94,7 @@ def test_passes_that_are_the_same_are_run_once(rng, monkeypatch):
         return over(self, *asked)
 
     monkeypatch.setattr(statistic.MeasureLandmarks, "over", count)
-    options = {"approx": "lowrank", "step": 0.3, "n_features_to_select": 7, **QUIET}
+    options = {"solver": "lowrank", "step": 0.3, "n_features_to_select": 7, **QUIET}
     alone = [dhsic.select(X, y, **options, **own) for own in settings]
     n = len(of) // 3
     found = dhsic.select_many(X, y, settings, **options)
@@ -152,7 +152,7 @@ def counted(monkeypatch, module, name, of):
 def test_a_store_is_read_once(rng, tmp_path):
     path = simulated(tmp_path, 400)
     y = traits(rng, np.zeros((60, 20), dtype=int))
-    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.3, **QUIET}
+    options = {"n_features_to_select": 7, "solver": "lowrank", "step": 0.3, **QUIET}
     found = dhsic.select(path, y, per_target=True, **options)
     for name, part in parts(found):
         assert_same_run(part, dhsic.select(path, y[name], **options))
@@ -170,7 +170,7 @@ def simulated(tmp_path, n_variants=2000):
 def test_memory_that_holds_one_run_does_one_at_a_time(rng, tmp_path, monkeypatch):
     path = simulated(tmp_path)
     y = {"one": rng.standard_normal(60), "two": rng.standard_normal(60)}
-    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.5, **QUIET}
+    options = {"n_features_to_select": 7, "solver": "lowrank", "step": 0.5, **QUIET}
     together = dhsic.select(path, y, per_target=True, **options)
     monkeypatch.setattr(many, "at_once", lambda asked, _: (1, asked[0].needed))
     assert_same_ranks(dhsic.select(path, y, per_target=True, **options), together)
@@ -221,7 +221,7 @@ def test_stability_is_of_each_target(rng):
     X = genotypes(rng, d=50)
     y = traits(rng, X)
     options = {"n_features_to_select": 5, "step": 0.5, "stability": 4, **QUIET}
-    options["given_others"] = False
+    options["rerank"] = False
     found = dhsic.select(X, y, per_target=True, **options)
     for name, part in parts(found):
         assert_same_run(part, dhsic.select(X, y[name], **options))
@@ -234,7 +234,7 @@ class StopError(Exception):
 def test_a_run_that_is_killed_goes_on_to_the_same_bits(rng, tmp_path):
     X = genotypes(rng)
     y = traits(rng, X)
-    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.3}
+    options = {"n_features_to_select": 7, "solver": "lowrank", "step": 0.3}
     expected = dhsic.select(X, y, per_target=True, **options, **QUIET)
     place = tmp_path / "run"
 
@@ -314,7 +314,7 @@ def test_command_line(rng, tmp_path):
     frame.loc[[1, 2], "b"] = "NA"
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "-n", "3", "--step", "0.5"]
-    asked += ["--drop-missing", "--json", "--no-given-others"]
+    asked += ["--drop-missing", "--json", "--no-rerank"]
 
     def selected(*more):
         outcome = CliRunner().invoke(main, [*asked, *more])
@@ -340,7 +340,7 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
     frame["code"] = rng.integers(0, 2, 60) + rng.integers(1, 3, 60) / 2
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["--labels", str(tmp_path / "t.tsv"), "-n", "3", "--target"]
-    step = ["--step", "0.5", "--no-given-others"]
+    step = ["--step", "0.5", "--no-rerank"]
 
     def run(command, *more):
         return CliRunner().invoke(main, [command, path, *asked, *more])
@@ -349,7 +349,7 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
     found = run("select", "cell", "--per-class", *step, "--out", str(out), "--checkpoint", place)
     assert found.exit_code == 0, found.output
     assert "each class against the rest" in " ".join(found.stderr.split())
-    options = {"n_features_to_select": 3, "step": 0.5, "given_others": False, **QUIET}
+    options = {"n_features_to_select": 3, "step": 0.5, "rerank": False, **QUIET}
     expected = dhsic.select(path, cells, per_class=True, **options)
     table = pd.read_csv(out, sep="\t").set_index("index").sort_index()
     for name in ("B", "NK", "T"):
@@ -437,8 +437,8 @@ def test_a_killed_command_resumes_to_the_same_bits(tmp_path):
     frame = pd.DataFrame({"sample": names, "a": rng.standard_normal(60), "b": np.arange(60) % 2})
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "--target", "a", "--target", "b"]
-    asked += ["--per-target", "-n", "3", "--step", "18", "--approx", "exact"]
-    asked += ["--no-given-others"]
+    asked += ["--per-target", "-n", "3", "--step", "18", "--solver", "exact"]
+    asked += ["--no-rerank"]
     whole = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "whole.zarr")])
     assert whole.exit_code == 0, whole.output
     place, out = tmp_path / "run", str(tmp_path / "out.zarr")

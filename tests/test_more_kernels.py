@@ -37,7 +37,7 @@ from dhsic.kernels import (
     Linear,
     RationalQuadratic,
     Ridge,
-    check_approx,
+    check_solver,
     resolve_kernel,
 )
 from dhsic.kernels.bandwidth import DistanceStats
@@ -537,9 +537,9 @@ def test_ranking_is_that_of_the_definition(data, client):
         bandwidth=bandwidth,
         label_kernel=label_kernel,
         estimator=estimator,
-        approx=data.draw(st.sampled_from(["exact", "direct", "auto"])),
+        solver=data.draw(st.sampled_from(["exact", "direct", "auto"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
-        given_others=False,
+        rerank=False,
         progress=False,
         runtime=runtime,
     ).fit(X, y)
@@ -595,7 +595,7 @@ def problem(rng):
 
 def fit(X, y, **options):
     options = {"progress": False, "runtime": "threads", **options}
-    return dhsic.BAHSIC(5, given_others=False, **options).fit(X, y)
+    return dhsic.BAHSIC(5, rerank=False, **options).fit(X, y)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -616,7 +616,7 @@ def test_threads_and_a_cluster_give_the_same_bits(problem, name, client):
 def test_direct_is_exact(problem, name):
     X, y = problem
     exact, direct = (
-        fit(X[:, 60:], y, kernel=name, step=0.5, approx=a) for a in ("exact", "direct")
+        fit(X[:, 60:], y, kernel=name, step=0.5, solver=a) for a in ("exact", "direct")
     )
 
     assert_array_equal(exact.ranking_, direct.ranking_)
@@ -717,10 +717,10 @@ def test_low_rank_is_for_kernels_that_have_it(name, problem):
     known = name in ("gaussian", "linear")
     assert resolve_kernel(name).low_rank == known
     assert EnginePlan.of("auto", resolve_kernel(name), 4000, 10**6).is_low_rank == known
-    check_approx(name, "exact")
+    check_solver(name, "exact")
     if not known:
-        with pytest.raises(InputError, match="approx='lowrank' is there for"):
-            fit(*problem, kernel=name, approx="lowrank")
+        with pytest.raises(InputError, match="solver='lowrank' is there for"):
+            fit(*problem, kernel=name, solver="lowrank")
 
 
 @pytest.mark.parametrize("name", ["laplace-l1", "delta", "ridge"])
@@ -755,14 +755,14 @@ class Bells(AbstractKernel):
 
 
 @pytest.mark.parametrize("estimator", [dhsic.BAHSIC, dhsic.FOHSIC])
-@pytest.mark.parametrize("approx", ["auto", "direct"])
-def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, approx):
+@pytest.mark.parametrize("solver", ["auto", "direct"])
+def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, solver):
     X, y = problem
     own, known = (
-        estimator(5, step=0.3 if estimator is dhsic.BAHSIC else 1, kernel=kernel, approx=how)
+        estimator(5, step=0.3 if estimator is dhsic.BAHSIC else 1, kernel=kernel, solver=how)
         .set_params(progress=False, runtime="threads")
         .fit(X[:, 60:], y)
-        for kernel, how in ((Bells(), approx), ("gaussian", "direct"))
+        for kernel, how in ((Bells(), solver), ("gaussian", "direct"))
     )
     assert_array_equal(own.ranking_, known.ranking_)
     assert_allclose(own.scores_, known.scores_, rtol=1e-7)
@@ -771,8 +771,8 @@ def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, approx)
 
 def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
     assert not EnginePlan.of("auto", Bells(), 4000, 10**6).is_low_rank
-    with pytest.raises(InputError, match="approx='lowrank' is there for"):
-        fit(*problem, kernel=Bells(), approx="lowrank")
+    with pytest.raises(InputError, match="solver='lowrank' is there for"):
+        fit(*problem, kernel=Bells(), solver="lowrank")
     with pytest.raises(InputError, match="no expansion"):
         Bells().expansion(1, 1.0)
 

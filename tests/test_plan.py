@@ -66,12 +66,12 @@ def asked(store, y, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"approx": "exact", "step": 0.2},
-        {"approx": "exact", "kernel": "polynomial", "step": 0.3},
-        {"approx": "exact", "kernel": "laplace", "step": 0.5},
-        {"approx": "direct", "step": 200},
-        {"approx": "lowrank", "step": 0.05},
-        {"approx": "lowrank", "kernel": "linear"},
+        {"solver": "exact", "step": 0.2},
+        {"solver": "exact", "kernel": "polynomial", "step": 0.3},
+        {"solver": "exact", "kernel": "laplace", "step": 0.5},
+        {"solver": "direct", "step": 200},
+        {"solver": "lowrank", "step": 0.05},
+        {"solver": "lowrank", "kernel": "linear"},
         {"kernel": "linear"},
         {"dtype": "float64", "step": 0.8},
         {"label_kernel": "self", "step": 0.5},
@@ -97,9 +97,9 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"approx": "exact", "step": 0.2},
-        {"approx": "exact", "kernel": "linear", "label_kernel": "self", "step": 0.5},
-        {"approx": "lowrank", "step": 0.02, "tolerance": 1.0},
+        {"solver": "exact", "step": 0.2},
+        {"solver": "exact", "kernel": "linear", "label_kernel": "self", "step": 0.5},
+        {"solver": "lowrank", "step": 0.02, "tolerance": 1.0},
         {"method": "fohsic", "n_features_to_select": 400, "step": 0.15},
         {"method": "svm-rfe", "step": 0.4},
         {
@@ -142,7 +142,7 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
     assert foreseen == real
 
 
-@pytest.mark.parametrize("options", [{"approx": "exact"}, {"approx": "lowrank"}], ids=str)
+@pytest.mark.parametrize("options", [{"solver": "exact"}, {"solver": "lowrank"}], ids=str)
 def test_rounds_that_are_alike_are_gone_through_once(data, options, monkeypatch):
     """To nearly the same work, and the same rounds."""
     X, options = data[0][:, :400], {"step": 1, "rates": RATES} | options
@@ -170,7 +170,7 @@ def test_groups_are_counted_by_groups(store, data):
 def test_what_does_not_fit_in_memory_is_read_as_foreseen(store, data, monkeypatch):
     """Survivors go to scratch: what is read of blocks that thin out follows from sizes."""
     monkeypatch.setattr(reading, "COMPACT_BYTES", 1000)
-    told, result = asked(store, data[1], step=0.2, approx="direct")
+    told, result = asked(store, data[1], step=0.2, solver="direct")
 
     assert told.bytes_read == pytest.approx(int(result["round_bytes_read"].sum()), rel=0.05)
     assert told.bytes_read > 3 * BYTES
@@ -181,7 +181,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 1000)
     X = rng.integers(0, 3, (M, 2400), dtype=np.int8)
     write_matrix(tmp_path / "x.zarr", X, chunks=(50, M), dims=("variants", "samples"))
-    told, result = asked(tmp_path / "x.zarr", np.arange(M) % 2, step=0.2, approx="lowrank")
+    told, result = asked(tmp_path / "x.zarr", np.arange(M) % 2, step=0.2, solver="lowrank")
 
     thin = [str(e).startswith("low rank") for e in result["round_engine"].to_numpy()]
     assert sum(thin) == 4
@@ -191,7 +191,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
 
 def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypatch):
     monkeypatch.setattr(survivors, "HOME_FLOPS", 0)
-    options = {"approx": "exact", "step": 0.5, "kernel": "polynomial", "standardize": True}
+    options = {"solver": "exact", "step": 0.5, "kernel": "polynomial", "standardize": True}
     told = plan(store, data[1], rates=RATES, n_workers=4, **options)
     with DaskRuntime(client, scratch=tmp_path) as runtime:
         result = dhsic.select(store, data[1], runtime=runtime, progress=False, **options)
@@ -220,7 +220,7 @@ def test_tasks_of_a_cluster_are_foreseen(tmp_path, monkeypatch, rng, many):
         Client(cluster, set_as_default=False) as client,
         DaskRuntime(client, scratch=tmp_path) as runtime,
     ):
-        asked = {"approx": "lowrank", "step": 0.5, "progress": False}
+        asked = {"solver": "lowrank", "step": 0.5, "progress": False}
         dhsic.select(tmp_path / "x.zarr", np.arange(M) % 2, runtime=runtime, **asked)
         passes = list(runtime.traffic)
     assert any(done.n_joins for done in passes)
@@ -261,12 +261,12 @@ def test_a_reader_that_counts_decides_as_one_that_reads(data):
             real.close()
 
 
-@pytest.mark.parametrize("approx", ["exact", "lowrank"])
-def test_memory_is_what_the_run_promises(store, data, approx):
+@pytest.mark.parametrize("solver", ["exact", "lowrank"])
+def test_memory_is_what_the_run_promises(store, data, solver):
     with Threads(3) as runtime:
-        told = plan(store, data[1], rates=RATES, approx=approx, runtime=runtime, interactions=None)
+        told = plan(store, data[1], rates=RATES, solver=solver, runtime=runtime, interactions=None)
         source = dhsic.open_source(store)
-        run = SelectionRun(dhsic.BAHSIC(approx=approx), source, data[1], runtime)
+        run = SelectionRun(dhsic.BAHSIC(solver=solver), source, data[1], runtime)
         promised = run.selector.fitted(run)[0]
 
     for part in ("squares", "tasks", "survivors", "vectors", "landmarks"):
@@ -332,8 +332,8 @@ def test_every_method_has_a_plan(store, data, method):
 
 
 def test_times_are_told_for_a_few_sizes(store, data):
-    here = plan(store, data[1], rates=RATES, approx="exact", runtime=Threads(3))
-    there = plan(store, data[1], rates=RATES, approx="exact", n_workers=25)
+    here = plan(store, data[1], rates=RATES, solver="exact", runtime=Threads(3))
+    there = plan(store, data[1], rates=RATES, solver="exact", n_workers=25)
 
     assert [t.n_workers for t in here.times] == [1, 2, 3, 10]
     assert [t.n_workers for t in there.times] == [1, 2, 10, 25]
@@ -344,20 +344,20 @@ def test_times_are_told_for_a_few_sizes(store, data):
 
 def test_low_rank_has_two_ends(data):
     X = np.zeros((700, 50_000), dtype=np.int8)
-    told = plan(X, np.arange(700) % 2, rates=RATES, approx="auto", runtime=Threads(1))
+    told = plan(X, np.arange(700) % 2, rates=RATES, solver="auto", runtime=Threads(1))
 
     assert told.times[0].seconds < told.times[0].at_most
     assert any("low rank" in line for line in told.assumed)
     lowrank, exact = (
-        plan(X, np.arange(700) % 2, rates=RATES, approx=approx, runtime=Threads(1))
-        for approx in ("lowrank", "exact")
+        plan(X, np.arange(700) % 2, rates=RATES, solver=solver, runtime=Threads(1))
+        for solver in ("lowrank", "exact")
     )
     assert lowrank.times[0].seconds < exact.times[0].seconds
 
 
 def test_time_follows_from_rates(store, data):
     """Twice as fast a machine takes half of what is not overhead."""
-    told = plan(store, data[1], rates=RATES, approx="exact")
+    told = plan(store, data[1], rates=RATES, solver="exact")
 
     def alone(factor):
         rates = Rates(*(factor * rate for rate in RATES.plain().values()))
@@ -419,19 +419,19 @@ def test_a_worker_is_refused_by_what_it_would_spend_memory_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("m", "remedy"), [(5000, "use fewer samples, or"), (7000, "samples or approx='lowrank'")]
+    ("m", "remedy"), [(5000, "use fewer samples, or"), (7000, "samples or solver='lowrank'")]
 )
 def test_many_samples_are_refused_with_what_helps(m, remedy):
     X, y = np.zeros((m, 50), dtype=np.int8), np.arange(m) % 2
     ample = {"rates": RATES, "memory": 10**12}
     with pytest.raises(MemoryBudgetError, match=remedy):
-        plan(X, y, n_workers=4, worker_memory="900MB", approx="exact", **ample)
+        plan(X, y, n_workers=4, worker_memory="900MB", solver="exact", **ample)
     with pytest.raises(MemoryBudgetError, match=r"memory=.*Most of it is for m x m matrices"):
-        plan(X, y, rates=RATES, memory=10**9, approx="exact")
+        plan(X, y, rates=RATES, memory=10**9, solver="exact")
 
     if "lowrank" in remedy:
-        for approx in ("lowrank", "auto"):
-            told = plan(X, y, n_workers=4, worker_memory="900MB", approx=approx, **ample)
+        for solver in ("lowrank", "auto"):
+            told = plan(X, y, n_workers=4, worker_memory="900MB", solver=solver, **ample)
             assert told.worker.total < 900 * 10**6
 
 
@@ -515,7 +515,7 @@ def told_by(*args, code=0):
 
 def test_the_command_takes_the_options_of_select(genotypes, tmp_path):
     out, kept = tmp_path / "new" / "out.zarr", tmp_path / "run.dhsic"
-    options = ("--target", "sample_trait", "--step", "0.5", "--approx", "exact", "--threads", 2)
+    options = ("--target", "sample_trait", "--step", "0.5", "--solver", "exact", "--threads", 2)
     shown = told_by(genotypes, *options, "--out", out, "--checkpoint", kept).stdout
     plain = json.loads(told_by(genotypes, *options, "--json").stdout)
 
@@ -557,7 +557,7 @@ def test_slices_of_many_samples_stay_on_workers():
 
 def test_genotypes_that_nobody_has_are_planned_as_those_of_a_store(genotypes):
     """Sizes alone say what the store of the same sizes says, but for how its chunks lie."""
-    asked = ("--step", "0.5", "--approx", "exact", "--threads", 2, "--json")
+    asked = ("--step", "0.5", "--solver", "exact", "--threads", 2, "--json")
     there = json.loads(told_by(genotypes, "--target", "sample_trait", *asked).stdout)
     given = ("--samples", 60, "--variants", 400, "--classes", 2)
     to_come = json.loads(told_by(*given, *asked).stdout)

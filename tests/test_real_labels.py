@@ -24,12 +24,12 @@ def ranked(X, y, **options):
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])
-@pytest.mark.parametrize("approx", ["exact", "lowrank"])
+@pytest.mark.parametrize("solver", ["exact", "lowrank"])
 @pytest.mark.parametrize("offset", [1e6, -3e9])
-def test_an_offset_of_linear_labels_changes_nothing(problem, estimator, approx, offset):
+def test_an_offset_of_linear_labels_changes_nothing(problem, estimator, solver, offset):
     X, y = problem
     y = np.round(y, 3)
-    options = {"label_kernel": "linear", "estimator": estimator, "approx": approx}
+    options = {"label_kernel": "linear", "estimator": estimator, "solver": solver}
     expected, got = ranked(X, y, **options), ranked(X, y + offset, **options)
     assert_array_equal(got.ranking_, expected.ranking_)
     assert_allclose(got.scores_, expected.scores_, rtol=1e-5)

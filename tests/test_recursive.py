@@ -86,7 +86,7 @@ def test_threads_dask_and_resumed_give_the_same_bits(rng, client, tmp_path):
     ("options", "y", "words"),
     [
         ({"penalty": 0}, None, "penalty=0"),
-        ({"approx": "lowrank"}, None, "unknown to svm-rfe"),
+        ({"solver": "lowrank"}, None, "unknown to svm-rfe"),
         ({}, np.column_stack([np.arange(60) % 2] * 2), "several targets"),
     ],
 )

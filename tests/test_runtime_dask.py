@@ -560,7 +560,7 @@ def test_workers_that_are_too_small_are_refused_before_anything_runs(
         )
         monkeypatch.setattr(DaskRuntime, "results", None)  # nothing runs
         with pytest.raises(MemoryBudgetError, match=said):
-            dhsic.BAHSIC(5, approx="exact", runtime=runtime).fit(X, y)
+            dhsic.BAHSIC(5, solver="exact", runtime=runtime).fit(X, y)
 
 
 @pytest.mark.slow

@@ -20,16 +20,16 @@ M, D = 60, 2700  # rounds that lose above 2,048 features, and above 128
 #: What a run says of itself that is not the same on other machines.
 OWN = ("seconds", "bytes", "memory")
 RUNS = {
-    "exact": {"approx": "exact", "step": 0.8},
+    "exact": {"solver": "exact", "step": 0.8},
     "lazy": {"step": 0.2},
-    "exact polynomial": {"approx": "exact", "step": 0.8, "kernel": "polynomial"},
-    "low rank": {"approx": "lowrank", "step": 0.8},
+    "exact polynomial": {"solver": "exact", "step": 0.8, "kernel": "polynomial"},
+    "low rank": {"solver": "lowrank", "step": 0.8},
     "fohsic": {"method": "fohsic", "n_features_to_select": 4},
     "weighting": {"method": "weighting", "max_iterations": 4},
     "svm-rfe": {"method": "svm-rfe", "step": 0.8},
     "linear": {"method": "linear"},
-    "dosages": {"approx": "exact", "step": 0.8},
-    "dosages, low rank": {"approx": "lowrank", "step": 0.8},
+    "dosages": {"solver": "exact", "step": 0.8},
+    "dosages, low rank": {"solver": "lowrank", "step": 0.8},
 }
 
 
@@ -142,7 +142,7 @@ def tiled(tiles, grid, monkeypatch, **more):
     monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
     path, y = tiles
     source = dhsic.open_source(path, n_samples=SAMPLES, missing_code=-1)
-    asked = {"approx": "lowrank", "progress": False, "n_features_to_select": 10, "step": 0.3}
+    asked = {"solver": "lowrank", "progress": False, "n_features_to_select": 10, "step": 0.3}
     asked |= more
     return dhsic.select(source, y, **asked)
 

@@ -249,7 +249,7 @@ def test_select_by_name_of_the_target(problem):
         ({"n_features_to_select": 0}, "n_features_to_select=0"),
         ({"n_features_to_select": 1.5}, "n_features_to_select=1.5"),
         ({"n_features_to_select": True}, "n_features_to_select=True"),
-        ({"approx": "fast"}, "approx='fast' is unknown"),
+        ({"solver": "fast"}, "solver='fast' is unknown"),
         ({"missing": "drop"}, "missing='drop' is unknown"),
         ({"dtype": "int8"}, "dtype='int8'"),
         ({"standardize": "yes"}, "standardize='yes'"),

@@ -119,7 +119,7 @@ def test_missing_codes_checkpoints_and_the_command_line(rng, tmp_path):
     group.create_array("X", data=X, chunks=(80, 16), dimension_names=("samples", "features"))
     group.create_array("trait", data=y, dimension_names=("samples",))
     asked = ["select", str(tmp_path / "g.zarr"), "--target", "trait", "--control", "shadow"]
-    asked += ["--fdr", "0.2", "-n", "5", "--step", "0.5", "--no-given-others"]
+    asked += ["--fdr", "0.2", "-n", "5", "--step", "0.5", "--no-rerank"]
 
     told = CliRunner().invoke(main, [*asked, "--checkpoint", str(tmp_path / "run")])
     again = CliRunner().invoke(main, [*asked, "--checkpoint", str(tmp_path / "run"), "--json"])

@@ -61,7 +61,7 @@ def with_copies():
 
 def test_elimination_by_hsic_alone_prefers_copies(with_copies):
     """The second feature comes after all copies of the first."""
-    model = dhsic.BAHSIC(2, given_others=False, progress=False, runtime=Threads(1))
+    model = dhsic.BAHSIC(2, rerank=False, progress=False, runtime=Threads(1))
     ranking = model.fit(*with_copies).ranking_
     assert ranking[1] == N_COPIES + 2
 

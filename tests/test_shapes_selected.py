@@ -141,7 +141,7 @@ def test_pairs_that_hsic_finds_stay_in_front():
     data = binary_xor(200, random_state=3)
     model = fit(data.X, data.y)
     assert set(np.argsort(model.ranking_)[:2]) == set(
-        np.argsort(fit(data.X, data.y, given_others=False).ranking_)[:2]
+        np.argsort(fit(data.X, data.y, rerank=False).ranking_)[:2]
     )
 
 
@@ -182,8 +182,8 @@ def test_algorithm_1_by_name_knows_of_no_test(rng):
     y = X[:, 3] ** 2 + 0.3 * rng.standard_normal(200)
     groups = np.arange(60) // 3
     for options, more in (
-        ({"given_others": False}, {}),
-        ({"given_others": True}, {}),
+        ({"rerank": False}, {}),
+        ({"rerank": True}, {}),
         ({"label_kernel": "self"}, {}),
         ({}, {"feature_groups": groups}),
     ):

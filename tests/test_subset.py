@@ -135,9 +135,9 @@ def test_blocks_promise_what_is_read_for_them():
 # -- rankings -----------------------------------------------------------------------------------
 
 METHODS = {
-    "bahsic, exact": {"approx": "exact", "step": 0.3},
-    "bahsic, by definition": {"approx": "direct", "step": 0.3},
-    "bahsic, low rank": {"approx": "lowrank", "step": 0.3},
+    "bahsic, exact": {"solver": "exact", "step": 0.3},
+    "bahsic, by definition": {"solver": "direct", "step": 0.3},
+    "bahsic, low rank": {"solver": "lowrank", "step": 0.3},
     "fohsic": {"method": "fohsic", "n_features_to_select": 5},
     "linear": {"method": "linear"},
     "pearson": {"method": "pearson"},

@@ -91,9 +91,9 @@ def problem():
     return X, X[:, :6].sum(axis=1) + rng.standard_normal(60) > 0
 
 
-def fit(problem, approx="exact", **options):
+def fit(problem, solver="exact", **options):
     options = {"step": 0.25, "progress": False, "standardize": False, **options}
-    return dhsic.BAHSIC(20, approx=approx, **options).fit(*problem)
+    return dhsic.BAHSIC(20, solver=solver, **options).fit(*problem)
 
 
 def test_turns_are_those_of_the_definition(problem):
@@ -115,17 +115,17 @@ def test_turns_are_those_of_the_definition(problem):
 
 
 def test_both_engines_tell_the_same_turns(problem):
-    exact, low = (fit(problem, approx).result_ for approx in ("exact", "lowrank"))
+    exact, low = (fit(problem, solver).result_ for solver in ("exact", "lowrank"))
     same = exact["round_removed"].values == low["round_removed"].values
 
     assert same.mean() > 0.9
     assert_allclose(low["round_turn"], exact["round_turn"], rtol=0.2)
 
 
-@pytest.mark.parametrize("approx", ["exact", "lowrank"])
+@pytest.mark.parametrize("solver", ["exact", "lowrank"])
 @pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
-def test_a_run_that_goes_on_tells_the_same_turns(problem, approx, kernel, tmp_path):
-    options = {"approx": approx, "kernel": kernel}
+def test_a_run_that_goes_on_tells_the_same_turns(problem, solver, kernel, tmp_path):
+    options = {"solver": solver, "kernel": kernel}
 
     def keep(record):
         shutil.copytree(tmp_path / "run", tmp_path / f"{record['round']}")

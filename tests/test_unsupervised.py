@@ -106,7 +106,7 @@ def test_what_cannot_be_gets_a_sentence(rng):
     with pytest.raises(InputError, match="requires y to be passed"):
         dhsic.SVMRFE(3).fit(X)
     with pytest.raises(InputError, match="labels of few directions"):
-        dhsic.BAHSIC(3, label_kernel="self", approx="lowrank").fit(X)
+        dhsic.BAHSIC(3, label_kernel="self", solver="lowrank").fit(X)
     with pytest.raises(InputError, match="follow the bandwidth"):
         dhsic.BAHSIC(3, label_kernel="self", bandwidth=[0.1, 1.0]).fit(X)
     with pytest.raises(InputError, match="takes the data for labels"):

@@ -312,7 +312,7 @@ def test_a_recoded_source_reads_as_the_definition_says():
 def test_dosages_keep_their_scale_and_nothing_else_does(method):
     def chosen(X, **options):
         if method == "bahsic":
-            options["given_others"] = False
+            options["rerank"] = False
         found = dhsic.select(X, Y, method=method, progress=False, n_features_to_select=5, **options)
         return found["rank"].to_numpy()
 
@@ -331,7 +331,7 @@ def test_what_is_rare_drowns_nothing():
     y = often.sum(axis=1) + 0.3 * rng.standard_normal(300) > 1
 
     def worst(X, **options):
-        found = dhsic.BAHSIC(3, given_others=False, progress=False, **options).fit(X, y)
+        found = dhsic.BAHSIC(3, rerank=False, progress=False, **options).fit(X, y)
         return found.ranking_[:3].max()
 
     scaled = (X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9)
@@ -483,8 +483,8 @@ def test_a_store_that_is_looked_at_whole_is_read_once(tmp_path, monkeypatch, dty
         X[rng.random(X.shape) < 0.02] = code
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(60, 50))
     # Candidates and pairs, which come after the rounds, read features again.
-    asked = {"n_features_to_select": 5, "approx": "lowrank", "progress": False}
-    asked |= {"given_others": False, "interactions": None}
+    asked = {"n_features_to_select": 5, "solver": "lowrank", "progress": False}
+    asked |= {"rerank": False, "interactions": None}
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X holds")

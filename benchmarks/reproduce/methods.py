@@ -17,7 +17,7 @@ DEFAULT = "BAHSIC, default"
 #: dhsic's own take the data as they are in the file; the step is that of JMLR 7.2.
 STEP = {"step": 0.1}
 #: Algorithm 1 as the paper has it, on features of unit deviation.
-ALONE = {**STEP, "given_others": False, "standardize": True}
+ALONE = {**STEP, "rerank": False, "standardize": True}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def kernel_named(X, y, n, kernel, **options):
 
 def in_two_stages(X, y, n, survivors, penalty, step):
     """Algorithm 1 down to `survivors`, which the ridge kernel ranks, a tenth leaving at a time."""
-    ranking = rankers.bahsic(X, y, n, step=step, given_others=False)
+    ranking = rankers.bahsic(X, y, n, step=step, rerank=False)
     stay = np.flatnonzero(ranking <= survivors)
     ranking[stay] = ridge(X[:, stay], y, n, penalty, step=step)
     return ranking
@@ -92,7 +92,7 @@ def in_two_stages(X, y, n, survivors, penalty, step):
 
 def of_both(X, y, n, penalty, step):
     """The geometric mean of the ranks by Algorithm 1 and by the ridge kernel."""
-    first = rankers.bahsic(X, y, n, step=step, given_others=False)
+    first = rankers.bahsic(X, y, n, step=step, rerank=False)
     second = ridge(X, y, n, penalty, step=step)
     return ranks(-first.astype(float) * second)
 
@@ -112,7 +112,7 @@ def less_redundancy(X, y, n, candidates):
 
     Each feature has a Gaussian kernel of width 1; of wide data, the `candidates` that depend most.
     """
-    first = rankers.bahsic_first(X, y, n, given_others=False)
+    first = rankers.bahsic_first(X, y, n, rerank=False)
     left = np.argsort(first, kind="stable")[:candidates]
     x, m = standardised(X[:, left])[0], len(y)
     centred = np.empty((left.size, m, m), dtype=np.float32)
@@ -167,11 +167,11 @@ METHODS = {
     DEFAULT: ours(rankers.default, **STEP),
     "BAHSIC": ours(rankers.bahsic, **ALONE),
     "BAHSIC, median width": ours(rankers.bahsic, **ALONE, bandwidth="median"),
-    "BAHSIC, step 0.5": ours(rankers.bahsic, step=0.5, given_others=False),
+    "BAHSIC, step 0.5": ours(rankers.bahsic, step=0.5, rerank=False),
     "BAHSIC, as dosages": ours(rankers.bahsic, **{**ALONE, "standardize": False}),
     "BAHSIC, polynomial": ours(kernel_named, **ALONE, kernel="polynomial"),
     "BAHSIC, Laplace L1": ours(kernel_named, **ALONE, kernel="laplace-l1"),
-    "Laplace L1, then ridge": ours(kernel_named, **STEP, given_others="auto", kernel="laplace-l1"),
+    "Laplace L1, then ridge": ours(kernel_named, **STEP, rerank="auto", kernel="laplace-l1"),
     "BAHSIC, inverse distance": ours(kernel_named, **ALONE, kernel="inverse-distance"),
     **{
         f"ridge {penalty}": ours(ridge, **STEP, penalty=float(penalty))
@@ -189,7 +189,7 @@ METHODS = {
     },
     "ranks of BAHSIC and ridge 10": ours(of_both, **STEP, penalty=10.0),
     "HSIC less redundancy": ours(less_redundancy, candidates=500),
-    "HSIC of one feature": ours(rankers.bahsic_first, given_others=False),
+    "HSIC of one feature": ours(rankers.bahsic_first, rerank=False),
     "linear HSIC": ours(rankers.linear),
     "FOHSIC": ours(forward),
     "CCM": ours(ccm),

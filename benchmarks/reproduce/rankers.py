@@ -141,8 +141,8 @@ def is_real(y):
 
 #: Name in figures and tables: function. Variants of CCM are those of its section 5.2.
 RANKERS = {
-    "BAHSIC": partial(bahsic, given_others=False),
-    "BAHSIC, first iteration": partial(bahsic_first, given_others=False),
+    "BAHSIC": partial(bahsic, rerank=False),
+    "BAHSIC, first iteration": partial(bahsic_first, rerank=False),
     "FOHSIC": fohsic,
     "Pearson": pearson,
     "mutual information": mutual_information,

@@ -108,7 +108,7 @@ def inverse(G: Float, penalty: float) -> Float:
     if failed:
         raise InputError(
             "Inner products of the features that are left are not finite or not positive definite; "
-            "pass standardize=True, or given_others=False."
+            "pass standardize=True, or rerank=False."
         )
     C, _ = dpotri(factor, lower=0, overwrite_c=1)
     for block in slices(len(C), MIRRORED):

@@ -32,7 +32,7 @@ from typing import Any
 import click
 
 from dhsic import startup
-from dhsic.cli.options import COMMON, FEW_OPTIONS, in_options, of_commands
+from dhsic.cli.options import COMMON, FEW_OPTIONS, FORMER_OPTIONS, in_options, of_commands
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -320,7 +320,7 @@ class Command(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words = list(args)
+        words = args = [_current_word(ctx, word) for word in args]
         ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *words])
         try:
             _refuse_twice(words)
@@ -382,6 +382,17 @@ def _loaded(module: str) -> ModuleType:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _current_word(ctx: click.Context, word: str) -> str:
+    """Option by its name of today, with a warning; other words as they are."""
+    option, equals, value = word.partition("=")
+    current = FORMER_OPTIONS.get(option)
+    known = {name for p in ctx.command.params for name in (*p.opts, *p.secondary_opts)}
+    if current not in known or option in known:
+        return word
+    click.echo(f"Warning: {option} is called {current} now.", err=True)
+    return f"{current}{equals}{value}"
 
 
 def _refuse_twice(args: list[str]) -> None:

@@ -19,6 +19,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
+from dhsic.selectors.renamed import RENAMED
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at
@@ -293,6 +294,7 @@ class SelectJob:
                 options[of.name] = (
                     (kept_value,) if isinstance(kept_value, str) else tuple(kept_value)
                 )
+        stored = {RENAMED.get(name, name): value for name, value in stored.items()}
         parameters = {k: v for k, v in stored.items() if k in OF_METHODS and v is not None}
         return cls(
             **options | {"parameters": parameters, "checkpoint": path}

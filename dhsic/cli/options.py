@@ -31,13 +31,19 @@ SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromo
 SHORT = {"n_features": "-n", "force": "-f"}
 #: Other names of options: PLINK's.
 OF_PLINK = {"labels": "--pheno", "covariates": "--covar", "max_missing": "--geno"}
+#: Options by their former names, which still work.
+FORMER_OPTIONS = {
+    "--given-others": "--rerank",
+    "--no-given-others": "--no-rerank",
+    "--approx": "--solver",
+}
 #: Options in ``--help``; ``--help-all`` shows all. Commands of at most `FEW_OPTIONS` show all.
 COMMON = frozenset(
     (
         *("variable", "transpose", "not_feature", "missing_code", "pass_only", "keep", "remove"),
         *("chromosomes", "extract", "exclude", "maf", "max_missing", "hwe", "mind", "groups"),
         *("target", "per_target", "labels", "covariates", "covariate", "drop_missing", "na"),
-        *("method", "n_features", "label_kernel", "kernel", "given_others", "interactions"),
+        *("method", "n_features", "label_kernel", "kernel", "rerank", "interactions"),
         *("stability", "holdout", "control", "clump_r2", "loco", "effects", "loci", "bandwidth"),
         *("checkpoint", "out", "force", "as_json", "threads", "memory", "scheduler", "detach"),
         *("n_pairs", "selection", "alpha", "is_planned", "functions", "help_all", "workers"),
@@ -50,7 +56,7 @@ FEW_CHOICES = 4
 SHOWN = {
     "standardize": "by the values",
     "n_features": "50, or all if fewer",
-    "given_others": "unless HSIC alone tells more",
+    "rerank": "unless HSIC alone tells more",
     "interactions": "auto, of bahsic",
     **dict.fromkeys(("stability", "clump_r2", "holdout", "control", "stages"), "none"),
 }

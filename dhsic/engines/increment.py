@@ -224,7 +224,7 @@ class Increment(AbstractSplitEngine):
             raise InputError(
                 f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
                 "by definition they are scored from m x m matrices only. Pass standardize=True, "
-                "rank-transform them, or approx='exact' where the memory is there."
+                "rank-transform them, or solver='exact' where the memory is there."
             )
         return Direct(joining=True).prepare(question)
 

@@ -68,13 +68,13 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
         )
 
 
-def check_approx(kernel: object, approx: object) -> None:
+def check_solver(kernel: object, solver: object) -> None:
     """Raise an error if low rank is requested for a kernel that does not support it."""
     chosen = resolve_kernel(kernel)
-    if approx == "lowrank" and not chosen.low_rank:
+    if solver == "lowrank" and not chosen.low_rank:
         raise InputError(
-            f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
-            f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
+            f"solver='lowrank' is there for the gaussian, linear and polynomial kernels, and "
+            f"kernel is {chosen.name!r}; pass solver='exact', or leave it out."
         )
 
 

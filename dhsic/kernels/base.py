@@ -237,7 +237,7 @@ class AbstractKernel(ABC):
         """Terms up to `order`; raises an error for kernels without a series."""
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
-            "the definition (approx='direct')."
+            "the definition (solver='direct')."
         )
 
     def power_series(self, order: int, sigma: float) -> PowerSeries:

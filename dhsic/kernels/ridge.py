@@ -95,7 +95,7 @@ class AbstractMatrixFunction(AbstractKernel):
     def _refuse(self) -> NoReturn:
         raise InputError(
             f"The {self.name} kernel is a function of the whole kernel matrix, never of a part of "
-            "it: dhsic.BAHSIC takes it with approx='auto', 'exact' or 'direct'. Take "
+            "it: dhsic.BAHSIC takes it with solver='auto', 'exact' or 'direct'. Take "
             "kernel='linear' elsewhere."
         )
 

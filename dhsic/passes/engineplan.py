@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic.engines.final import FAMILIES
-from dhsic.kernels import check_approx
+from dhsic.kernels import check_solver
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_parts import MOST_DECOMPOSED
 from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
@@ -71,21 +71,21 @@ class EnginePlan:
 
     @staticmethod
     def of(
-        approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto"
+        solver: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto"
     ) -> EnginePlan:
         """Plan the engines of a run with m samples and d features.
 
-        ``approx="auto"`` begins in low rank if an exact round is expensive (for an additive kernel,
+        ``solver="auto"`` begins in low rank if an exact round is expensive (for an additive kernel,
         which needs one round, if ten are), or if (m, m) matrices would be too large; never for
         labels that cannot be factored or kernels without low-rank support. The choice depends on
         sizes and not on the memory of the machine, so that results are the same everywhere.
         """
-        check_approx(kernel, approx)
+        check_solver(kernel, solver)
         rounds = 0.1 if kernel.is_additive else 1.0
         wide = rounds * flops_of_round(m, d) > CHEAP and d > ALWAYS_EXACT
         able = kernel.low_rank and (label_kernel != "precomputed" or m <= MOST_DECOMPOSED)
-        low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
-        eager, may_square = approx == "auto", not low_rank or m <= MOST_SAMPLES
+        low_rank = solver == "lowrank" or (solver == "auto" and able and (wide or m > MOST_SAMPLES))
+        eager, may_square = solver == "auto", not low_rank or m <= MOST_SAMPLES
         is_lazy = eager and may_square and d > ALWAYS_EXACT and may_be_lazy(kernel)
         return EnginePlan(low_rank, eager, may_square, is_lazy)
 

@@ -128,7 +128,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         is_timed = criterion.is_timed
     elif isinstance(selector, KernelSelector):
         least = most = _gone_through(run, selector, budget)
-        if selector.engines(run, selector.approx).is_low_rank and isinstance(
+        if selector.engines(run, selector.solver).is_low_rank and isinstance(
             selector, AbstractElimination
         ):
             most = _gone_through(run, selector, budget, misses=True)
@@ -155,7 +155,7 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
             yield JOINED
     elif not kernel.is_additive and kernel.exact_order is None and run.groups is None:
         yield SERIES
-        if isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).is_lazy:
+        if isinstance(asked, AbstractElimination) and asked.engines(run, asked.solver).is_lazy:
             yield KEPT
     if isinstance(asked, SVMRFE):
         yield MACHINES
@@ -193,8 +193,8 @@ def _gone_through(
     """Dry run of the algorithm; with `misses`, low rank does not meet its tolerance."""
     dry = DryRun()
     data = CountingReader(dry, run.source, run.runtime, run.rows, budget)
-    kernel, plan = _kernel_of(asked), asked.engines(run, asked.approx)
-    definition, dtype = asked.approx == "direct", np.dtype(str(asked.dtype))
+    kernel, plan = _kernel_of(asked), asked.engines(run, asked.solver)
+    definition, dtype = asked.solver == "direct", np.dtype(str(asked.dtype))
     choices = Choices(kernel, Fixed(1.0), dtype=dtype, by_definition=definition)
     candidates = Singles() if run.groups is None else Membership(run.groups.codes)
     candidates.drop_constant(data.scaling)

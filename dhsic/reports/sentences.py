@@ -120,7 +120,7 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
             among = ", permuted copies among them," if "control" in about else ""
             yield (
                 f"final ranking: the best {n:,} features{among} were re-ranked jointly by ridge "
-                "regression (--no-given-others keeps the HSIC ranking)"
+                "regression (--no-rerank keeps the HSIC ranking)"
             )
         return
     if n:
@@ -128,14 +128,14 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
             f"(penalty {penalty:.2g}). On held-out samples the top features explain {reranked} of "
-            f"the labels' variance; ranked by HSIC alone, {alone} (--no-given-others keeps the "
+            f"the labels' variance; ranked by HSIC alone, {alone} (--no-rerank keeps the "
             "HSIC ranking)"
         )
     else:
         yield (
             "final ranking: by HSIC. On held-out samples the top features explain "
             f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked} "
-            "(--given-others takes that ranking)"
+            "(--rerank takes that ranking)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
@@ -155,7 +155,7 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"{features} that the ranking had missed went before all features that are not "
             "significant by themselves: tested alone, the family-wise p-value is at most "
-            f"{STRICT:g} (--no-given-others skips this)"
+            f"{STRICT:g} (--no-rerank skips this)"
         )
         return
     ways = {
@@ -172,7 +172,7 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
     yield (
         f"{ways[about['in_front_by']]}. On held-out samples the top features now explain "
         f"{_explained(about, 'with_front')} of the labels' variance in any shape, before "
-        f"{_explained(about, 'without_front')} (--no-given-others skips this)"
+        f"{_explained(about, 'without_front')} (--no-rerank skips this)"
     )
 
 

@@ -194,7 +194,7 @@ def _root(W: LowRankSymmetric) -> Float:
     """Matrix U (m, q) with ``W = U U'``."""
     if W.weights.min(initial=0.0) < 0:
         raise InputError(
-            "The label matrix is not positive semidefinite, and given_others=True takes it for "
+            "The label matrix is not positive semidefinite, and rerank=True takes it for "
             "inner products of labels; leave it out."
         )
     return np.asarray(W.F * np.sqrt(W.weights))

@@ -19,6 +19,7 @@ from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.renamed import current_names
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting
 
@@ -62,6 +63,7 @@ def parameters_of(method: str) -> list[str]:
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
     """Create the selector of a method with parameters by name."""
     allowed = parameters_of(method)
+    given = current_names(given, allowed, stacklevel=4)
     unknown = sorted(set(given) - set(allowed))
     check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
     if unknown:

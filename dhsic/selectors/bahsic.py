@@ -50,7 +50,7 @@ class BAHSIC(AbstractElimination):
         `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
         Unbiased estimator of HSIC (JMLR eq. 5), or the biased one (eq. 4).
-    approx : {"auto", "exact", "lowrank", "direct"}
+    solver : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by an expansion of the kernel, with exact results (``"exact"``);
         by low-rank factors, in time linear in the samples (``"lowrank"``); by the definition
         (``"direct"``); or by the cheaper of the first two (``"auto"``). With ``"auto"``, the
@@ -73,7 +73,7 @@ class BAHSIC(AbstractElimination):
         deviation, except that features of which more than half of the samples share one value, such
         as 0, and a fraction q differs from it, are scaled to ``sqrt(4 q (1 - q))``. Rare words,
         counts and categories therefore do not dominate either. The result records the scaling.
-    given_others : "auto" or bool
+    rerank : "auto" or bool
         Re-rank the last 2,048 features (fewer for many samples) jointly by ridge regression (JMLR
         6.6 with one feature removed at a time, see `dhsic.algorithms.ridge`). Redundant features
         move back, and the first few features predict better. Ridge regression is linear, so
@@ -100,7 +100,7 @@ class BAHSIC(AbstractElimination):
         features of 400 samples, 46,000 of 1,000), and pairs of the 128 best features by several
         functions of each, which finds ring-shaped interactions; main effects of significant
         features are regressed out in any shape. The choice depends on sizes alone. ``"auto"`` makes
-        no scan with groups, precomputed labels, ``given_others=False``, kernels without a width,
+        no scan with groups, precomputed labels, ``rerank=False``, kernels without a width,
         `control`, or fewer than 100 samples. ``"best"`` scans pairs of the best features, for at
         most two minutes of one core, and regresses out linear main effects of the selected
         features. ``"all"`` does the same for all pairs, however long it takes. None makes no scan.
@@ -183,26 +183,26 @@ class BAHSIC(AbstractElimination):
         self._check_estimator(run)
         if self._always_again and (run.groups is not None or self.label_kernel == SELF):
             raise InputError(
-                "given_others=True ranks single features again by how they explain labels, and "
+                "rerank=True ranks single features again by how they explain labels, and "
                 "there are groups, or label_kernel='self'; leave it out."
             )
-        if self.label_kernel == SELF and self.approx == "lowrank":
+        if self.label_kernel == SELF and self.solver == "lowrank":
             raise InputError(
-                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
+                "solver='lowrank' takes labels of few directions, and label_kernel='self' has as "
                 "many as samples; leave it out."
             )
 
-    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+    def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         if run.groups is not None or self.label_kernel == SELF:
             return EnginePlan(is_low_rank=False, eager=False, may_square=True)
         d = run.source.n_features
-        return EnginePlan.of(approx, self._kernel, run.n_samples, d, self.label_kernel)
+        return EnginePlan.of(solver, self._kernel, run.n_samples, d, self.label_kernel)
 
     def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceDependence:
         choices, data, candidates = self._parts(run, budget)
-        plan = self.engines(run, self.approx)
+        plan = self.engines(run, self.solver)
         survival = self._survival(run, plan)
         lazy = Lazy(survival) if plan.is_lazy and survival and self.tolerance else None
 
@@ -268,7 +268,7 @@ class LinearHSIC(BAHSIC):
     step: None = field(default=None, init=False)
     kernel: str = field(default="linear", init=False)
     bandwidth: str = field(default="dimension", init=False)
-    approx: str = field(default="auto", init=False)
+    solver: str = field(default="auto", init=False)
     tolerance: float = field(default=0.01, init=False)
-    given_others: bool = field(default=False, init=False)
+    rerank: bool = field(default=False, init=False)
     dtype: str = field(default="float32", init=False)

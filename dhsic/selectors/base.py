@@ -31,6 +31,7 @@ from dhsic.selection.progress import check_progress, told
 from dhsic.selection.request import Request, check_opening
 from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.stages import STAGES, passed_stages
+from dhsic.selectors.renamed import RENAMED, RenamingMeta, current_names
 from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.sources.values import ValueKind
@@ -61,7 +62,7 @@ class MethodFirst:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Selector(Transformer, Method):
+class Selector(Transformer, Method, metaclass=RenamingMeta):
     """Base class of all selectors: reading X, running, and the fitted attributes.
 
     A method declares its parameters as dataclass fields, which make its ``__init__``; a field with
@@ -263,8 +264,16 @@ class Selector(Transformer, Method):
     def _check_together(self) -> None:
         """Reject combinations of parameters that are valid one by one."""
 
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, as in scikit-learn; former names work with a warning."""
+        current = current_names(parameters, self.get_params(deep=False))
+        return super().set_params(**current)  # type: ignore[safe-super]  # scikit-learn's
+
     def identity(self) -> dict[str, Any]:
-        """Plain values that two runs on the same data must share to be the same run."""
+        """Plain values that two runs on the same data must share to be the same run.
+
+        Parameters have the names that they had first, so that checkpoints remain readable.
+        """
         parameters = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside
         }
@@ -277,6 +286,8 @@ class Selector(Transformer, Method):
             plain |= {"kernel": kernel.name, "dtype": str(plain["dtype"])}
             plain |= {f"kernel_{name}": value for name, value in kernel.parameters().items()}
         plain["bandwidth"] = repr(resolve_bandwidth(plain["bandwidth"]))
+        first_names = {new: old for old, new in RENAMED.items()}
+        plain = {first_names.get(name, name): value for name, value in plain.items()}
         return {"method": self._method, **plain, "seed": self._seed}
 
     def scales(self, values: ValueKind) -> Scale:

@@ -61,7 +61,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         As in `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. Before any is
         chosen, the median is that of a normally distributed feature, and a grid is searched for the
         largest HSIC of a single feature.
-    approx : {"auto", "exact", "lowrank", "direct"}
+    solver : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by an expansion, with exact results; in linear time, with a
         low-rank K of the chosen features (gaussian kernel); or by the definition. ``"auto"`` is
         exact up to 6,000 samples and low rank above; ``round_cut_error`` in the result estimates
@@ -97,7 +97,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     step: float | int = 1
     strategy: str = "forward"
     tolerance: float = field(default=0.01, init=False)
-    given_others: bool = field(default=False, init=False)
+    rerank: bool = field(default=False, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_estimator(run)
@@ -107,7 +107,7 @@ class FOHSIC(KernelSelector[SourceForward]):
                 "leave it out."
             )
 
-    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+    def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         """Low rank if requested, or if m x m matrices would be too large; exact otherwise."""
         able = (
             self._kernel.low_rank
@@ -116,13 +116,13 @@ class FOHSIC(KernelSelector[SourceForward]):
             and self.label_kernel not in (SELF, "precomputed")
             and run.groups is None
         )
-        large = approx == "auto" and able and run.n_samples > MOST_SAMPLES
-        low_rank = approx == "lowrank" or large
+        large = solver == "auto" and able and run.n_samples > MOST_SAMPLES
+        low_rank = solver == "lowrank" or large
         return EnginePlan(is_low_rank=low_rank, eager=False, may_square=not low_rank)
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         needed, budget = super().fitted(run)
-        if self.engines(run, self.approx).is_low_rank:
+        if self.engines(run, self.solver).is_low_rank:
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
             return replace(needed, landmarks=landmarks), budget
         if self.strategy == "forward":
@@ -135,7 +135,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     ) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the full kernel matrix or in low rank."""
         choices, data, candidates = self._parts(run, budget)
-        if self.engines(run, self.approx).is_low_rank:
+        if self.engines(run, self.solver).is_low_rank:
             landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)
             return SourceForward(choices, landmarks, candidates, self._factored(run, labels))
         total = SquareSum(data, choices.kernel.sums)
@@ -167,7 +167,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             warnings.warn(
                 "Low rank likely chose another feature than the definition in "
                 f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
-                "result). Pass approx='exact' where the memory is there.",
+                "result). Pass solver='exact' where the memory is there.",
                 stacklevel=2,
             )
 
@@ -182,7 +182,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             )
         if self.strategy == "floating":
             self._check_floating(kernel)
-        if self.approx == "lowrank":
+        if self.solver == "lowrank":
             self._check_low_rank(kernel)
 
     def _check_floating(self, kernel: AbstractKernel) -> None:
@@ -200,12 +200,12 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _check_low_rank(self, kernel: AbstractKernel) -> None:
         if not (kernel.low_rank and kernel.is_product):
             raise InputError(
-                f"approx='lowrank' and the {kernel.name} kernel: forward selection in low rank "
-                "takes the gaussian one; leave approx out."
+                f"solver='lowrank' and the {kernel.name} kernel: forward selection in low rank "
+                "takes the gaussian one; leave solver out."
             )
         if self.strategy != "forward" or self.label_kernel == SELF:
             raise InputError(
-                "approx='lowrank' goes with strategy='forward' and labels of their own; leave it "
+                "solver='lowrank' goes with strategy='forward' and labels of their own; leave it "
                 "out."
             )
 

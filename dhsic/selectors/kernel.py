@@ -21,7 +21,7 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.survival import lost_of
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
-from dhsic.kernels import check_approx, check_bandwidth, resolve_kernel
+from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
@@ -59,7 +59,7 @@ from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
 
-APPROX = ("auto", "exact", "lowrank", "direct")
+SOLVERS = ("auto", "exact", "lowrank", "direct")
 
 #: Expected loss, relative to the loss that `tolerance` allows, above which a warning is raised.
 MISSED = 1.5
@@ -79,12 +79,12 @@ class KernelSelector(Selector, Generic[D]):
         "step": by(check_step),
         "kernel": by(resolve_kernel),
         "bandwidth": by(resolve_bandwidth),
-        "approx": one_of(
-            APPROX,
+        "solver": one_of(
+            SOLVERS,
             "'auto', 'exact' (the expansion, exact in its result), 'lowrank' (in linear time) or "
             "'direct' (the definition, slow).",
         ),
-        "given_others": SCALING,
+        "rerank": SCALING,
         "dtype": such(
             lambda dtype: str(dtype) in ("float32", "float64"), "'float32' or 'float64'."
         ),
@@ -102,14 +102,14 @@ class KernelSelector(Selector, Generic[D]):
     bandwidth: Any = "dimension"
     label_kernel: str = "auto"
     estimator: str = "unbiased"
-    approx: str = "auto"
+    solver: str = "auto"
     tolerance: float = 0.01
-    given_others: bool | str = "auto"
+    rerank: bool | str = "auto"
     dtype: Any = "float32"
 
     @abstractmethod
-    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
-        """Scoring engines of a run for a value of `approx`."""
+    def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
+        """Scoring engines of a run for a value of `solver`."""
 
     @abstractmethod
     def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
@@ -132,15 +132,15 @@ class KernelSelector(Selector, Generic[D]):
     @property
     def _always_again(self) -> bool:
         """Whether the ridge order of the last features is used even if it explains labels less."""
-        return not isinstance(self.given_others, str) and bool(self.given_others)
+        return not isinstance(self.rerank, str) and bool(self.rerank)
 
     def again_from(self, run: SelectionRun) -> int:
         """Number of remaining features, at most, that ridge regression re-ranks; 0 for none."""
-        if isinstance(self.given_others, str):
+        if isinstance(self.rerank, str):
             is_excluded = self.label_kernel in (SELF, "precomputed") or run.groups is not None
             if is_excluded or self.step is None or not self._kernel.has_bandwidth:
                 return 0
-        return most_again(run.n_samples) if self.given_others else 0
+        return most_again(run.n_samples) if self.rerank else 0
 
     def tests_features(self, run: SelectionRun) -> bool:
         """Whether every feature is also tested alone, and missed features move to the front."""
@@ -203,12 +203,12 @@ class KernelSelector(Selector, Generic[D]):
 
     def _check_together(self) -> None:
         check_bandwidth(self.kernel, self.bandwidth)
-        check_approx(self._kernel, self.approx)
+        check_solver(self._kernel, self.solver)
         self._check_rounds(self._kernel)
 
     def smaller(self, run: SelectionRun) -> str:
-        is_low_rank, may_be = (self.engines(run, a).is_low_rank for a in (self.approx, "auto"))
-        more = " or approx='lowrank'" if may_be and not is_low_rank else ""
+        is_low_rank, may_be = (self.engines(run, a).is_low_rank for a in (self.solver, "auto"))
+        more = " or solver='lowrank'" if may_be and not is_low_rank else ""
         return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 
     def rank(
@@ -274,13 +274,13 @@ class KernelSelector(Selector, Generic[D]):
                 f"The {self._kernel.name} kernel and groups: its matrix is no function of the "
                 "parts that groups are. Take another kernel, or leave the groups out."
             )
-        if self.approx == "lowrank":
+        if self.solver == "lowrank":
             raise InputError(
-                "approx='lowrank' scores single features, and groups were given; leave it out."
+                "solver='lowrank' scores single features, and groups were given; leave it out."
             )
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        m, plan = run.n_samples, self.engines(run, self.approx)
+        m, plan = run.n_samples, self.engines(run, self.solver)
         n, limit = min(self.again_from(run), run.source.n_features), self.memory
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         if n:
@@ -304,7 +304,7 @@ class KernelSelector(Selector, Generic[D]):
             resolve_bandwidth(self.bandwidth),
             run.standardizes,
             np.dtype(str(self.dtype)),
-            self.approx == "direct",
+            self.solver == "direct",
         )
         data = run.reader(budget)
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
@@ -356,7 +356,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         warnings.warn(
             f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
             f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
-            f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or approx='exact' where "
+            f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or solver='exact' where "
             "the memory is there.",
             stacklevel=2,
         )

@@ -57,7 +57,7 @@ class SVMRFE(AbstractElimination):
         C of the support vector machine.
     kernel : {"linear", "gaussian", "polynomial"} or kernel object
         Kernel of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
-    step, bandwidth, standardize, missing, approx, dtype
+    step, bandwidth, standardize, missing, solver, dtype
         As in `BAHSIC`; low rank is not available.
     stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
         As in `BAHSIC`.
@@ -87,7 +87,7 @@ class SVMRFE(AbstractElimination):
     label_kernel: str = field(default="multiclass", init=False)
     estimator: str = field(default="unbiased", init=False)
     tolerance: float = field(default=0.01, init=False)
-    given_others: bool = field(default=False, init=False)
+    rerank: bool = field(default=False, init=False)
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Label matrix of classes; rejects real values."""
@@ -110,7 +110,7 @@ class SVMRFE(AbstractElimination):
             )
         return labels
 
-    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+    def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         """Exact scoring, because W is a full matrix."""
         return EnginePlan(is_low_rank=False, eager=False, may_square=True)
 
@@ -142,9 +142,9 @@ class SVMRFE(AbstractElimination):
                 f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
                 "such as 'linear', 'gaussian' or 'laplace'."
             )
-        if self.approx == "lowrank":
+        if self.solver == "lowrank":
             raise InputError(
-                f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
+                f"solver={self.solver!r} is unknown to svm-rfe, whose W is a full matrix; pass "
                 "'auto', 'exact' or 'direct'."
             )
 

@@ -38,7 +38,7 @@ class Selection:
         self.driver: Process | None = None
 
     def start(self, scheduler: str | None) -> Process:
-        asked = ("--target", "y", "--step", STEP, "--approx", "exact", "--no-progress")
+        asked = ("--target", "y", "--step", STEP, "--solver", "exact", "--no-progress")
         places = ("--checkpoint", str(self.checkpoint), "--out", str(self.out))
         where = ("--threads", "1") if scheduler is None else ("--scheduler", scheduler)
         return self._drive("select", str(self._data), *asked, *places, *where)
