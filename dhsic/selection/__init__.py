@@ -2,7 +2,7 @@
 
 `request` describes what to select; `execution` runs requests on one data set and builds results;
 `batch` executes several runs that share one reading of the data; `conductor` executes one run;
-`run` holds its state. Steps after or around the ranking are in `cross_validation`, `holdout`,
-`shadows`, `stability`, `clumping` and `interactions`; steps inside it are in `marginal`, `shapes`
-and `rerank`.
+`run` holds its state. Steps around the ranking are stages, `stage` (their interface) and `stages`
+(their table): `holdout`, `shadows`, `stability`, `interactions` and `clumping`; `cross_validation`
+chooses the number of features. Steps inside the ranking are in `marginal`, `shapes` and `rerank`.
 """
