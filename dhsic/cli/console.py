@@ -320,7 +320,8 @@ class Command(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words = args = [_current_word(ctx, word) for word in args]
+        args = [_current_word(ctx, word) for word in args]
+        words = list(args)
         ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *words])
         try:
             _refuse_twice(words)

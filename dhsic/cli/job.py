@@ -14,12 +14,12 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
+from dhsic.renamed import RENAMED
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
-from dhsic.selectors.renamed import RENAMED
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at

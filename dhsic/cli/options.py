@@ -24,6 +24,8 @@ from typing import Any
 
 import click
 
+from dhsic.renamed import RENAMED
+
 #: Parameters of every method for which the command line has other options.
 OF_RUNS = ("checkpoint", "progress", "verbose", "runtime", "n_jobs", "memory")
 #: Parameters whose option has another name; and options with a short form.
@@ -33,9 +35,9 @@ SHORT = {"n_features": "-n", "force": "-f"}
 OF_PLINK = {"labels": "--pheno", "covariates": "--covar", "max_missing": "--geno"}
 #: Options by their former names, which still work.
 FORMER_OPTIONS = {
-    "--given-others": "--rerank",
-    "--no-given-others": "--no-rerank",
-    "--approx": "--solver",
+    f"--{no}{former.replace('_', '-')}": f"--{no}{name}"
+    for former, name in RENAMED.items()
+    for no in ("", "no-")
 }
 #: Options in ``--help``; ``--help-all`` shows all. Commands of at most `FEW_OPTIONS` show all.
 COMMON = frozenset(
@@ -386,6 +388,8 @@ def in_options(message: str, ctx: click.Context) -> str:
     Examples
     --------
     >>> import click
+
+    from dhsic.renamed import RENAMED
     >>> missing = click.Option(["--sample-dim"])
     >>> ctx = click.Context(click.Command("inspect", params=[missing]))
     >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)

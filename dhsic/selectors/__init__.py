@@ -10,6 +10,7 @@ import xarray as xr
 from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
+from dhsic.renamed import current_names
 from dhsic.selection.multi_output import of_classes, result_of, result_of_many, targets_of
 from dhsic.selection.request import NOT_THERE, OPENING, Request, check_opening
 from dhsic.selection.run import Method
@@ -19,7 +20,6 @@ from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.renamed import current_names
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting
 

@@ -25,13 +25,13 @@ from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
+from dhsic.renamed import RENAMED, RenamingMeta, current_names
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.execution import result_of
 from dhsic.selection.progress import check_progress, told
 from dhsic.selection.request import Request, check_opening
 from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.stages import STAGES, passed_stages
-from dhsic.selectors.renamed import RENAMED, RenamingMeta, current_names
 from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.sources.values import ValueKind

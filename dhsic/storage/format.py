@@ -26,6 +26,7 @@ from zarr.storage import MemoryStore
 from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
+from dhsic.renamed import RENAMED
 from dhsic.sources.chunked import read_array
 from dhsic.storage.base import AbstractStore
 
@@ -244,7 +245,8 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
         return canonical(values[name]) if name in values else "absent"
 
     return "; ".join(
-        DIGESTS.get(name) or f"{name} is {shown(kept, name)} there and {shown(given, name)} here"
+        DIGESTS.get(name)
+        or f"{RENAMED.get(name, name)} is {shown(kept, name)} there and {shown(given, name)} here"
         for name in sorted({*kept, *given})
         if shown(kept, name) != shown(given, name)
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from dhsic.errors import InputError
 
-#: Parameters by their former names.
+#: Parameters by their former names, which still work and are those that checkpoints have.
 RENAMED = {"given_others": "rerank", "approx": "solver"}
 
 
