@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
+    from dhsic.interactions import find_pairs
     from dhsic.joins.filters import Filters
     from dhsic.joins.variables import read_target
     from dhsic.matrix import kernel_matrix
@@ -82,6 +83,7 @@ __all__ = [
     "attach",
     "convert",
     "datasets",
+    "find_pairs",
     "hsic",
     "hsic_test",
     "hsic_variance",
@@ -115,6 +117,7 @@ _HOMES = {
     "ScratchError StoreError",
     "independence": "FeatureTests TestResult hsic_test test_features",
     "independence.estimate": "hsic hsic_variance",
+    "interactions": "find_pairs",
     "joins.filters": "Filters",
     "joins.variables": "read_target",
     "matrix": "kernel_matrix",

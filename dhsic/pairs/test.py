@@ -176,7 +176,7 @@ class PairTest:
         with_all: bool = False,
         reader: Reader | None = None,
     ) -> xr.Dataset:
-        """Find the best pairs of open data, see `dhsic.interactions.find_pairs`.
+        """Find the best pairs of open data, see `dhsic.find_pairs`.
 
         Main effects of the features `main` are regressed out. Pairs are those among the features
         `among` (ascending; by default all features), and with `with_all` also their pairs with all

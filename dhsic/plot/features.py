@@ -120,7 +120,7 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     Parameters
     ----------
     found : xarray.Dataset
-        Result of `dhsic.interactions.find_pairs`.
+        Result of `dhsic.find_pairs`.
     n : int
         Number of best pairs to draw.
     ax : matplotlib.axes.Axes, optional

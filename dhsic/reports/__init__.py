@@ -93,7 +93,7 @@ def report(
     path : str or path
         Path of the page, such as ``report.html``; with several runs ``report.NAME.html``.
     pairs : xarray.Dataset, optional
-        Pairs that `dhsic.interactions.find_pairs` found in the same data.
+        Pairs that `dhsic.find_pairs` found in the same data.
     shares : xarray.Dataset, optional
         Shares from `dhsic.interactions.shares` for the selection.
     overwrite : bool
