@@ -62,9 +62,12 @@ def _resolved(entry: Any) -> Stage:
                 f"stages={entry!r}: this stage has parameters without defaults; pass it as "
                 f"{STAGES[entry].__name__}(...)."
             ) from error
+    names = [name for name, stage in STAGES.items() if not stage.parameters]
+    named = f", or names of added ones ({', '.join(names)})" if names else ""
     raise InputError(
-        f"stages= has {entry!r}; pass stages (dhsic.selection.stage.Stage), or names among "
-        f"{', '.join(name for name, stage in STAGES.items() if not stage.parameters)}."
+        f"stages= has {entry!r}; pass stages, objects of dhsic.selection.stage.Stage{named}. "
+        f"Those of dhsic have parameters instead: holdout=, control=, stability=, interactions=, "
+        "clump_r2=."
     )
 
 
