@@ -92,7 +92,7 @@ def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
         again = dhsic.load(out)
         assert again.attrs["cv_results"] == found.result_.attrs["cv_results"]
         assert_array_equal(again["selected"], found.support_)
-        assert any("2 by cross-validation: their mean score" in line for line in order_of(again))
+        assert any("chose 2 features: their mean score" in line for line in order_of(again))
     drawn = dhsic.plot.accuracy(again).get_legend().get_texts()
     assert drawn[1].get_text() == f"{again.attrs['cv_chosen']:,} chosen"
     with pytest.raises(InputError, match="a plan is of one ranking; pass a number"):

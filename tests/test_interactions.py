@@ -453,7 +453,7 @@ def test_a_selection_on_the_command_line(tmp_path):
 
     assert len(result.stdout.splitlines()) == 3
     assert "first_name" in result.stdout
-    assert " pairs in " in " ".join(result.stderr.split())
+    assert " pairs were scanned in " in " ".join(result.stderr.split())
     result = run("pairs", store, *asked, "--shares", "--out", tmp_path / "shares.tsv")
     assert len(result.stdout.splitlines()) == 3
     assert "main effects" in " ".join(result.stderr.split())

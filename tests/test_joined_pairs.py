@@ -94,7 +94,7 @@ def test_where_all_pairs_are_too_many_those_of_the_best_are_looked_at(acting, mo
     assert whole.attrs["pair_n_pairs"] == 59 * 58 // 2
     assert whole.attrs["pair_n_pairs_permuted"] == 32 * 31 // 2
     assert "of 1,711 pairs are significant" in page_of(whole)
-    assert "carried over from 496 permuted pairs" in page_of(whole)
+    assert "estimated on 496 permuted pairs" in page_of(whole)
     law = scan.Null(
         *(whole.attrs[f"pair_null_{name}"] for name in ("location", "scale")), 1711 / 496
     )

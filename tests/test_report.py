@@ -197,7 +197,10 @@ def test_tables_have_reports_too(suffix, command, results, tmp_path):
     assert [row[:n] for row in rows_of(of_table)] == [row[:n] for row in rows_of(of_result)]
     if command == "test":
         assert "Against chance" in of_table
-        lambdas = [re.search(r"ambda is ([\d.]+)", page)[1] for page in (of_table, of_result)]
+        lambdas = [
+            re.search(r"lambda, by the median p-value\) is ([\d.]+)", page)[1]
+            for page in (of_table, of_result)
+        ]
         assert lambdas[0] == lambdas[1]
     assert "sample_trait in g.vcz" in title(of_result)
     assert (f"r{suffix}" if has_no_attributes else "sample_trait in g.vcz") in title(of_table)

@@ -51,7 +51,7 @@ def test_a_run_that_discovers_nothing_says_so(rng):
     found = dhsic.select(X, rng.standard_normal(40), **asked)
     assert found.attrs["n_discovered"] == 0
     lines = [*order_of(found), *doubts_of(found, costs_of(found, {}))]
-    assert any("nothing is selected: try" in line for line in lines)
+    assert any("nothing is selected. Try" in line for line in lines)
     assert not any("explain" in line or "an exact run" in line for line in lines)
     assert as_text(dhsic.selected_features(found), None, 80) == "no feature is selected"
 

@@ -150,10 +150,18 @@ def say(label: str, text: str) -> None:
         click.echo(paragraph(label, text), err=True)
 
 
-def paragraph(label: str, text: str) -> str:
-    """Wrap `text` to the width of the terminal, beside `label`."""
+def tell_finding(sentence: str) -> None:
+    """Print a sentence about a result on stderr, as an item of a list."""
+    if _ECHO.as_json:
+        logger.info("%s", sentence)
+    else:
+        click.echo(paragraph("-", sentence, width=2), err=True)
+
+
+def paragraph(label: str, text: str, width: int = LABEL_WIDTH) -> str:
+    """Wrap `text` to the width of the terminal, beside a `label` of at most `width` characters."""
     text = printable(text)
-    indent = " " * LABEL_WIDTH
+    indent = " " * width
     unbroken = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
     wrapped = textwrap.fill(
         unbroken,
@@ -164,7 +172,7 @@ def paragraph(label: str, text: str) -> str:
         break_on_hyphens=False,
     )
     wrapped = wrapped.replace("\u00a0", " ")
-    return click.style(f"{label:<{LABEL_WIDTH}}", bold=True) + wrapped[LABEL_WIDTH:]
+    return click.style(f"{label:<{width}}", bold=True) + wrapped[width:]
 
 
 def shown(path: str) -> str:

@@ -35,7 +35,7 @@ from dhsic.storage.format import plain
 
 #: Columns that are not printed.
 UNSHOWN = ("share_before", "distance")
-MISSING_BELOW = "below them better ones may be missing, which a larger -n tells"
+MISSING_BELOW = "below them better ones may be missing, which a larger -n shows"
 
 
 def pairs(
@@ -162,23 +162,24 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
 
 def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
     about = found.attrs
-    sentence = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
+    sentence = f"{counted(about['n_pairs'], 'pair')} were scanned in {seconds(took)}"
     if "threshold" in about:
         n = about["n_significant"]
         least = "" if about["is_counted"] else "at least "
         sentence += (
-            f"; {least}{n:,} of all are significant family-wise at {about['alpha']:g} (share "
-            f"{about['threshold']:.4g} or more){carried_over(about)}"
+            f"; {least}{n:,} {'is' if n == 1 else 'are'} significant (family-wise level "
+            f"{about['alpha']:g}: a share of at least {about['threshold']:.4g} of the labels' "
+            f"variance){carried_over(about)}"
         )
-    yield "pairs", sentence
+    yield "pairs", f"{sentence}."
     if "inflation" in about:
         yield "inflation", inflation_sentence(about)
     if (sure := about["n_certain"]) < found["share"].size:
-        yield "note", f"the first {sure:,} are the best there are; {MISSING_BELOW}"
+        yield "note", f"The first {sure:,} are the best there are; {MISSING_BELOW}."
     if about.get("n_lost"):
-        tried = f"of {about['n_audited']:,} pairs that the screen was tried on it lost "
-        advice = "take main effects out with --selection or --covariates"
-        yield "note", f"{tried}{about['n_lost']:,}; {advice}"
+        tried = f"Of {about['n_audited']:,} pairs that the screen was tried on, it lost "
+        advice = "Take main effects out with --selection or --covariates."
+        yield "note", f"{tried}{about['n_lost']:,}. {advice}"
     if planted is not None:
         yield "planted", _found(found, planted)
 
@@ -187,11 +188,11 @@ def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[
     """Yield the meaning of the coefficients, if the table has them."""
     if "beta" not in found or not found["beta"].size:
         return
-    what = f"beta is the {found['beta'].attrs['description']}; se its standard error"
-    yield "effects", what + (f"; a genotype counts {counted_allele}" if counted_allele else "")
+    what = f"beta is the {found['beta'].attrs['description']}; se is its standard error."
+    yield "effects", what + (f" A genotype counts {counted_allele}." if counted_allele else "")
     if n_lacking := int(found["beta"].isnull().sum()):
         pairs = counted(n_lacking, "pair")
-        yield "note", f"the regression of {pairs} has no solution: beta is empty"
+        yield "note", f"The regression of {pairs} has no solution: beta is empty."
 
 
 def _parts(found: xr.Dataset) -> str:

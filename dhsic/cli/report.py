@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array, Index, Mask
-from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
+from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell, tell_finding
 from dhsic.cli.options import spelled
 from dhsic.cli.out import NAMED, OF_ALL
 from dhsic.errors import InputError
@@ -171,7 +171,7 @@ def show(
     tell(summary)
     for name, lines in _lines(shown_runs).items():
         for line in lines:
-            tell(f"{name}: {line}" if name else line)
+            tell_finding(f"{name}: {line}" if name else line)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")
@@ -259,7 +259,7 @@ def filters_told(left_out: Mapping[str, int]) -> str:
 def _filters(result: xr.Dataset) -> list[str]:
     """Sentence about what filters left out, if anything."""
     left_out_by = json.loads(result.attrs.get("left_out", "{}"))
-    return [f"filters {filters_told(left_out_by)}"] if left_out_by else []
+    return [f"Filters {filters_told(left_out_by)}."] if left_out_by else []
 
 
 def _as_json(

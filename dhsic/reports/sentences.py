@@ -29,13 +29,14 @@ def _real(result: xr.Dataset) -> Iterator[str]:
     """Report how many features depend on the labels, if all were tested."""
     if "q" in result:
         n, n_held_out = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
-        of = f"{result.sizes['features']:,} features have"
+        has, of = "has" if n == 1 else "have", f"{result.sizes['features']:,} features"
         if n_held_out is not None:
             n_tested = int(result.attrs["n_selected"])
-            of = f"{n_tested:,} features selected have, on {n_held_out:,} samples held out,"
+            of = f"the {n_tested:,} selected features"
+            has = f"{has}, on the {n_held_out:,} held-out samples,"
         is_sure = n * LEVEL >= 1 and not _is_inflated(result)
         false = f": about one in {1 / LEVEL:.0f} of these is false" if is_sure else ""
-        yield f"{n:,} of {of} q <= {LEVEL:g}{false}"
+        yield f"{n:,} of {of} {has} q <= {LEVEL:g}{false}."
     yield from _inflation(result)
 
 
@@ -53,9 +54,11 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
     """Report lambda of tests of all features, and advice if it is too large."""
     if "inflation" not in result.attrs or _varying(result) < ENOUGH:
         return
-    sentence = f"lambda is {result.attrs['inflation']:.2f}"
+    sentence = (
+        f"Genomic inflation (lambda, by the median p-value) is {result.attrs['inflation']:.2f}"
+    )
     if not _is_inflated(result):
-        yield f"{sentence}, by the median p-value: 1 by chance, to 1.2 where many depend a little"
+        yield f"{sentence}: 1 means none; many small effects give up to 1.2."
         return
     is_out = json.loads(result.attrs.get("parameters", "{}")).get("loco", False)
     what = "--covariates (donors, batches)"
@@ -63,10 +66,10 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
         what = f"{'' if is_out else '--loco, or '}--covariates (dhsic pca)"
     half = float(np.nanmedian(result["p"]))
     yield (
-        f"{sentence}, where 1 is chance: half of the features have p <= {half:.2g}. Either so many "
-        "depend on the labels (as where clusters were made of these very features), or samples "
-        "are alike for other reasons (relatives, populations, batches), and p and q are too "
-        f"small: take that out by {what}, and see whether lambda falls"
+        f"{sentence}, and 1 means none: half of the features have p <= {half:.2g}. Either the "
+        "labels depend on that many features (as if clusters were made from these very features), "
+        "or samples are alike for other reasons (relatives, populations, batches), and p and q are "
+        f"too small. Take that out by {what}, and see whether lambda falls."
     )
 
 
@@ -81,13 +84,13 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
         p, r2, kb = about
         with_p, clumped = f" with p <= {p:g}", f", clumped at r2 > {r2:g} within {kb:g} kb"
     if not len(table):
-        yield f"there is no variant{with_p}, so there is no locus"
+        yield f"There is no variant{with_p}, so there is no locus."
         return
     n, more = len(table), ", ..." * (len(table) > MOST_LEADS)
     leads = [f"{row.lead} ({row.p:.2g})" for row in table[:MOST_LEADS].itertuples()]
     yield (
         f"{n:,} {'locus' if n == 1 else 'loci'} of {table['n_variants'].sum():,} variants"
-        f"{with_p}{clumped}: {', '.join(leads)}{more}"
+        f"{with_p}{clumped}: {', '.join(leads)}{more}."
     )
 
 
@@ -119,28 +122,28 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         if n:
             among = ", permuted copies among them," if "control" in about else ""
             yield (
-                f"final ranking: the best {n:,} features{among} were re-ranked jointly by ridge "
-                "regression (--no-rerank keeps the HSIC ranking)"
+                f"Final ranking: the best {n:,} features{among} were re-ranked jointly by ridge "
+                "regression. (--no-rerank keeps the HSIC ranking.)"
             )
         return
     if n:
         penalty = about.get("ridge_penalty", 10.0)  # older results lack it
         yield (
-            f"final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
+            f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
             f"(penalty {penalty:.2g}). On held-out samples the top features explain {reranked} of "
-            f"the labels' variance; ranked by HSIC alone, {alone} (--no-rerank keeps the "
-            "HSIC ranking)"
+            f"the labels' variance; ranked by HSIC alone, {alone}. (--no-rerank keeps the "
+            "HSIC ranking.)"
         )
     else:
         yield (
-            "final ranking: by HSIC. On held-out samples the top features explain "
-            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked} "
-            "(--rerank takes that ranking)"
+            "Final ranking: by HSIC. On held-out samples the top features explain "
+            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked}. "
+            "(--rerank takes that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
-            "these percentages are optimistic, because the same labels chose the features. To see "
-            "which features are real, use dhsic test, --holdout or --stability"
+            "These percentages are optimistic, because the same labels chose the features. To see "
+            "which features are real, use dhsic test, --holdout or --stability."
         )
 
 
@@ -155,7 +158,7 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"{features} that the ranking had missed went before all features that are not "
             "significant by themselves: tested alone, the family-wise p-value is at most "
-            f"{STRICT:g} (--no-rerank skips this)"
+            f"{STRICT:g}. (--no-rerank skips this.)"
         )
         return
     ways = {
@@ -165,14 +168,14 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
             "not explain"
         ),
         "forward steps": (
-            f"the first {features} were chosen one after the other, each for what it adds in any "
-            "shape to those before it"
+            f"The first {features} were chosen one after the other, each for what it adds, in any "
+            "shape, to those before it"
         ),
     }
     yield (
-        f"{ways[about['in_front_by']]}. On held-out samples the top features now explain "
-        f"{_explained(about, 'with_front')} of the labels' variance in any shape, before "
-        f"{_explained(about, 'without_front')} (--no-rerank skips this)"
+        f"{ways[about['in_front_by']]}. On held-out samples the top features, in any shape, now "
+        f"explain {_explained(about, 'with_front')} of the labels' variance; before, "
+        f"{_explained(about, 'without_front')}. (--no-rerank skips this.)"
     )
 
 
@@ -181,12 +184,13 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
     if "q_marginal" in result and "q" not in result:
         q = result["q_marginal"].to_numpy()
         n = int((q <= LEVEL).sum())
+        has, them = ("has", "it") if n == 1 else ("have", "each of them")
         yield (
-            f"{n:,} of {int(np.isfinite(q).sum()):,} features have q_marginal <= {LEVEL:g}: the "
-            "labels depend on each of them, tested alone"
+            f"{n:,} of {int(np.isfinite(q).sum()):,} features {has} q_marginal <= {LEVEL:g}: the "
+            f"labels depend on {them}, tested alone."
         )
     elif "marginal_test_skipped" in result.attrs:
-        yield f"features were not tested alone: {result.attrs['marginal_test_skipped']}"
+        yield f"Features were not tested alone: {result.attrs['marginal_test_skipped']}."
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:
@@ -202,8 +206,9 @@ def _number(result: xr.Dataset) -> Iterator[str]:
     scores = dict(zip(cv_results["n_features"], cv_results["mean_test_score"], strict=True))
     best = max(scores, key=scores.__getitem__)
     yield (
-        f"{n:,} by cross-validation: their mean score on samples left out is {scores[n]:.3g}, the "
-        f"best {scores[best]:.3g}, of {best:,} (cv_results has all)"
+        f"Cross-validation chose {n:,} features: their mean score on left-out samples is "
+        f"{scores[n]:.3g}; the best is {scores[best]:.3g}, of {best:,} features (cv_results has "
+        "all scores)."
     )
 
 
@@ -212,30 +217,33 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
     n_selected = int(result.attrs["n_selected"])
     if not n_selected:
         return
-    rounds_by_way = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
-    if ways := ", ".join(
+    rounds_by_way = (
+        ("kernels were approximated in low rank", costs["rounds_in_low_rank"]),
+        ("scores were reused", costs["rounds_kept"]),
+    )
+    if ways := " and ".join(
         f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in rounds_by_way if n
     ):
-        start = f"{ways}; by estimate"
+        start = f"Approximation: {ways}."
         if costs["expected_lost"] is None:  # a method that adds features
             most = f"{costs['largest_cut_error']:.2%}"
-            yield f"{start} at most {most} of the features that a round added are wrong ones"
+            yield f"{start} At most {most} of the features that a round added should be wrong ones."
         else:
             known_lost, most_lost = costs["expected_lost"], costs["most_lost"]
             few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
             lost = f"{few} of the {n_selected:,} features"
             is_exact = known_lost < LEAST_TOLD and not most_lost
             yield f"{start} " + (
-                f"an exact run selects the same {n_selected:,} features"
+                f"An exact run would be expected to select the same {n_selected:,} features."
                 if is_exact
-                else f"it cost {lost} that an exact run selects, and nine times of ten no more "
-                f"than {most_lost:,}"
+                else f"It is expected to have cost {lost} that an exact run selects, and nine "
+                f"times of ten no more than {most_lost:,}."
             )
     n = costs["turn_rank"]
     if n and n > result.attrs.get("given_others", 0):  # beyond the re-ranked features
         yield (
-            f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
-            "may hang on a few samples. --stability 20 tells."
+            f"The direction that scores features turned when {n:,} features were left: which "
+            f"{n_selected:,} are the best may depend on a few samples. --stability 20 tells."
         )
 
 

@@ -35,8 +35,7 @@ def carried_over(about: Mapping[str, Any]) -> str:
     if n == about["n_pairs"]:
         return ""
     return (
-        f"; this threshold is carried over from {n:,} permuted pairs in blocks of neighbouring "
-        "features"
+        f"; the threshold was estimated on {n:,} permuted pairs in blocks of neighbouring features"
     )
 
 
@@ -46,10 +45,10 @@ LEVEL = 0.05
 
 def inflation_sentence(about: Mapping[str, Any]) -> str:
     """Report the inflation of pair shares, and whether p-values were corrected."""
-    ratio = f"{about['inflation']:.3g} times those of permuted labels (1 is chance)"
+    ratio = f"Inflation of pairs, beside permuted labels: {about['inflation']:.3g} (1 means none)"
     if about["corrected_by"] > 1:
-        return f"shares of all pairs are {ratio}; samples are alike, so p-values are corrected"
-    return f"shares of all pairs are {ratio}; no p-value is corrected"
+        return f"{ratio}. Samples are alike, so p-values were corrected."
+    return f"{ratio}. No correction was applied."
 
 
 def of_tests(result: xr.Dataset) -> xr.Dataset:

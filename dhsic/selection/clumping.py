@@ -74,17 +74,19 @@ class Clumping(Stage):
         n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
         if n_clumped is None:
             return
+        features = "feature" if n_clumped == 1 else "features"
         yield (
-            f"{n_clumped:,} features went behind a better one, with which their squared "
-            f"correlation is above {r2:g} (clumped_by says which)"
+            f"{n_clumped:,} {features} went behind a better one, with which their squared "
+            f"correlation is above {r2:g} (clumped_by says which)."
         )
         n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
         best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
         n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
         if n_behind:
             yield (
-                f"{n_behind:,} of the {n:,} selected are in linkage with better ones: only "
-                f"{n - n_behind:,} are not; ask for fewer (-n), or allow for more (--clump-r2)"
+                f"{n_behind:,} of the {n:,} selected features are in linkage with better ones, and "
+                f"only {n - n_behind:,} are not. Ask for fewer (-n), or allow for more "
+                "(--clump-r2)."
             )
 
 

@@ -165,7 +165,7 @@ class Interactions(Stage):
         """Report significant pairs, and the features selected because of them."""
         table, about = pairs_of(result), result.attrs
         if "pairs_not_scanned" in about:
-            yield f"Pairs: {about['pairs_not_scanned']}"
+            yield f"Pairs: {about['pairs_not_scanned']}."
         if table is None or "family_wise" not in table:
             return
         n = int((table["family_wise"] <= table.attrs["alpha"]).sum())
@@ -184,7 +184,7 @@ class Interactions(Stage):
             f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
             f"{table.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
             f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{listed}"
-            f"{carried_over(table.attrs)}"
+            f"{carried_over(table.attrs)}."
         )
         if "inflation" in table.attrs:
             yield inflation_sentence(table.attrs)
@@ -204,7 +204,7 @@ def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
     lead_note = f"; given better pairs, {leads:,}: {named}" if leads else ""
     return (
         f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
-        f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}"
+        f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}."
     )
 
 

@@ -44,7 +44,7 @@ logger = logging.getLogger("dhsic")
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
-    PRESENCE: "and scaled to unit deviation, those that are mostly one value to less",
+    PRESENCE: "and scaled to unit deviation (those that are mostly one value, to less)",
 }
 #: Group names that count as no group, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}

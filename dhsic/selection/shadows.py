@@ -136,11 +136,11 @@ class Shadows(Stage):
             return
         yield (
             f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
-            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each"
+            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each."
         )
         if not about["n_discovered"]:
             yield (
-                "none stands out of its permuted copies, so nothing is selected: try a larger "
-                "--fdr, fewer features (--extract, --maf), dhsic test for those that act alone, or "
-                "leave out --control for the ranking without a promise"
+                "No feature stands out from its permuted copies, so nothing is selected. Try a "
+                "larger --fdr, fewer features (--extract, --maf), or dhsic test for those that act "
+                "alone; without --control there is a ranking, and no promise."
             )

@@ -186,10 +186,10 @@ class Stability(Stage):
         if "stability_threshold" in about:
             bounds = about["expected_false"], about["expected_false_concave"]
             yield (
-                f"{about['n_stable']:,} features are selected from a part of "
-                f"{about['stability_threshold']:g} or more of the halves; at most {bounds[0]:.2g} "
-                f"of them are expected falsely, {bounds[1]:.2g} if the part has an r-concave "
-                "distribution"
+                f"{about['n_stable']:,} features are selected from a fraction of "
+                f"{about['stability_threshold']:g} or more of the halves. At most {bounds[0]:.2g} "
+                f"of them are expected to be false; {bounds[1]:.2g} if that fraction has an "
+                "r-concave distribution."
             )
 
 
