@@ -93,6 +93,74 @@ def test_neighbours_that_are_codes(name, rng):
         dhsic.select(X, y, **QUIET)
 
 
+@pytest.mark.parametrize("code", [-99, -77, -88])
+@pytest.mark.parametrize("n_features", [1, 2, 14])
+@pytest.mark.parametrize("largest", [4, 75, 500])
+def test_negative_codes_beside_values_from_0_on_are_refused_in_few_features(
+    code, n_features, largest, rng
+):
+    X = coded(rng.uniform(0, largest, (M, 150)), code, rng, 0.05, slice(3, 3 + n_features))
+    y = rng.integers(0, 2, M)
+    with pytest.raises(dhsic.DataError, match=f"are {code},"):
+        dhsic.select(X, y, **QUIET)
+    lost = np.where(code == X, np.nan, X)
+    named, missing = dhsic.select(X, y, missing_code=code, **QUIET), dhsic.select(lost, y, **QUIET)
+    np.testing.assert_array_equal(named["rank"], missing["rank"])
+
+
+LONE = {
+    "9999 in one": (9999, 1, values),
+    "999 in one": (999, 1, values),
+    "99 in ten": (99, 10, lambda rng: rng.integers(1, 6, (M, D)).astype(float)),
+    "88 beside ages": (88, 1, lambda rng: rng.integers(20, 61, (M, D)).astype(float)),
+    "-1 beside grades": (-1, 1, lambda rng: rng.integers(1, 6, (M, D)).astype(float)),
+    "-1 beside ages": (-1, 1, lambda rng: rng.integers(20, 61, (M, D)).astype(float)),
+    "-1 of integers": (-1, 2, lambda rng: rng.integers(1, 8, (M, D))),
+}
+
+
+@pytest.mark.filterwarnings("default:Codes that many programs")
+@pytest.mark.parametrize("kind", LONE)
+def test_codes_that_stand_apart_in_few_features_are_told_with_an_option(kind, rng, tmp_path):
+    code, n_features, make = LONE[kind]
+    X = np.concatenate([make(rng) for _ in range(8)], axis=1)
+    X = coded(X, code, rng, 0.1, slice(0, n_features))
+    y = rng.integers(0, 2, M)
+    with pytest.warns(UserWarning, match=rf"{n_features} feature.* \(0: {code} \d+ times, others"):
+        dhsic.select(X, y, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dhsic.select(X, y, missing_code=None, **QUIET)
+    table = pd.DataFrame(X).add_prefix("lab").assign(ill=np.where(y, "yes", "no"))
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    command = ("test", tmp_path / "t.csv", "--target", "ill", "-n", "1")
+    said = " ".join(run(*command).stderr.split())
+    option = shlex.split(re.search(r"missing there, (--na .*) says so of a column", said)[1])
+    assert option == ["--na", f"lab0={code}"]
+    assert f"lab0: {code}" not in " ".join(run(*command, *option).stderr.split())
+
+
+NO_LONE = {
+    "copies": lambda rng: rng.integers(-1, 4, (M, D)),
+    "signs": lambda rng: rng.choice([-1, 1], (M, D)),
+    "likert from -2": lambda rng: rng.integers(-2, 4, (M, D)),
+    "correlations": lambda rng: np.clip(rng.normal(0, 1, (M, D)), -1, 4),
+    "percentages to 99": lambda rng: rng.integers(0, 100, (M, D)),
+    "counts to 99": lambda rng: np.minimum(rng.exponential(60, (M, D)).round(), 99),
+    "incomes": lambda rng: np.exp(rng.normal(6, 1.5, (M, D))).round(),
+    "oxygen": lambda rng: rng.integers(88, 101, (M, D)),
+    "changes": lambda rng: rng.normal(0, 60, (M, D)).round(),
+}
+
+
+@pytest.mark.parametrize("name", NO_LONE)
+def test_scales_that_end_in_a_code_are_not_told(name, rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="X has values below 0")
+        dhsic.select(NO_LONE[name](rng).astype(float), rng.integers(0, 2, M), **QUIET)
+
+
 NO_CODES = {
     "heavy tails": lambda rng: np.exp(rng.normal(4, 2, (M, D))).round(),
     "percentages": lambda rng: rng.integers(0, 101, (M, D)).astype(float),

@@ -15,6 +15,7 @@ from dhsic._typing import Array, Mask
 from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
+from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
@@ -151,6 +152,7 @@ def _columns(
     if job.target:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.target)} of {where}")
+    written = _stored_columns(job, table, values_by_name)
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
         for name, values in values_by_name.items()
@@ -163,18 +165,45 @@ def _columns(
         orders.append(order)
         for name in chosen or _but_names(one, order):
             _refuse_second(name, one.what, owners)
-            covariates.append((name, _typed(job, name, order.take(one.column(name)))))
+            written.append((name, order.take(one.column(name)), one.what))
+            covariates.append((name, _typed(job, name, written[-1][1])))
             places[name] = _lines(one, order)
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
     _check_na(job, data, {*job.target, *dict(covariates)})
     labels = [(name, one) for name in job.target for one in columns[name]]
     _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
+    notes += _checked_values(job, written)
     counts = {
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
     return labels, covariates, notes, counts
+
+
+def _stored_columns(
+    job: SelectJob, table: Table | None, values_by_name: Mapping[str, Array]
+) -> list[tuple[str, Array, str]]:
+    """Name, values as they are stored, and path of each column of labels and covariates."""
+
+    def path_of(name: str) -> str:
+        is_here = table is not None and name.removeprefix("#") in table.columns
+        return table.what if table is not None and is_here else job.path
+
+    return [
+        (name, column, path_of(name))
+        for name, values in values_by_name.items()
+        for column in _each_column(values)
+    ]
+
+
+def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> list[str]:
+    """Check columns by how they are written; return sentences on names that may be none."""
+    each = (
+        check_values(job, name, values, _typed(job, name, values), path)
+        for name, values, path in written
+    )
+    return [note for notes in each for note in notes]
 
 
 def _refuse_text(

@@ -381,6 +381,9 @@ GIVEN = re.compile(
     re.VERBOSE,
 )
 
+#: Commands of Python in a message, whose parameters are their own.
+CODE = re.compile(r'(python -c "[^"]*")')
+
 
 def in_options(message: str, ctx: click.Context) -> str:
     """Replace Python parameters in a message by options of the running command.
@@ -401,7 +404,9 @@ def in_options(message: str, ctx: click.Context) -> str:
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
-    translated = GIVEN.sub(lambda match: _option(match, options), message)
+    parts = CODE.split(message)  # every second one is a command of Python, which stays
+    parts[::2] = [GIVEN.sub(lambda match: _option(match, options), part) for part in parts[::2]]
+    translated = "".join(parts)
     for name in only:
         translated += (
             f" The command line has no option for {name}: see dhsic.open_source in Python."

@@ -19,7 +19,7 @@ from dhsic.errors import InputError
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
-from dhsic.joins.mixed_values import check_mixed
+from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.targets import (
     names_said,
@@ -207,6 +207,7 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
         columns = [(name, read_target(data, name, missing_chunks)) for name in names]
         for name, values in columns:
             refuse_ids(name, values)
+            _check_names_of(name, values)
         labels = stacked(columns)
     else:
         labels = values_of(_of_categories(y), "y")
@@ -251,8 +252,16 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
 def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
     """Return covariates; names of variables of `data` become their columns, (m, q)."""
     names = _names_in(given, data)
-    columns = [design_of(name, read_target(data, name, missing_chunks)) for name in names]
-    return np.column_stack(columns) if columns else given
+    columns = [(name, read_target(data, name, missing_chunks)) for name in names]
+    for name, values in columns:
+        _check_names_of(name, values)
+    return np.column_stack([design_of(*column) for column in columns]) if columns else given
+
+
+def _check_names_of(name: str, values: Array) -> None:
+    """Refuse words and dates among the classes or groups (m,) of a variable of the data."""
+    if values.ndim == 1 and values.dtype.kind in "OUT":
+        check_names(f"dhsic.read_target(X, {name!r})", values, are_apart=True)
 
 
 def refuse_ids(name: Any, labels: Array) -> None:

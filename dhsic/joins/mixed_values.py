@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,15 @@ import pandas as pd
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
+from dhsic.joins.class_names import (
+    MAY_BE_CLASS,
+    NO_VALUE,
+    refuse_alike,
+    refuse_words,
+    words_told,
+)
+from dhsic.joins.dates import refuse_dates
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.table import id_columns
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.odd_fields import OddFields
@@ -19,14 +29,8 @@ from dhsic.validation import is_numeral
 #: Different numbers from which on a column is measured, though some of its values are text; fewer
 #: may be names of groups, unless text says that there is no value.
 MEASURED = 10
-#: Words for a value that is not there, in lower case.
-NOT_THERE = frozenset(
-    (
-        *("missing", "unknown", "unk", "n.d.", "nd", "n.a.", "not available", "not done", "?", "-"),
-        *("--", "not known", "not applicable", "lost", "refused", "n/k", "nk", "na.", "-nan"),
-        *("none", "nil", "not determined", "no data", "error", "#value!", "#div/0!", "#ref!"),
-    )
-)
+#: Words for a value that is not there, in lower case, among numbers.
+NOT_THERE = NO_VALUE | MAY_BE_CLASS
 
 
 def text_among_numbers(
@@ -97,6 +101,40 @@ def check_mixed(called: str, given: Any) -> None:
                 f"text, and samples of NaN are left out. If all are names of groups, say so: "
                 f"pandas.Series({one}, dtype='category')."
             )
+        check_names(one, values)
+
+
+def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
+    """Refuse names (m,) of classes or groups of Python that are none; tell of those that may be.
+
+    These are words for a missing value, dates, and, unless they `are_apart`, names that are the
+    same but for case. `called` is an expression for the values.
+
+    Raises
+    ------
+    InputError
+        The sentence says which names, and that categories of pandas are taken as they are.
+    """
+    if not all(isinstance(v, str) or pd.isna(v) for v in values):
+        return
+    text = np.array([v.strip() if isinstance(v, str) else "" for v in values], dtype=object)
+    text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
+    category = f"say so: pandas.Series({called}, dtype='category')"
+
+    def remedy(words: list[str]) -> str:
+        are = "it is a name" if len(words) == 1 else "they are names"
+        one = f"pandas.Series({called})"
+        return (
+            f"Leave those samples out: keep = ~{one}.isin({words!r}).to_numpy() has the others. "
+            f"If {are}, {category}."
+        )
+
+    refuse_words(called, text, remedy)
+    if sentence := words_told(called, text):
+        warnings.warn(f"{sentence}.", stacklevel=4)
+    refuse_dates(WrittenColumn(called, "", values=called), text, "group", category)
+    if not are_apart:
+        refuse_alike(f"Values of {called}", "names", text[text != ""], f"else {category}.")
 
 
 def _columns_of(given: Any) -> pd.DataFrame | None:

@@ -19,6 +19,7 @@ import zarr
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
+from dhsic.joins.class_names import refuse_alike
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import may_be_classes
 from dhsic.sources import AbstractSource
@@ -188,7 +189,12 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
                 "numbers with decimal points, without percent and separators of thousands. If they "
                 "are names of classes, say so: --label-kernel multiclass, or y as text."
             )
-        _check_alike(name, text[there])
+        refuse_alike(
+            f"Labels of {name!r}",
+            "classes",
+            text[there],
+            "if they are several classes, say so: --label-kernel multiclass.",
+        )
     elif there.any() and may_be_classes(labels[there]):
         twice = written_twice(text[there])
         if twice:
@@ -197,20 +203,6 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
                 f"({some(map(' and '.join, twice), 3)}). If these are the same, write them alike; "
                 "if not, say that they are names: --label-kernel multiclass, or y as text."
             )
-
-
-def _check_alike(name: str, text: Array) -> None:
-    """Refuse classes that are the same but for upper and lower case or blanks within."""
-    by_name: dict[str, set[str]] = {}
-    for t in set(text):
-        by_name.setdefault(" ".join(t.casefold().split()), set()).add(t)
-    alike = [sorted(texts) for texts in by_name.values() if len(texts) > 1]
-    if alike and len(by_name) > 1:
-        raise InputError(
-            f"Labels of {name!r} are classes, and some are the same but for upper and lower case "
-            f"or blanks ({some((' and '.join(map(repr, texts)) for texts in alike), 3)}). Write "
-            "them alike; if they are several classes, say so: --label-kernel multiclass."
-        )
 
 
 def written_twice(text: Array) -> list[list[str]]:
@@ -274,13 +266,18 @@ def check_coded(X: Any, **given: Any) -> None:
         for sentence in filter(None, (zeros_told(what, column) for column in each)):
             without = _without(X, what, columns, [0])
             warnings.warn(f"{sentence} If they are missing: {without}", stacklevel=2)
-        texts = [v for v in columns.ravel().tolist() if isinstance(v, str) and v]
-        for word in sorted({v for v in texts if stands_for_none(v.strip())}):
-            raise InputError(
-                f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
-                f"stands for missing ones. {_without(X, what, columns, [word])} If it is a class, "
-                f"give it another name, such as 'class {word}'."
-            )
+        _check_words(X, what, columns)
+
+
+def _check_words(X: Any, what: str, columns: Array) -> None:
+    """Refuse text of labels that stands for missing values."""
+    texts = [v.strip() if isinstance(v, str) else "" for v in columns.ravel().tolist()]
+    for word in sorted({t for t in texts if t and stands_for_none(t)}):
+        raise InputError(
+            f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
+            f"stands for missing ones. {_without(X, what, columns, [word])} If it is a class, "
+            f"give it another name, such as 'class {word}'."
+        )
 
 
 def written_by(code: float) -> str:

@@ -13,7 +13,9 @@ import zarr
 from dhsic._typing import Array
 from dhsic.errors import DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
-from dhsic.joins.text import check_numbers, phenotype, typed
+from dhsic.joins.rewriting import WrittenColumn
+from dhsic.joins.text import check_numbers, is_missing, phenotype, stripped, typed
+from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
 from dhsic.sources.chunked import arrays_of, member, read_variable
@@ -75,6 +77,10 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
         return values
     labels = typed(values)
     check_numbers(name, labels, values)
+    if labels.dtype.kind == "f":
+        path = str(data) if isinstance(data, (str, PathLike)) else ""
+        written = WrittenColumn(f"labels {name!r}", name, path)
+        refuse_written(written, stripped(values)[~is_missing(labels)])
     return labels
 
 

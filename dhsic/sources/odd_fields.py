@@ -9,6 +9,7 @@ import pandas as pd
 
 from dhsic.sources.ids import NA, is_value, some
 from dhsic.sources.number_fields import is_comma_number
+from dhsic.sources.thousands import PointedNumbers
 
 #: Texts that a sentence names, at most; more of them are no markers of missing values.
 MOST_NAMED = 5
@@ -143,6 +144,12 @@ def about_columns(X: pd.DataFrame) -> str:
             f"X[{names!r}].apply(pandas.to_numeric, errors='coerce') has NaN, for missing, in the "
             "place of text."
         )
+    thousands = [name for name in numerals if _pointed(X[name]).may_separate_thousands]
+    if thousands:
+        sentences.append(
+            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).told} If they do, leave them out "
+            f"first: X[{thousands!r}].replace(r'\\.', '', regex=True)."
+        )
     if numerals:
         sentences.append(f"Make numbers of text that holds them: X[{numerals!r}].astype(float).")
     if text_columns:
@@ -151,6 +158,12 @@ def about_columns(X: pd.DataFrame) -> str:
             f"pandas.get_dummies(X, columns={text_columns!r})."
         )
     return " ".join(sentences)
+
+
+def _pointed(column: pd.Series) -> PointedNumbers:
+    """Numbers of a column as texts; those of columns of one name are no thousands."""
+    texts = [str(value).strip() for value in column.to_numpy().ravel().tolist()]
+    return PointedNumbers.of(text for text in texts if text.lower() not in NA)
 
 
 def _text_of(column: pd.Series) -> OddFields:

@@ -7,7 +7,7 @@ it is one of `CODES`, and lies further from all values that are no codes than th
 other: surveys write several (77, 88 and 99 for refused, unknown and missing), none of which is far
 from the next. Large values of heavy tails seldom do, and never again and again, so data are refused
 where a code is so in two features or more, and twice or more in one of them; or, negative beside
-others that are not, twice in a single one.
+others that are not, twice in a single one. What else stands apart again and again is told.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ ZERO, HEAD = 1 << CODES.size, 256
 #: Features with zeros near to others from which on, if they are the more, zeros are values in all:
 #: of expression, zeros are what was not seen.
 ORDINARY_ZEROS = 20
+#: The largest code that is certain where all other values are 0 or more: -9 and -1 may be values.
+BELOW_ALL = -77.0
+#: Bit of codes that are told and not refused: they stand apart from others, less than far from all.
+#: With no other bit it is that of -1, least whole number of a scale that goes on from 1 to so much.
+LONE, LEAST, FEWEST_STEPS = np.int64(-(2**63)), -1.0, 3
 #: How often a number occurs at least that stands alone at an end of a scale of so many others.
 OFTEN, SCALE = 3, 10
 #: Gap between such a number and all others, over the largest and the middle gap between these.
@@ -88,12 +93,19 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
         low, high = others.min(), others.max()
         with np.errstate(over="ignore"):
             beyond = np.maximum(low - codes, codes - high)
-        are_codes = (beyond > high - low) & (beyond > DISTANCE * np.abs(codes)) & (high > low)
+        are_codes = (beyond > high - low) & (beyond > DISTANCE * np.abs(codes))
+        are_codes |= (codes <= BELOW_ALL) & (low >= 0)
+        are_codes &= high > low
+        is_lone = not are_codes.any()
+        if is_lone:
+            are_codes = _lone(codes, counts, others)
         if are_codes.any():
             codes, counts = codes[are_codes], counts[are_codes]
             sentinels.codes[j] = (1 << np.searchsorted(known, codes)).sum()
+            sentinels.codes[j] |= LONE if is_lone else 0
             sentinels.n[j] = counts.sum()
             sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
+    _find_least(raw, mask, np.flatnonzero((least == LEAST) & (most >= FEWEST_STEPS)), sentinels)
     with_zeros = np.flatnonzero((least == 0) & (most > 0))
     sentinels.codes[with_zeros] |= ZERO
     for j in _with_zeros_apart(raw, with_zeros):
@@ -102,6 +114,36 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
         if sentinels.codes[j] == ZERO and OFTEN <= n < values.size / 2 and is_apart(0, others):
             sentinels.n[j], sentinels.nearest[j] = n, others[0]
     return sentinels
+
+
+def _lone(codes: Float, counts: Index, others: Float) -> Mask:
+    """Which codes of a feature, with their counts, stand alone at an end of its other values."""
+    is_often = counts >= OFTEN
+    scale = np.unique(others) if is_often.any() else others[:0]
+    are_apart = np.array([is_apart(code, scale) for code in codes.tolist()], dtype=bool)
+    return np.asarray(is_often & are_apart)
+
+
+def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) -> None:
+    """Mark features, of those at `at`, in which -1 stands alone below all other values."""
+    for j in _with_least_apart(raw, at):
+        values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
+        n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
+        if not sentinels.codes[j] and OFTEN <= n < values.size / 2 and _is_below(others):
+            sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = LONE, n, others[0]
+
+
+def _with_least_apart(raw: Array, at: Index) -> Index:
+    """Features, of those at `at`, without values between -1 and 1 among the first samples."""
+    head = raw[at, :HEAD].astype(np.float64)
+    return np.asarray(at[~((head > LEAST) & (head < 1)).any(axis=1)])
+
+
+def _is_below(scale: Array) -> bool:
+    """Whether -1 lies below a scale, sorted: of many values, or of whole numbers from 1 on."""
+    if scale.size >= SCALE:
+        return is_apart(LEAST, scale)
+    return scale.size >= FEWEST_STEPS and scale[0] == 1 and bool((np.diff(scale) == 1).all())
 
 
 def _with_zeros_apart(raw: Array, at: Index) -> Index:
@@ -139,11 +181,12 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     if source.keeps_codes:
         return
     _warn_of_zeros(found, source)
-    coded, d = np.flatnonzero(found.codes & ~ZERO), found.codes.size
-    found = Sentinels(found.codes[coded], found.n[coded], found.nearest[coded])
+    coded, d = np.flatnonzero((found.codes >= 0) & (found.codes & ~ZERO != 0)), found.codes.size
+    every, found = found, Sentinels(found.codes[coded], found.n[coded], found.nearest[coded])
     has = (found.codes[:, None] >> np.arange(CODES.size)) & 1 == 1  # (features, codes)
     is_certain = np.array([_is_certain(k, has[:, k], found, d) for k in range(CODES.size)])
     if not is_certain.any():
+        _warn_of_lone(every, source)
         return
     beside = has[has[:, is_certain].any(axis=1)].any(axis=0)
     again = has[found.n >= 2].any(axis=0) & (np.abs(CODES) >= NEAR)
@@ -191,8 +234,7 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
     at = np.flatnonzero(has_zeros & (found.n > 0))
     if not at.size or has_zeros.sum() - at.size >= max(ORDINARY_ZEROS, at.size):
         return
-    names = source.feature_names()
-    called = [str(j) if names is None else str(names[j]) for j in at.tolist()]
+    called = _called(source, at)
     listed = some(
         (
             f"{name}: {found.n[j]:,}, others from {found.nearest[j]:.6g}"
@@ -209,14 +251,46 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
     )
 
 
+def _called(source: AbstractSource, at: Index) -> list[str]:
+    """Names of features, or their places."""
+    names = source.feature_names()
+    return [str(j) if names is None else str(names[j]) for j in at.tolist()]
+
+
+def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
+    """Name features in which a code stands apart again and again, and which are not refused."""
+    has_code = (found.codes & ~ZERO) != 0
+    at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
+    if not at.size:
+        return
+    bits = found.codes[at] & ~LONE & ~np.int64(ZERO)
+    codes = [CODES[int(of).bit_length() - 1] if of else LEAST for of in bits.tolist()]
+    called = _called(source, at)
+    listed = some(
+        (
+            f"{name}: {written(code)} {found.n[j]:,} times, others "
+            f"{'from' if code < found.nearest[j] else 'to'} {found.nearest[j]:.6g}"
+            for name, code, j in zip(called, codes, at.tolist(), strict=True)
+        ),
+        MOST_NAMED,
+    )
+    remedy = f"na=['{called[0]}={written(codes[0])}']" if source.read_as else "write NaN there"
+    warnings.warn(
+        f"Codes that many programs write for missing values stand apart from all other values of "
+        f"{at.size:,} feature{'s' * (at.size > 1)} ({listed}). If they are missing there, {remedy} "
+        f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
+        stacklevel=2,
+    )
+
+
 def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
     """Whether a code that some of d features have, of those with any, is one of missing values."""
     code, n_features = float(CODES[k]), int(has_code.sum())
     if not n_features or code in BESIDE_9:
         return False
     again = found.n[has_code] >= 2
+    if code <= BELOW_ALL and (again & (found.nearest[has_code] >= 0)).any():
+        return True
     if abs(code) < NEAR and MANY * n_features < d:
         return False
-    if code <= -NEAR and (again & (found.nearest[has_code] >= 0)).any():
-        return True
     return bool(n_features > 1 and again.any())

@@ -9,8 +9,8 @@ it may be a slip in a column of numbers. Parquet is columns already: `dhsic.sour
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from dhsic.sources.tables import (
     refuse_counted,
     refuse_parts,
 )
+from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
 
 #: Names of rows that sum up those above them, in lower case.
 SUMMARIES = frozenset(
@@ -61,6 +62,8 @@ SUMMARIES = frozenset(
 )
 #: Columns of text that a sentence describes, at most.
 MOST_TOLD = 3
+#: Features that a command lists, at most; beyond, it is for all of them.
+MOST_LISTED = 20
 #: Bytes of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
 
@@ -139,7 +142,8 @@ class TextTable:
             if (texts := na_of(self.na, self.columns.names[i])) != self.na
         }
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
-        rising = RisingFeatures()
+        rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
+        pointed: dict[str, PointedNumbers] = {}
         for n, (line, fields) in enumerate(self.text.rows()):
             self._check_width(line, fields)
             selected = fields[start:stop] if is_run else [fields[i] for i in numbers]
@@ -149,8 +153,11 @@ class TextTable:
             values = fields_of.row(selected, line)
             if self.turned:
                 self._check_rising_row(fields, values)
+                if are_likely(values):
+                    pointed |= self._pointed_row(fields, line)
             else:
                 rising.add_sample(values)
+                thousands.add(values, selected)
             yield fields, values
         unlikely = [
             (self.columns.called(numbers[i]), self.columns.names[numbers[i]], first, last)
@@ -159,6 +166,7 @@ class TextTable:
         ]
         if unlikely:
             refuse_rising(self.path, unlikely)
+        self._check_thousands(pointed or self._pointed_columns(thousands.likely()))
 
     def _is_apart(self, name: str) -> bool:
         """Whether a row of that name is no feature."""
@@ -170,6 +178,46 @@ class TextTable:
         if self.columns.ids and (np.diff(values) == 1).all() and is_unlikely(n, n, n - 1):
             name = fields[self.columns.ids[0]]
             refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
+
+    def _pointed_row(self, fields: list[str], line: int) -> dict[str, PointedNumbers]:
+        """Numbers of a row of a feature as texts, by its name."""
+        name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
+        missing = {*NA, *(text.lower() for text in self.na)}
+        texts = (fields[i].strip() for i in self.columns.numbers)
+        return {name: PointedNumbers.of(t for t in texts if t.lower() not in missing)}
+
+    def _pointed_columns(self, likely: Sequence[int]) -> dict[int, PointedNumbers]:
+        """Numbers of some features as texts, by the place of their columns."""
+        at = [self.columns.numbers[i] for i in likely]
+        every = {i: PointedNumbers() for i in at}
+        missing = {i: self._missing_texts(i) for i in at}
+        for _, fields in self.text.rows() if at else ():
+            for i in at:
+                if (text := fields[i].strip()).lower() not in missing[i]:
+                    every[i].add(text)
+            at = [i for i in at if not every[i].are_others]
+            if not at:
+                break
+        return every
+
+    def _check_thousands(self, every: Mapping[Any, PointedNumbers]) -> None:
+        """Refuse features whose points may separate thousands; rows by name, columns by place."""
+        pointed = {key: of for key, of in every.items() if of.may_separate_thousands}
+        if not pointed:
+            return
+        columns, start = self.columns, self.columns.numbers[0]
+        where = "1:" if columns.are_named else ":"
+        if not self.turned:
+            listed = [*pointed] if len(pointed) <= MOST_LISTED else f"{start}:"
+            where = f"{where}, {listed}"
+        elif columns.ids and len(pointed) <= MOST_LISTED:
+            where = f"t[{columns.ids[0]}].str.strip().isin({[*pointed]!r}), {start}:"
+        else:
+            where = f"{where}, {start}:"
+        called = (lambda name: f"row {name!r}") if self.turned else columns.called
+        separator, skipped = self.text.separator, self.text.top.n_skipped
+        named = {called(key): numbers for key, numbers in pointed.items()}
+        refuse_thousands(self.path, separator, skipped, where, named)
 
     def named(self, beside: list[list[str]], first: Array) -> Names:
         """Names, and what is no feature, by the fields of each row that are not numbers.
@@ -252,13 +300,17 @@ class TextTable:
         """Columns that hold text, of some positions."""
         names = self.columns.names
         odd = {i: OddFields(self.columns.called(i), names[i]) for i in at}
-        missing = {i: {*NA, *(text.lower() for text in na_of(self.na, names[i]))} for i in at}
+        missing = {i: self._missing_texts(i) for i in at}
         for line, fields in self.text.rows():
             for i in at:
                 text = fields[i].strip() if i < len(fields) else ""
                 if text.lower() not in missing[i]:
                     odd[i].add(text, f"in line {line}")
         return list(odd.values())
+
+    def _missing_texts(self, at: int) -> set[str]:
+        """Texts of missing values in a column, in lower case."""
+        return {*NA, *(text.lower() for text in na_of(self.na, self.columns.names[at]))}
 
     def _odd_row(self, line: int) -> list[OddFields]:
         """The row of a line, as a feature that holds text."""

@@ -1,0 +1,367 @@
+"""Values of tables that read as what they are not: thousands, words, dates, days, spellings.
+
+Each kind is planted in features, labels and covariates, the sentence is followed, and what is
+ordinary is taken without a word.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import run, told
+
+import dhsic
+from dhsic import open_source
+from dhsic.joins.class_names import words_among
+from dhsic.joins.dates import date_formats
+from dhsic.joins.text import read_table
+from dhsic.sources.thousands import PointedNumbers
+
+M, D = 60, 6
+IDS = [f"s{i}" for i in range(M)]
+PLAIN = {"progress": False, "n_features_to_select": 2, "interactions": None}
+
+
+def german(numbers):
+    """Numbers as they are written in German, with a point after thousands."""
+    return [f"{int(number):,}".replace(",", ".") for number in numbers]
+
+
+def features(rng, folder, **columns):
+    X = pd.DataFrame(rng.normal(50, 10, (M, D)).round(1), index=pd.Index(IDS, name="id"))
+    X.add_prefix("g").assign(**columns).to_csv(folder / "x.csv")
+    return X.to_numpy()
+
+
+def labels(folder, **columns):
+    pd.DataFrame({"id": IDS, **columns}).to_csv(folder / "l.csv", index=False)
+
+
+def refused(*options):
+    return told(run("test", "x.csv", "--labels", "l.csv", *options, code=2))
+
+
+def follow(command, name):
+    """Run a command of Python that a sentence says; returns the name of what it writes."""
+    assert command.startswith("python -c ")
+    command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    subprocess.run(["bash", "-c", command], check=True)
+    return name
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# Points that separate thousands -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_thousands_in_features_are_refused_and_both_commands_work(separator, rng, folder):
+    numbers = np.exp(rng.normal(6.8, 1, M)).astype(int)
+    text = german(numbers)
+    table = pd.DataFrame({"id": IDS, "1007": rng.normal(size=M).round(3), "income": text})
+    table.to_csv("t.csv", sep=separator, index=False)
+    with pytest.raises(dhsic.InputError, match=r"column .income. .* points may separate") as error:
+        open_source("t.csv")
+    thousands, decimal = re.findall(r'python -c ".*?to_csv.*?"', str(error.value))
+    follow(thousands, "NEW.csv")
+    source = open_source("NEW.csv")
+    np.testing.assert_array_equal(source.read(slice(0, 2), None)[:, 1], numbers)
+    assert source.feature_names().tolist() == ["1007", "income"]
+    follow(decimal, "NEW.csv")
+    values = open_source("NEW.csv").read(slice(0, 2), None)
+    np.testing.assert_array_equal(values[:, 1], [float(t) for t in text])
+    np.testing.assert_array_equal(values[:, 0], table["1007"])
+
+
+def test_thousands_in_rows_of_features_are_refused_and_the_command_works(rng, folder):
+    numbers = np.exp(rng.normal(6.8, 1, M)).astype(int)
+    rows = {
+        "g0": rng.normal(size=M).round(3),
+        "cells": german(numbers),
+        "g1": rng.integers(0, 9, M),
+    }
+    pd.DataFrame(rows, index=IDS).T.to_csv("t.csv", index_label="gene")
+    with pytest.raises(dhsic.InputError, match=r"row .cells. .* points may separate") as error:
+        open_source("t.csv", sample_dim=1)
+    follow(re.search(r'python -c ".*?to_csv.*?"', str(error.value))[0], "NEW.csv")
+    values = open_source("NEW.csv", sample_dim=1).read(slice(0, 3), None)
+    np.testing.assert_array_equal(values[:, 1], numbers)
+
+
+@pytest.mark.parametrize("role", ["--target", "--covariate"])
+def test_thousands_in_labels_and_covariates_are_refused_and_both_commands_work(role, rng, folder):
+    numbers = np.exp(rng.normal(6.8, 1, M)).astype(int)
+    features(rng, folder)
+    labels(folder, y=rng.normal(size=M).round(2), n=[*german(numbers[:-1]), ""])
+    options = ("--target", "y", "--covariate", "n") if role == "--covariate" else ("--target", "n")
+    said = refused(*options)
+    assert "points may separate thousands" in said
+    thousands, decimal = re.findall(r'python -c ".*?to_csv.*?"', said)
+    follow(thousands, "NEW.tsv")
+    read = read_table("NEW.tsv").columns["n"].tolist()
+    assert read == [*map(str, numbers[:-1]), ""]
+    run("test", "x.csv", "--labels", "NEW.tsv", *options, "--drop-missing")
+    follow(decimal, "NEW.tsv")
+    read = read_table("NEW.tsv").columns["n"].tolist()
+    assert [float(t) for t in read[:-1]] == [float(t) for t in german(numbers[:-1])]
+    run("test", "x.csv", "--labels", "NEW.tsv", *options, "--drop-missing")
+    if role == "--target":
+        with pytest.raises(dhsic.InputError, match="points may separate thousands"):
+            dhsic.read_target("l.csv", "n")
+
+
+def test_thousands_in_frames_of_text_are_named_and_the_remedy_works(rng):
+    numbers = np.exp(rng.normal(6.8, 1, M)).astype(int)
+    X = pd.DataFrame({"a": rng.normal(size=M), "b": german(numbers)})
+    with pytest.raises(dhsic.InputError, match=r"In 'b' .*points may separate thousands") as error:
+        dhsic.select(X, rng.normal(size=M), **PLAIN)
+    remedy = re.search(r"leave them out first: (X\[.*?\)\)?)\. Make", str(error.value))[1]
+    X[["b"]] = eval(remedy, {"X": X}).astype(float)
+    np.testing.assert_array_equal(X["b"], numbers)
+    dhsic.select(X, rng.normal(size=M), **PLAIN)
+
+
+THOUSANDS = {
+    "a zero at the end": ["818", "1.840", "609", "350"],
+    "below most others": ["818", "1.841", "609", "350", "744"],
+    "negative": ["-818", "-1.840", "609", "350"],
+    "many": ["3", "500", "609", "350", *(f"{n}.{100 + 9 * n}" for n in range(1, 12) if n % 10)],
+}
+NO_THOUSANDS = {
+    "means filled in": ["165", "172", "171.333", "180", "158", "166.667"],
+    "fractions below 1": ["818", "0.125", "609", "350", "1.840"],
+    "other decimals": ["818", "12.5", "609", "350", "1.840"],
+    "three decimals all": ["818.000", "1.840", "609.000", "350.000"],
+    "small numbers": ["1", "2", "3", "1.125", "2.250"],
+    "limits": ["500", "500", "500", "1.125", "2.250", "7.311"],
+    "large numbers without": ["818", "609", "350", "1.840", "2415"],
+    "all thousands": ["1.840", "2.415", "12.300"],
+    "counts": ["818", "609", "350", "12"],
+}
+
+
+@pytest.mark.parametrize("kind", THOUSANDS)
+def test_ways_to_write_thousands(kind):
+    assert PointedNumbers.of(THOUSANDS[kind]).may_separate_thousands
+
+
+@pytest.mark.parametrize("kind", NO_THOUSANDS)
+def test_numbers_without_thousands(kind, folder):
+    assert not PointedNumbers.of(NO_THOUSANDS[kind]).may_separate_thousands
+    text = NO_THOUSANDS[kind]
+    pd.DataFrame({"id": range(len(text)), "a": text}).to_csv("t.csv", index=False)
+    values = open_source("t.csv").read(slice(0, 1), None)
+    np.testing.assert_array_equal(values[:, 0], [float(t) for t in text])
+
+
+@pytest.mark.parametrize("write", ["{:.3f}", "{:g}", "{}"])
+def test_measurements_of_three_decimals_are_read_in_every_writing(write, rng, folder):
+    X = rng.normal(300, 150, (400, 20)).round(3)
+    X[:, :4] = X[:, :4].round()
+    rows = [",".join([f"s{i}", *map(write.format, x.tolist())]) for i, x in enumerate(X)]
+    (folder / "t.csv").write_text("\n".join(["id," + ",".join(f"g{j}" for j in range(20)), *rows]))
+    assert open_source("t.csv").n_features == 20
+
+
+# Words for a missing value -----------------------------------------------------------------------
+
+WORDS = [
+    "?",
+    "unknown",
+    "Unk",
+    "-",
+    "--",
+    "Not available",
+    "missing",
+    "n.d.",
+    "#VALUE!",
+    "(unknown)",
+]
+
+
+def with_word(rng, word):
+    y = np.where(np.arange(M) % 2, "case", "control").astype(object)
+    y[[3, 8, 21]] = word
+    return y
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_for_missing_values_are_no_classes_and_both_options_work(word, rng, folder):
+    features(rng, folder)
+    labels(folder, v=with_word(rng, word), y=rng.normal(size=M).round(2))
+    for options in (("--target", "v"), ("--target", "y", "--covariate", "v")):
+        said = refused(*options, "--drop-missing")
+        assert f"3 of 60 values of {'labels' if len(options) == 2 else 'covariate'} 'v' are" in said
+        leave = shlex.split(re.search(r"samples out with (--na .*? --drop-missing);", said)[1])
+        left = told(run("test", "x.csv", "--labels", "l.csv", *options, *leave))
+        assert "3 of 60 samples left out" in left
+        keep = shlex.split(re.search(r"(--not-na \S.*?) says so", said)[1])
+        kept = told(run("test", "x.csv", "--labels", "l.csv", *options, *keep))
+        assert "left out" not in kept
+
+
+@pytest.mark.parametrize("word", ["?", "unknown", "--"])
+def test_words_in_python_are_refused_and_both_remedies_work(word, rng):
+    X, y = rng.normal(size=(M, D)), with_word(rng, word)
+    z = rng.normal(size=M)
+    doors = (
+        lambda X, y, _: dhsic.select(X, y, **PLAIN),
+        lambda X, y, z: dhsic.select(X, z, covariates=y, **PLAIN),
+        lambda X, y, _: dhsic.test_features(X, y),
+    )
+    for door, name in zip(doors, ("y", "covariates", "Y"), strict=True):
+        for given in (y, pd.Series(y), y.astype(str)):
+            with pytest.raises(dhsic.InputError, match="stands for missing ones") as error:
+                door(X, given, z)
+        said = str(error.value)
+        keep = eval(re.search(r"keep = (.*) has", said)[1], {"pandas": pd, name: y})
+        assert keep.sum() == M - 3
+        door(X[keep], y[keep], z[keep])
+        category = re.search(r"so: (pandas\.Series\(.*\))\.$", said)[1]
+        door(X, eval(category, {"pandas": pd, name: y}), z)
+
+
+NAMES = {
+    "signs": ["+", "-", "+/-"],
+    "presence": ["present", "missing", "part"],
+    "what is known": ["known", "unknown", "new"],
+    "one other": ["tumour", "unknown"],
+    "diets": ["HFD", "chow", "control"],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_words_that_are_names_are_taken(kind, rng):
+    text = np.resize(np.array(NAMES[kind], dtype=object), M)
+    assert words_among(text) == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dhsic.select(rng.normal(size=(M, D)), text, **PLAIN)
+
+
+def test_words_that_may_be_names_are_told_and_taken(rng, folder):
+    features(rng, folder)
+    labels(folder, v=np.resize(["none", "low", "high"], M))
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "v"))
+    assert "3 classes high (20), low (20), none (20)" in said
+    option = shlex.split(re.search(r"if it does: (--na .*?--drop-missing)", said)[1])
+    assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "v", *option))
+    with pytest.warns(UserWarning, match=r"'none' \(20\) of y is a name, and may stand"):
+        dhsic.select(rng.normal(size=(M, D)), np.resize(["none", "low", "high"], M), **PLAIN)
+
+
+def test_groups_in_two_spellings_are_refused(rng, folder):
+    sex = np.resize(["m", "f", "M", "f"], M)
+    X = features(rng, folder)
+    labels(folder, y=rng.normal(size=M).round(2), sex=sex)
+    said = refused("--target", "y", "--covariate", "sex")
+    assert "the same but for upper and lower case or blanks ('M' and 'm')" in said
+    with pytest.raises(dhsic.InputError, match="'M' and 'm'") as error:
+        dhsic.select(X, rng.normal(size=M), covariates=sex, **PLAIN)
+    category = re.search(r"so: (pandas\.Series\(.*\))\.$", str(error.value))[1]
+    groups = eval(category, {"pandas": pd, "covariates": sex})
+    dhsic.select(X, rng.normal(size=M), covariates=groups, **PLAIN)
+    labels(folder, y=rng.normal(size=M).round(2), sex=np.resize(["m1", "f", "M2", "f"], M))
+    run("test", "x.csv", "--labels", "l.csv", "--target", "y", "--covariate", "sex")
+
+
+# Dates --------------------------------------------------------------------------------------------
+
+WAYS = {
+    "ISO": "%Y-%m-%d",
+    "German": "%d.%m.%Y",
+    "American": "%m/%d/%y",
+    "with times": "%Y-%m-%dT%H:%M",
+    "with months": "%d-%b-%Y",
+    "digits": "%Y%m%d",
+    "days and months": "%d.%m",
+}
+
+
+@pytest.mark.parametrize("role", ["--target", "--covariate"])
+@pytest.mark.parametrize("way", WAYS)
+def test_dates_are_refused_and_the_command_makes_days_of_them(way, role, rng, folder):
+    days = rng.permutation(2 * M)[:M]
+    dates = (pd.Timestamp("2020-02-03") + pd.to_timedelta(days, unit="D")).strftime(WAYS[way])
+    X = features(rng, folder)
+    labels(folder, y=rng.normal(size=M).round(2), day=dates)
+    options = ("--target", "y", "--covariate", "day") if "c" in role else ("--target", "day")
+    said = refused(*options)
+    assert "no decimal numbers" in said or "are dates (" in said
+    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.tsv")
+    made = read_table("NEW.tsv").columns["day"].astype(float)
+    np.testing.assert_allclose(made - made.min(), days - days.min())
+    run("test", "x.csv", "--labels", "NEW.tsv", *options)
+    if way not in ("digits", "days and months"):
+        with pytest.raises(dhsic.InputError, match="are dates") as error:
+            dhsic.select(X, rng.normal(size=M), covariates=dates.to_numpy(), **PLAIN)
+        expression = re.search(
+            r"For numbers of days, pass (.*?)(?: \(format|\. If)", str(error.value)
+        )
+        made = eval(expression[1], {"pandas": pd, "covariates": dates.to_numpy()})
+        np.testing.assert_allclose(made - made.min(), days - days.min())
+
+
+@pytest.mark.parametrize("command", ["plan", "select", "pairs"])
+def test_commands_in_sentences_are_the_same_in_every_command(command, rng, folder):
+    features(rng, folder)
+    labels(folder, day=(pd.Timestamp("2020-02-03") + pd.to_timedelta(range(M), unit="D")).date)
+    options = ("x.csv", "--labels", "l.csv", "--target", "day")
+    said = told(run(command, *options, code=2))
+    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.tsv")
+    assert len(set(read_table("NEW.tsv").columns["day"].tolist())) == M
+
+
+def test_dates_of_batches_are_groups_and_told(rng, folder):
+    X = features(rng, folder)
+    batches = np.resize(["2019-03-04", "2019-03-11", "2019-04-01"], M)
+    labels(folder, y=rng.normal(size=M).round(2), batch=batches)
+    command = ("test", "x.csv", "--labels", "l.csv", "--target", "y", "--covariate", "batch")
+    assert "each of 3 dates (2019-03-04, 2019-03-11, 2019-04-01) is a group" in told(run(*command))
+    dhsic.select(X, rng.normal(size=M), covariates=batches, **PLAIN)
+
+
+def test_dates_whose_day_may_be_the_month_have_two_readings(rng, folder):
+    assert date_formats(np.array(["3/4/19", "2/1/20"])) == ["%d/%m/%y", "%m/%d/%y"]
+    features(rng, folder)
+    labels(
+        folder,
+        y=rng.normal(size=M).round(2),
+        day=[f"{i % 12 + 1}/{i // 12 + 1}/19" for i in range(M)],
+    )
+    assert "(format='%m/%d/%y' if the month comes first)" in refused(
+        "--target", "y", "--covariate", "day"
+    )
+
+
+NO_DATES = {
+    "age bands": ["20-29", "30-39", "40-49", "10-12"],
+    "genotypes": ["0/0", "0/1", "1/1", "1/2"],
+    "sites": ["site 1", "site 2", "ward 3"],
+    "dilutions": ["1:2", "1:10", "1:100"],
+    "versions": ["1.1.1", "2.0.3"],
+    "phases": ["II-1", "III-2"],
+}
+
+
+@pytest.mark.parametrize("kind", NO_DATES)
+def test_names_that_are_no_dates(kind):
+    assert date_formats(np.array(NO_DATES[kind])) == []
+
+
+@pytest.mark.parametrize(
+    "text", [["5.04", "15.11", "3.02", "28.10"], ["1.04", "1.05", "1.12", "1.02"]]
+)
+def test_numbers_of_two_decimals_are_numbers(text, rng, folder):
+    features(rng, folder)
+    labels(folder, y=np.resize(text, M))
+    run("test", "x.csv", "--labels", "l.csv", "--target", "y")
