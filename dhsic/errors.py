@@ -1,9 +1,13 @@
-"""Exceptions, by who can fix them.
+"""Exceptions, by who can fix them, and warnings, which point at the line of the caller.
 
 Every message has three parts: what is wrong, which values are concerned, and what to do.
 """
 
 from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
 
 
 class DhsicError(Exception):
@@ -44,3 +48,12 @@ class MemoryBudgetError(DhsicError, MemoryError):
 
 class ClusterError(DhsicError, RuntimeError):
     """The cluster cannot run the job (no workers, other versions, data it cannot reach)."""
+
+
+def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn the caller of dhsic: the warning points at the first line outside the package."""
+    level, frame = 1, sys._getframe()
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_globals.get("__name__", "").partition(".")[0] == "dhsic":
+        level, outer = level + 1, outer.f_back
+    warnings.warn(sentence, category, stacklevel=level)

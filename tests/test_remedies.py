@@ -178,7 +178,7 @@ SAID = re.compile(r"(?<![\w./{\[-])([a-z][a-z_]+)=(?![={])")
 OTHERS = frozenset(
     (
         *("mask_and_scale", "index_col", "dims", "columns", "index", "asynchronous"),
-        *("scale_factor", "add_offset", "lambda", "sample_column", "errors", "dtype"),
+        *("axis", "scale_factor", "add_offset", "lambda", "sample_column", "errors", "dtype"),
     )
 )
 

@@ -20,7 +20,8 @@ from dhsic.cli.options import split_columns
 from dhsic.errors import InputError
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
-from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.targets import stacked, warn_of_leaks
 from dhsic.joins.text import (
@@ -40,12 +41,16 @@ from dhsic.joins.text import (
 from dhsic.joins.variables import labels_at
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
+    MIXED,
     MOST_CLASSES,
+    REAL_KERNELS,
     auto_kernel,
 )
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
+from dhsic.sources.delimited import Delimited, is_text_table
 from dhsic.sources.ids import did_you_mean, is_id, na_of, plain, some
+from dhsic.sources.marked_numbers import command, numbers_of
 from dhsic.sources.opening import is_table, open_source
 from dhsic.sources.sentinels import written
 from dhsic.validation import is_numeral, refuse_wide
@@ -334,12 +339,38 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
     column = typed(values, na_of(job.na, name), job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
+    if name in job.target and column.dtype.kind in "OU":
+        _refuse_marked(job, name, stripped(values))
     if name in job.target and values.dtype.kind == "O":
         if job.labels_as == "auto":
             check_numbers(name, column, values)
         elif job.labels_as in CLASS_KERNELS and written_twice(stripped(values)):
             return np.where(is_missing(column), "", stripped(values))
     return column
+
+
+def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
+    """Reject text (m,) that is numbers with a unit, or that a kernel of numbers cannot take."""
+    kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
+    takes_numbers = kernel in (*REAL_KERNELS, MIXED)
+    change = numbers_of(distinct)
+    is_measured = kernel == "auto" and len(distinct) >= MEASURED and 2 * len(distinct) > texts.size
+    if not takes_numbers and not (change and is_measured):
+        return
+    shown = some(map(repr, sorted(distinct)), 3)
+    path = job.labels or job.path
+    remedy = "Leave that option out if they name classes; else write numbers"
+    if change and is_text_table(path):
+        table = Delimited(path)
+        if table.names is not None and name in table.names:
+            at = {table.names.index(name): change}
+            written = command(path, table.separator, table.top.n_skipped, at)
+            remedy = f"Write numbers alone: {written}, then pass NEW.csv"
+    elif change:
+        remedy = f"Write numbers alone, v being the column: {change.format(v='v')}"
+    what = f", and --label-kernel {kernel} takes numbers" if takes_numbers else ""
+    classes = "" if takes_numbers else " If they are classes, say so: --label-kernel multiclass."
+    raise InputError(f"Labels of {name!r} are text ({shown}){what}. {remedy}.{classes}")
 
 
 def _checked(values: Array, name: str, m: int) -> Array:
@@ -387,6 +418,7 @@ def _taken(
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = stacked(labels) if labels else None
     warn_of_leaks(job.path, data.source, y, kept_rows[keep])
+    warn_of_same_samples(data.source, kept_rows[keep], data.source.sample_names())
     return Labelled(
         data.source,
         y,
@@ -476,7 +508,7 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
         raise InputError(
             f"{differ} labels of {name!r} differ ({column[0]}, {column[1]}, ...), so nearly every "
             "sample would be a class of its own; pass labels that samples share, not their names, "
-            "and numbers with decimal points; --label-kernel gaussian is for real values."
+            "and numbers with decimal points."
         )
 
 

@@ -27,7 +27,7 @@ class Filtered:
     @classmethod
     def of(cls, source: AbstractSource) -> Filtered:
         """All samples and features of a source, which may have been opened with `pass_only`."""
-        n = source.n_features_filtered
+        n = max(0, source.n_features_filtered - len(source.not_features))  # said by name
         return cls(left_out={"pass_only": n} if n else {})
 
     def features_of(self, source: AbstractSource) -> AbstractSource:

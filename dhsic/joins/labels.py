@@ -5,7 +5,6 @@ They are arrays, frames with names of samples, or names of variables (`dhsic.joi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,11 +14,12 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import covariates_of, design_of
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
+from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
 from dhsic.joins.targets import (
     names_said,
@@ -133,6 +133,7 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         warn_of_leaks(given, source, y, filtered.samples)
+        warn_of_same_samples(source, filtered.samples, names)
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
 
 
@@ -156,6 +157,11 @@ def _columns_apart(
     data: Any, target: Any, covariates: Any, not_features: Collection[str]
 ) -> dict[str, Any]:
     """Return the option `not_features`; in tables it includes label and covariate columns."""
+    if not_features and isinstance(data, np.ndarray | list | tuple):
+        raise InputError(
+            f"not_features={[*not_features]!r} names features, and those of an array have no "
+            "names. Leave out columns by their positions: X = numpy.delete(X, [3], axis=1)."
+        )
     label_columns = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
     columns = tuple(dict.fromkeys((*label_columns, *not_features)))
     return {"not_features": columns} if columns else {}
@@ -164,7 +170,7 @@ def _columns_apart(
 def hinted(source: AbstractSource) -> AbstractSource:
     """Return the source unchanged, after warning of its `hint`."""
     if source.hint:
-        warnings.warn(source.hint, stacklevel=3)
+        warn(source.hint)
     return source
 
 

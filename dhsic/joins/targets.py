@@ -7,7 +7,6 @@ tell the labels.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import did_you_mean, some
@@ -113,7 +112,7 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
         f"the labels. Leave it out: {columns.format(same)}."
     )
     if names:
-        warnings.warn(leak, stacklevel=2)
+        warn(leak)
         return
     raise InputError(
         f"{leak} If it is another measurement than {what}, give {what} a name: "
@@ -139,14 +138,20 @@ def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> An
     return next((name for at in same if (name := X.columns[at]) in features), None)
 
 
+def tells_all_leaks(data: Any, source: AbstractSource) -> bool:
+    """Whether every feature is compared with the labels: of tables, which are in memory."""
+    return is_table(data) and source.in_memory and source.feature_names() is not None
+
+
 def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Index | None) -> None:
     """Warn of features of a table in memory that tell the labels (m,): a value for each class.
 
     `rows` are the samples of the source that have labels.
     """
-    names = source.feature_names() if is_table(data) else None
-    if y is None or y.ndim != 1 or len(y) < FEWEST_TOLD or names is None or not source.in_memory:
+    if y is None or y.ndim != 1 or len(y) < FEWEST_TOLD or not tells_all_leaks(data, source):
         return
+    names = source.feature_names()
+    assert names is not None, "a table that is compared names its columns"
     if y.dtype.kind in "iufb" and len(np.unique(y)) > MOST_CLASSES:
         first, codes = np.arange(len(y)), np.arange(len(y))  # equal, value for value
     else:
@@ -166,10 +171,9 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
         leaks += [str(name) for name in names[block.start : block.stop][same]]
     if leaks:
         what = "a value of its own for each class" if of_classes else "the values"
-        warnings.warn(
+        warn(
             f"{some(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} of the "
-            f"labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}.",
-            stacklevel=2,
+            f"labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}."
         )
 
 

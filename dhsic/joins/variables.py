@@ -24,6 +24,7 @@ from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.opening import (
+    GROUP_DEPTH,
     is_table,
     on_disk,
     open_source,
@@ -119,8 +120,20 @@ def _refuse_absent(
     opened: zarr.Group | xr.Dataset, name: str, found: Mapping[str, Any], otherwise: str
 ) -> NoReturn:
     """Refuse the name of a variable that is not among those `found`, with those that would do."""
-    if isinstance(opened, zarr.Group) and not found:
-        refuse_groups(opened)
+    if isinstance(opened, zarr.Group):
+        paths = _paths_in_groups(opened, name)
+        try:
+            if not found:
+                refuse_groups(opened)
+        except InputError as error:
+            if not paths:
+                raise
+            raise InputError(f"{error} The labels are then target={paths}.") from error
+        if paths:
+            raise InputError(
+                f"There is no variable {name!r} in {opened.store_path} itself; there is one in a "
+                f"group of it. Pass its path: target={paths}."
+            )
     source = None
     with suppress(DhsicError):
         source = open_source(opened)
@@ -133,6 +146,13 @@ def _refuse_absent(
         f"There is no variable {name!r} along the samples; there are {', '.join(usable)}."
         f"{did_you_mean(name, usable)} Pass one of them, or {otherwise}."
     )
+
+
+def _paths_in_groups(group: zarr.Group, name: str) -> str:
+    """Paths of the variables of a name in groups of a store, for sentences; "" for none."""
+    members = dict(group.members(max_depth=GROUP_DEPTH))
+    inner = sorted(path for path in members if path.rpartition("/")[2] == name and "/" in path)
+    return ", or ".join(map(repr, inner))
 
 
 def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:

@@ -16,6 +16,7 @@ from dhsic.selection.batch import outcomes_of
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.request import Announce, Request
 from dhsic.selection.run import SelectionRun, named
+from dhsic.selection.suspects import warn_of_suspects
 
 
 def result_of(
@@ -66,6 +67,7 @@ def results_of(
                 "asked": json.dumps(request.asked, default=str),
             }
             results.append(result.assign_attrs({**attributes, **request.attributes}))
+        warn_of_suspects(first.data, source, runs, results)
         return results
 
 

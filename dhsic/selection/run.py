@@ -7,7 +7,6 @@ an order of features.
 from __future__ import annotations
 
 import logging
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
@@ -341,7 +340,7 @@ class SelectionRun:
             loading=loading,
         )
         if values.codes and self.announce is None:  # `announce` reports them otherwise
-            warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=2)
+            warn(f"X holds {values}. {KEEPING}")
         source = recoded(self.source, values)
         # # Features were loaded as stored, so loaded ones are usable only with a single missing
         # code.

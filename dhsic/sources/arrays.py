@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pandas.api.types import is_numeric_dtype
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
@@ -26,7 +27,7 @@ from dhsic.sources.blocks import (
     run_of,
     take_rows,
 )
-from dhsic.sources.ids import names_rows_by_name
+from dhsic.sources.ids import is_id, names_rows_by_name
 from dhsic.sources.odd_fields import about_columns
 from dhsic.sources.options import (
     OpenOptions,
@@ -35,7 +36,12 @@ from dhsic.sources.options import (
     refuse_variable,
 )
 from dhsic.sources.packing import Packing, code_among, declared, names_in, of_zarr_2
-from dhsic.sources.row_numbers import counting_columns, refuse_counting
+from dhsic.sources.row_numbers import (
+    counting_columns,
+    refuse_counting,
+    refuse_rising,
+    rising_columns,
+)
 from dhsic.sources.variants import Variants
 from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
@@ -240,6 +246,7 @@ def _is_frame(X: Any) -> bool:
 def _check_frame(X: pd.DataFrame) -> None:
     kinds, columns = X.dtypes, X.columns
     row_names = [isinstance(name, str) and names_rows_by_name(name) for name in columns]
+    _refuse_named_rows(X)
     _refuse_columns(
         columns[row_names],
         "name or count rows, by what they are called, and would be features. Drop them, "
@@ -272,11 +279,34 @@ def _check_frame(X: pd.DataFrame) -> None:
         "are there more than once. Rename them, or keep the first of each: "
         "X.loc[:, ~X.columns.duplicated()].",
     )
-    if counting := counting_columns(
-        lambda at: X.iloc[at].to_numpy(float, na_value=np.nan), X.shape
-    ):
-        names = [str(columns[i]) for i in counting]
+    _refuse_row_numbers(X)
+
+
+def _refuse_named_rows(X: pd.DataFrame) -> None:
+    """Refuse a column of text that is called like names of samples, and has one for each row."""
+    for i, (name, kind) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        is_named = isinstance(name, str) and is_id(name) and not is_numeric_dtype(kind)
+        if is_named and X.iloc[:, i].is_unique:
+            raise InputError(
+                f"Column {name!r} of the DataFrame names the samples, and features are numbers. "
+                f"Make it the index: X = X.set_index({name!r})."
+            )
+
+
+def _refuse_row_numbers(X: pd.DataFrame) -> None:
+    """Refuse columns that count rows, or rise from each row to the next."""
+
+    def values(at: Any) -> Array:
+        part: Array = X.iloc[at].to_numpy(float, na_value=np.nan)
+        return part
+
+    if counting := counting_columns(values, X.shape):
+        names = [str(X.columns[i]) for i in counting]
         refuse_counting("The DataFrame", names, f"X.drop(columns={names[:4]})")
+    if rising := rising_columns(values, X.shape):
+        names = [str(X.columns[i]) for i, *_ in rising]
+        named = [(f"column {n!r}", n, *one[1:]) for n, one in zip(names, rising, strict=True)]
+        refuse_rising("The DataFrame", named, f"X.drop(columns={names[:4]})")
 
 
 def _refuse_columns(columns: pd.Index[Any], why: str) -> None:

@@ -167,6 +167,12 @@ class AbstractArrowTable(ABC):
         are = (of.is_integer, of.is_floating, of.is_boolean, of.is_decimal)
         return all(any(is_one(kind) for is_one in are) for kind in self.types[name])
 
+    def is_whole(self, name: str) -> bool:
+        """Whether a column holds integers, by its types."""
+        import pyarrow.types as of
+
+        return bool(self.types[name]) and all(map(of.is_integer, self.types[name]))
+
     def is_decimal(self, name: str) -> bool:
         """Whether a column holds decimal numbers of fixed precision."""
         import pyarrow.types as of

@@ -41,7 +41,7 @@ from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
-from dhsic.sources.ids import some
+from dhsic.sources.ids import did_you_mean, some
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
@@ -66,7 +66,7 @@ from dhsic.sources.stores import (
 from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
-from dhsic.sources.views import RecodedSource
+from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.sources.zarr import ZarrSource
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
@@ -107,7 +107,11 @@ FOREIGN = (
     ),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
     ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
-    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
+    (
+        (".xlsx", ".xls"),
+        "Excel",
+        "X = pandas.read_excel({path!r}, index_col=0), then X.to_csv('NEW.csv')",
+    ),
     (
         (".mtx", ".mtx.gz"),
         "Matrix Market",
@@ -115,6 +119,8 @@ FOREIGN = (
     ),
 )
 
+#: Ends of names of workbooks, and of tables of text that are called so.
+WORKBOOKS = (".xlsx", ".xls")
 #: Groups within groups that are looked through for matrices, at most.
 GROUP_DEPTH = 4
 #: Ends of names of files that are not read, whatever they hold.
@@ -159,7 +165,8 @@ def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSou
             return found
     if is_arrow(str(path)):
         return open_parquet
-    is_other = ends((*BESIDE_PLINK, ".zip", *UNREAD))
+    # Programs call tables of text .xls, which spreadsheets open; a workbook is no text.
+    is_other = ends((*BESIDE_PLINK, ".zip", *UNREAD)) and not ends(WORKBOOKS)
     return open_table if not is_other and is_text_table(str(path)) else None
 
 
@@ -227,7 +234,8 @@ def open_source(
         public bucket. Keys are better said by the environment.
     not_features : sequence of str
         Columns of a table (or its rows, where these are features) that are no features: labels,
-        covariates. The source has them as `sample_coords`.
+        covariates. The source has them as `sample_coords`. Of other data, features that are left
+        out, by name; by position, from 0, where they have no names.
     na : sequence of str
         Text that stands for a missing value in a table of text, such as ``["?", "n.d."]``, besides
         nothing, ".", NA, NaN and null; ``"bmi=0"`` in that column alone.
@@ -269,13 +277,8 @@ def open_source(
             raise InputError(
                 "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
             )
-        return X
+        return _without(X, not_features)
     opener = opener_of(X)
-    if not_features and opener not in OF_TABLES:
-        raise InputError(
-            f"not_features={[*not_features]} names columns of a table (CSV, TSV, Parquet), and the "
-            "data are none. Leave it out."
-        )
     if na and opener is not open_table:
         raise InputError(
             f"na={[*na]} is text that stands for a missing value in a table of text (CSV, TSV), "
@@ -287,9 +290,11 @@ def open_source(
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
     source = _recoded(source, several)
-    if not pass_only:
+    if pass_only:
+        source = passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+    if opener in (open_table, open_parquet):  # which leave out columns themselves
         return source
-    return passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+    return _without(source, [name for name in not_features if name not in source.sample_coords()])
 
 
 def _opened_at(
@@ -351,6 +356,29 @@ def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
     if source.dtype.kind != "f":
         codes = [int(code) for code in codes if code == int(code)]
     return RecodedSource(source, codes) if codes else source
+
+
+def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSource:
+    """Leave out features of a matrix by name; by position, from 0, where they have no names."""
+    left_out = {str(name): name for name in not_features if name not in source.not_features}
+    if not left_out:
+        return source
+    names = source.feature_names()
+    known = [*map(str, range(source.n_features) if names is None else names)]
+    absent = [given for name, given in left_out.items() if name not in set(known)]
+    if absent:
+        what = (
+            f"features have no names, and their positions are 0 to {source.n_features - 1}"
+            if names is None
+            else f"features are {some(map(repr, known), 8)}"
+        )
+        raise InputError(
+            f"not_features={absent!r} is no feature of X: its {what}."
+            f"{'' if names is None else did_you_mean(str(absent[0]), known)} Leave it out."
+        )
+    view = SubsetSource(source, np.flatnonzero([name not in left_out for name in known]))
+    view.not_features = (*source.not_features, *left_out.values())
+    return view
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:

@@ -14,12 +14,18 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, AbstractStored, Names
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.arrow import AbstractArrowTable, arrow_table
+from dhsic.sources.arrow import UNNAMED, AbstractArrowTable, arrow_table
 from dhsic.sources.blocks import Block, check_finite, take_rows
 from dhsic.sources.ids import some
 from dhsic.sources.odd_fields import no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text
+from dhsic.sources.row_numbers import (
+    counting_columns,
+    refuse_counting,
+    refuse_rising,
+    rising_columns,
+)
 from dhsic.sources.tables import (
     TableColumns,
     check_known,
@@ -29,6 +35,9 @@ from dhsic.sources.tables import (
     refuse_parts,
 )
 from dhsic.validation import EXACT
+
+#: Values of a table up to which all are looked at when it is opened, for columns that count rows.
+MOST_VALUES = 1 << 22
 
 
 class ParquetSource(AbstractStored):
@@ -99,10 +108,14 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
         raise InputError(f"{path} has {file.n_rows} rows and no column of features. Check it.")
     is_text = not file.is_number(others[0])
     found = TableColumns.of(others, apart, is_text=is_text, turned=turned)
-    ids: tuple[str, ...] = file.index or tuple(others[i] for i in found.ids)
+    index = tuple(name for name in file.index if name not in apart)
+    if found.ids and all(map(UNNAMED.fullmatch, index)) and _repeats(file, index):
+        index = ()  # a column names the rows, and the index of pandas does not
+    ids: tuple[str, ...] = index or tuple(others[i] for i in found.ids)
     of_folders = [name for name in file.partitions if name not in apart]
     assumed = (*(others[i] for i in found.assumed), *of_folders)
-    features = tuple(name for name in others if name not in {*ids, *apart, *assumed})
+    taken = {*ids, *apart, *assumed}
+    features = tuple(name for name in others if name not in taken)
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
         listed = some((f"{n!r}: {file.told(n)}" for n in odd), 4)
@@ -117,6 +130,11 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     hints = ["" if turned else found.hint(path), _of_partitions(path, of_folders)]
     source.hint = " ".join(filter(None, hints))
     return source
+
+
+def _repeats(file: AbstractArrowTable, index: tuple[str, ...]) -> bool:
+    """Whether an index is one column, and names rows more than once."""
+    return len(index) == 1 and len(set(file.text(index[0]).tolist())) < file.n_rows
 
 
 def _of_partitions(path: str, names: list[str]) -> str:
@@ -151,7 +169,30 @@ def _source(
         values = source.read(Block(0, 0, 1))[:, 0].astype(np.float64)
         refuse_counted(path, f"column {features[0]!r}", values)
     if not turned:
+        _refuse_row_numbers(source)
         return source
     check_room(2 * n_bytes, path, (file.n_rows, len(features)))
     whole = source.read(Block(0, 0, len(features))).T
     return ArraySource(whole, missing_code=code, names=Names(along, across))
+
+
+def _refuse_row_numbers(source: ParquetSource) -> None:
+    """Refuse columns that count rows in some order, or rise from each row to the next.
+
+    Of tables that are too large to read them here, columns of integers alone are looked at.
+    """
+    file, n, d = source.file, source.n_samples, source.n_features
+    at = np.arange(d)
+    if n * d > MOST_VALUES:
+        at = np.flatnonzero([file.is_whole(name) for name in source.features])
+    if not at.size or n * at.size > MOST_VALUES:
+        return
+    names = tuple(source.features[i] for i in at)
+    part = ParquetSource(file, names, Names(), source.missing_code)
+    X = part.read(Block(0, 0, len(names))).astype(np.float64)
+    if counting := counting_columns(X.__getitem__, (n, d)):
+        listed = [names[i] for i in counting]
+        refuse_counting(file.path, listed, f"not_features={listed[:4]!r}")
+    if rising := rising_columns(X.__getitem__, (n, d)):
+        named = [(f"column {names[i]!r}", names[i], a, b) for i, a, b in rising]
+        refuse_rising(file.path, named)

@@ -1,7 +1,9 @@
 """Columns that number the rows of a table: no features, though they are numbers.
 
-Whole numbers that rise from sample to sample are told while a table is read; those that count
-samples in another order once it is there.
+Of text, whole numbers that rise from sample to sample are found while rows are read, those that
+count samples in another order once all are there; of frames and Parquet, both once they are there.
+Other matrices get a warning if such a feature is at the top of a ranking
+(`dhsic.selection.suspects`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
 from dhsic.sources.ids import some
 
@@ -24,6 +26,9 @@ CHANCE_OF_COUNT, CHANCE_OF_RISE = 1e-3, 1e-6
 FEWEST_COUNTED, HEAD, MOST_GAPS = 20, 64, 1.25
 #: Columns among which one that counts rows is no rank.
 PER_COUNT = 20
+
+#: Values (n, c) of a table at some rows and columns.
+Values = Callable[[tuple[slice, Index | slice]], Array]
 
 
 class RisingFeatures:
@@ -66,13 +71,11 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
     return log(n_features) - lgamma(n + 1) < log(most)
 
 
-def counting_columns(
-    values: Callable[[tuple[slice, Index | slice]], Array], shape: tuple[int, int]
-) -> list[int]:
+def counting_columns(values: Values, shape: tuple[int, int], most: int | None = None) -> list[int]:
     """Positions of columns that count rows in some order; none if they are many.
 
     Whole numbers that all differ and hardly leave a gap count rows: 1 to n shuffled, or falling.
-    More than one column in twenty are ranks, which data may be.
+    More than `most` columns, by default one in twenty, are ranks, which data may be.
 
     Parameters
     ----------
@@ -80,6 +83,8 @@ def counting_columns(
         Values (n, d) of a table at some rows and columns.
     shape : tuple of int
         n and d.
+    most : int, optional
+        Columns that may count rows, at most.
 
     Examples
     --------
@@ -98,7 +103,41 @@ def counting_columns(
     is_count &= (columns == np.floor(columns)).all(axis=0)
     is_count &= columns[-1] - columns[0] <= MOST_GAPS * n
     candidates: list[int] = at[is_count].tolist()
-    return candidates if len(candidates) <= max(1, d // PER_COUNT) else []
+    return candidates if len(candidates) <= (most or max(1, d // PER_COUNT)) else []
+
+
+def rising_columns(
+    values: Values, shape: tuple[int, int], most: int | None = None
+) -> list[tuple[int, float, float]]:
+    """Positions of columns of whole numbers that rise from each row to the next, as dates do.
+
+    The first and the last value stand beside each. More than `most` columns are sums over time,
+    which data may be. Parameters are those of `counting_columns`.
+
+    Examples
+    --------
+    >>> X = np.column_stack([20200101 + 7 * np.arange(40), np.linspace(0, 1, 40)])
+    >>> rising_columns(X.__getitem__, X.shape)
+    [(0, 20200101.0, 20200374.0)]
+    """
+    n, d = shape
+    if n < 2 or not d:
+        return []
+    head = values((slice(HEAD), slice(None)))
+    at = np.flatnonzero(_are_rising(head))
+    columns = values((slice(None), at))
+    at, columns = at[rises := _are_rising(columns)], columns[:, rises]
+    ends = zip(at.tolist(), columns[0].tolist(), columns[-1].tolist(), strict=True)
+    rising = [one for one in ends if is_unlikely(n, d, one[2] - one[1])]
+    return rising if len(rising) <= (most or max(1, d // PER_COUNT)) else []
+
+
+def _are_rising(columns: Array) -> Mask:
+    """Which columns (n, c) are whole numbers, each greater than the one before, (c,)."""
+    mask: Mask = (columns[1:] > columns[:-1]).all(axis=0) & (columns == np.floor(columns)).all(
+        axis=0
+    )
+    return mask
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:
@@ -134,13 +173,16 @@ def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
     )
 
 
-def refuse_rising(path: str, rising: Sequence[tuple[str, str, float, float]]) -> NoReturn:
+def refuse_rising(
+    path: str, rising: Sequence[tuple[str, str, float, float]], remedy: str = ""
+) -> NoReturn:
     """Refuse features of whole numbers that rise from sample to sample.
 
-    `rising` are their names for sentences and by themselves, their first and last values.
+    `rising` are their names for sentences and by themselves, their first and last values; `remedy`
+    leaves them out, by default an option of opening.
     """
     listed = some((f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4)
-    options = f"not_features={[name for _, name, _, _ in rising[:4]]!r}"
+    options = remedy or f"not_features={[name for _, name, _, _ in rising[:4]]!r}"
     raise InputError(
         f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
         "of rows do. As a feature they tell the order of the samples. If they name or count "

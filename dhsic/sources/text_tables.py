@@ -20,11 +20,12 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, is_value, na_of, names_rows_by_name, some
+from dhsic.sources.marked_numbers import command, numbers_of, words_of
 from dhsic.sources.number_fields import (
     NumberFields,
     comma_advice,
 )
-from dhsic.sources.odd_fields import OddFields, advice
+from dhsic.sources.odd_fields import OddFields, advice, no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -286,6 +287,8 @@ class TextTable:
                 f"{some(map(repr, odd[0].places), 1)} in {odd[0].called}, as a line of units or of "
                 f"notes has. Leave that line out: sed {line}d {shlex.quote(self.path)} > NEW"
             )
+        if remedy := self._marked(odd, at):
+            raise InputError(f"{sentence} {remedy}")
         commas = [text for column in odd for text in column.commas]
         if commas and all(len(column.commas) == len(column.places) for column in odd):
             numbers = self.columns.numbers
@@ -295,6 +298,23 @@ class TextTable:
         else:
             remedy = " ".join([*(column.told for column in odd[:MOST_TOLD]), advice(odd)])
         raise InputError(f"{sentence} {remedy}")
+
+    def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
+        """How to write columns as numbers that are numbers with marks, or two words; "" if none."""
+        if self.turned or self.text.names is None or any(column.are_few for column in odd):
+            return ""
+        changes = [numbers_of(column.places) or words_of(column.places) for column in odd]
+        if not all(changes) or any(
+            change == words_of(column.places) and column.n_odd < column.n_present
+            for change, column in zip(changes, odd, strict=True)
+        ):
+            return ""
+        top, by_place = self.text.top, dict(zip(at, changes, strict=True))
+        written = command(self.path, self.text.separator, top.n_skipped, by_place)
+        return (
+            f"{odd[0].told} If they are features, write numbers alone: {written}, then pass "
+            f"NEW.csv. {no_features(column.name for column in odd)}"
+        )
 
     def _odd_columns(self, at: Sequence[int]) -> list[OddFields]:
         """Columns that hold text, of some positions."""
@@ -342,10 +362,27 @@ class TextTable:
             for i in self.columns.numbers
             if not (is_value(first[i]) or first[i].strip() in na_of(self.na, names[i]))
         ]
+        if odd and self.turned:
+            self._check_described(odd)
         if odd:
             listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
             self._refuse_text(
                 f"{self.path} holds text ({listed}), and features are numbers.", odd, line
+            )
+
+    def _check_described(self, odd: Sequence[int]) -> None:
+        """Refuse columns of text about features, such as further names of genes, by their names."""
+        rows = self.text.top.rows[1:]
+        described = [
+            self.columns.names[i]
+            for i in odd
+            if len(rows) > 1 and all(i < len(row) and not is_value(row[i]) for row in rows)
+        ]
+        if described and len(described) == len(odd) and len(odd) < len(self.columns.numbers):
+            raise InputError(
+                f"{self.path} holds text about features beside their names, in "
+                f"{some(map(repr, described), 4)}, and columns are samples. Leave it out: "
+                f"not_features={described!r}."
             )
 
 
