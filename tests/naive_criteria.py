@@ -142,9 +142,35 @@ def median_sigma(x):
     return 1 / (2 * (middle or float(np.median([v for v in distances if v > 0]))))
 
 
+def present(x, y):
+    """Values and labels of the samples whose value is not missing."""
+    pairs = [(v, c) for v, c in zip(x, y, strict=True) if not math.isnan(v)]
+    return [v for v, _ in pairs], [c for _, c in pairs]
+
+
+def class_weights(x, y):
+    """Weights of the samples present: each class counts as all of its samples do."""
+    _, labels = present(x, y)
+    return [y.count(c) / labels.count(c) if c in labels else 0.0 for c in labels]
+
+
+def equal_weights(x, y):
+    """Weights of the samples present: all alike, m in all."""
+    n = sum(1 for v in x if not math.isnan(v))
+    return [len(y) / n] * n
+
+
+def weighted(K, weights):
+    """Matrix with its rows and columns weighted by square roots."""
+    root = [math.sqrt(w) for w in weights]
+    return [
+        [a * v * b for v, b in zip(row, root, strict=True)] for row, a in zip(K, root, strict=True)
+    ]
+
+
 def mmd(x, y, sigma):
     """Eq. 26, middle line."""
-    negative, positive = split(x, y)
+    negative, positive = split(*present(x, y))
 
     def average(a, b):
         return sum(math.exp(-sigma * (u - v) ** 2) for u in a for v in b) / (len(a) * len(b))
@@ -169,7 +195,7 @@ def window(u, sigma):
 
 def qmi_of_numbers(x, y, sigma_x, sigma_y, n=400, reach=9.0):
     """Eq. 30 by the trapezoidal rule on a grid, from densities: no inner products."""
-    x, y = np.asarray(x), np.asarray(y)
+    x, y = (np.asarray(values) for values in present(x, y))
     gx = np.linspace(x.min() - reach, x.max() + reach, n)
     gy = np.linspace(y.min() - reach, y.max() + reach, n)
     kx = window(x[:, None] - gx, sigma_x)  # (m, n)
@@ -180,14 +206,18 @@ def qmi_of_numbers(x, y, sigma_x, sigma_y, n=400, reach=9.0):
 
 
 def qmi_of_classes(x, y, sigma_x, n=2000, reach=9.0):
-    """Eq. 30 with a sum over classes in place of the integral over y."""
-    x, y = np.asarray(x), np.asarray(y)
+    """Eq. 30 with a sum over classes in place of the integral over y.
+
+    A class counts as all of its samples do, also those whose value is missing.
+    """
+    weights = np.array(class_weights(x, y)) / len(y)
+    x, labels = (np.asarray(values) for values in present(x, y))
     grid = np.linspace(x.min() - reach, x.max() + reach, n)
-    kx = window(x[:, None] - grid, sigma_x)
-    density, total = kx.mean(axis=0), 0.0
-    for name in sorted(set(y.tolist())):
-        joint = kx[y == name].sum(axis=0) / len(x)
-        total += float(((joint - np.mean(y == name) * density) ** 2).sum())
+    kx = weights[:, None] * window(x[:, None] - grid, sigma_x)
+    density, total = kx.sum(axis=0), 0.0
+    for name in sorted(set(y)):
+        joint = kx[labels == name].sum(axis=0)
+        total += float(((joint - y.count(name) / len(y) * density) ** 2).sum())
     return total * (grid[1] - grid[0])
 
 

@@ -62,6 +62,20 @@ def standardised(columns):
     return [((np.array(x) - np.mean(x)) / np.std(x)).tolist() for x in columns]
 
 
+def with_gaps(X, columns):
+    """Standardised columns of filled-in values, with NaN where X lacks a value."""
+    return [
+        np.where(np.isnan(x), np.nan, z).tolist()
+        for x, z in zip(X.T, standardised(columns), strict=True)
+    ]
+
+
+def classes_present(X, y):
+    """Features of which every class has a value."""
+    classes = np.unique(y)
+    return [j for j, x in enumerate(X.T) if np.isin(classes, np.array(y)[~np.isnan(x)]).all()]
+
+
 def centred(columns):
     """Zero mean, plain."""
     return [(np.array(x) - np.mean(x)).tolist() for x in columns]
@@ -144,18 +158,17 @@ def test_ridge(problem, penalty, standardize):
 @given(problems(samples=(8, 12)), st.sampled_from(["dimension", "median", 3.0]))
 def test_mmd_and_alignment(problem, bandwidth):
     X, columns, y = problem
-    Z = standardised(columns)
-    sigmas = [{"dimension": 0.5, "median": plain.median_sigma(z), 3.0: 3.0}[bandwidth] for z in Z]
-
     mmd, _ = scores_of(run(X, y, "mmd", bandwidth=bandwidth))
     kta, _ = scores_of(run(X, y, "kta", bandwidth=bandwidth, label_kernel="binary"))
 
-    assert_allclose(
-        mmd, [plain.mmd(z, y, s) for z, s in zip(Z, sigmas, strict=True)], rtol=1e-9, atol=1e-10
-    )
-    L = naive.label_gram(y, "binary")
-    expected = [plain.alignment(plain.gram(z, s), L) for z, s in zip(Z, sigmas, strict=True)]
-    assert_allclose(kta, expected, rtol=1e-9, atol=1e-10)
+    Z = with_gaps(X, columns)
+    for j in classes_present(X, y):
+        x, labels = plain.present(Z[j], y)
+        sigma = {"dimension": 0.5, "median": plain.median_sigma(x), 3.0: 3.0}[bandwidth]
+        assert_allclose(mmd[j], plain.mmd(x, labels, sigma), rtol=1e-9, atol=1e-10)
+        weights, L = plain.class_weights(Z[j], y), naive.label_gram(labels, "binary")
+        K, L = (plain.weighted(matrix, weights) for matrix in (plain.gram(x, sigma), L))
+        assert_allclose(kta[j], plain.alignment(K, L), rtol=1e-9, atol=1e-10)
 
 
 @given(problems(classes=3, samples=(9, 12)), st.sampled_from(["auto", "linear", "one-vs-rest"]))
@@ -166,9 +179,19 @@ def test_alignment_with_any_labels(problem, label_kernel):
     kta, _ = scores_of(run(X, y, "kta", label_kernel=label_kernel))
     given_L, _ = scores_of(run(X, L, "kta", label_kernel="precomputed"))
 
-    expected = [plain.alignment(plain.gram(z, 0.5), L.tolist()) for z in standardised(columns)]
-    assert_allclose(kta, expected, rtol=1e-9, atol=1e-10)
-    assert_allclose(given_L, expected, rtol=1e-9, atol=1e-10)
+    Z = with_gaps(X, columns)
+    for j in classes_present(X, y):
+        x, labels = plain.present(Z[j], y)
+        K, among = plain.gram(x, 0.5), L[np.ix_(~np.isnan(Z[j]), ~np.isnan(Z[j]))].tolist()
+        weights = plain.class_weights(Z[j], y)
+        if label_kernel == "linear":  # all weights alike; labels have the mean of all samples
+            weights = plain.equal_weights(Z[j], y)
+            shifted = [v - plain.mean(labels) + plain.mean(y) for v in labels]
+            among = naive.label_gram(shifted, "linear")
+        K, among = (plain.weighted(matrix, weights) for matrix in (K, among))
+        norm = np.linalg.norm(among) / np.linalg.norm(L)  # |L| is that of all samples
+        assert_allclose(kta[j], plain.alignment(K, among) * norm, rtol=1e-9, atol=1e-10)
+        assert_allclose(given_L[j], kta[j], rtol=1e-9, atol=1e-10)
 
 
 @given(problems(classes=3, samples=(9, 12)), st.sampled_from(["dimension", 2.0]))
@@ -182,9 +205,11 @@ def test_quadratic_mutual_information_is_the_integral(problem, bandwidth):
     of_classes, _ = scores_of(run(X, y, "qmi", bandwidth=bandwidth))
     of_numbers, _ = scores_of(run(X, 7 * target + 1, "qmi", bandwidth=bandwidth))
 
-    for j, x in enumerate(standardised(columns)):
+    width_of_z, Z = plain.median_sigma(z.tolist()), with_gaps(X, columns)
+    for j in classes_present(X, y):
+        x = Z[j]
         assert_allclose(of_classes[j], plain.qmi_of_classes(x, y, sigma), rtol=1e-8, atol=1e-12)
-        expected = plain.qmi_of_numbers(x, z, sigma, plain.median_sigma(z.tolist()))
+        expected = plain.qmi_of_numbers(x, z.tolist(), sigma, width_of_z)
         assert_allclose(of_numbers[j], expected, rtol=1e-7, atol=1e-9)
 
 
@@ -271,6 +296,7 @@ def test_sums_are_biased_hsic_with_the_linear_kernel(problem):
 @given(problems(samples=(8, 12)))
 def test_scores_are_biased_hsic_of_the_feature(problem):
     X, columns, y = problem
+    X = np.array(columns).T  # without gaps
     Z, m, labels = standardised(columns), len(y), np.array(y)
     target = np.sin(np.arange(m)) + labels
 
@@ -437,6 +463,37 @@ def test_an_infinite_prior_survives_a_checkpoint(rng, tmp_path):
 
     assert np.isinf(first.order.history[0]["prior_degrees"])
     assert again.order.history[0]["prior_degrees"] == np.inf
+
+
+@pytest.mark.parametrize("labels", ["two classes", "numbers"])
+@pytest.mark.parametrize("values", ["genotypes", "numbers"])
+def test_more_missing_values_in_one_class_are_no_dependence(rng, values, labels):
+    """10% against 2%; scores of labels that depend on nothing are those of permuted ones."""
+    m, d = (1200, 600) if values == "genotypes" else (500, 600)
+    X = rng.binomial(2, 0.3, (m, d)) * 1.0 if values == "genotypes" else rng.gamma(2.0, size=(m, d))
+    y = np.arange(m) % 2 if labels == "two classes" else rng.standard_normal(m)
+    X[rng.random((m, d)) < np.where(y > 0.5, 0.1, 0.02)[:, None]] = np.nan
+    criteria = ("mmd", "kta", "qmi") if labels == "two classes" else ("kta", "qmi")
+
+    for criterion in criteria:
+        with pytest.warns(UserWarning, match="Missing values depend on the labels"):
+            scores = scores_of(run(X, y, criterion))[0]
+        permuted = scores_of(run(X, rng.permutation(y), criterion))[0]
+        ratio = np.median(scores) / np.median(permuted)
+        assert 0.7 < ratio < 1.4, criterion  # 3 to 5 where missing values are the mean
+        assert np.mean(scores > np.quantile(permuted, 0.95)) < 0.09, criterion
+
+
+def test_a_class_without_a_value_of_a_feature_gives_no_score(rng):
+    X, y = rng.binomial(2, 0.4, (60, 3)) * 1.0, np.arange(60) % 2
+    X[:, 2] = rng.standard_normal(60)
+    X[y == 1, 0] = X[y == 1, 2] = np.nan
+
+    for criterion in ("mmd", "kta", "qmi"):
+        with pytest.warns(UserWarning, match="Missing values depend on the labels"):
+            scores = scores_of(run(X, y, criterion))[0]
+        assert_allclose(scores[[0, 2]], 0.0, atol=1e-15)
+        assert scores[1] > 0
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

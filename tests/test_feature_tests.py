@@ -1,5 +1,7 @@
 """Tests of single features: as `hsic_test` of each, whatever holds them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -282,3 +284,57 @@ def test_what_filters_leave_out_is_not_tested(wide):
     with pytest.raises(InputError, match=r"pass dhsic\.Filters"):
         test_features(X, y, filters={"maf": 0.1})
     assert test_features(X, y, [4], filters=filters).features.tolist() == [4]
+
+
+def test_a_set_is_tested_on_complete_samples_where_missing_values_depend_on_labels(rng):
+    """Filled in with means, 10% against 2% of missing calls looked like dependence of the set."""
+    m, n = 800, 4
+    y = np.arange(m) % 2
+    X = rng.binomial(2, 0.2, (m, n)).astype(float)
+    at_random = np.where(rng.random((m, n)) < 0.06, np.nan, X)
+    by_class = np.where(rng.random((m, n)) < np.where(y, 0.2, 0.02)[:, None], np.nan, X)
+    complete = np.flatnonzero(~np.isnan(by_class).any(axis=1))
+    told = rf"labels: 4 of the 4 features .* on the {complete.size} samples that have all values"
+
+    for labels in (y, y + 0.3 * rng.random(m)):
+        with pytest.warns(UserWarning, match=told):
+            together = dhsic.test_features(by_class, labels, range(n), method="gamma").together
+
+        options = {"standardize": False, "bandwidth": 0.5, "method": "gamma"}
+        with pytest.warns(UserWarning, match=told):
+            same = dhsic.test_features(by_class, labels, range(n), **options).together
+        alone = dhsic.test_features(by_class, labels, range(n), rows=complete, **options).together
+        assert together.n_samples == complete.size
+        assert together.p_value > 0.01
+        assert same.p_value == pytest.approx(alone.p_value, rel=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dhsic.test_features(at_random, y, range(n), method="gamma").together.n_samples == m
+
+
+def test_a_set_of_which_no_sample_has_all_values_is_not_tested(rng):
+    m, n = 300, 6
+    y = np.arange(m) % 3
+    X = rng.standard_normal((m, n))
+    X[np.arange(m), np.where(y == 1, 0, np.arange(m) % n)] = np.nan
+
+    with pytest.warns(UserWarning, match="Only 0 samples have all values, so the set is not"):
+        tests = dhsic.test_features(X, y, range(n), method="gamma")
+
+    assert tests.together is None
+    assert np.isfinite(tests.p_values).all()
+    assert "together" not in str(tests)
+    assert tests.p_values.min() > 1e-4
+
+
+def test_missing_values_by_labels_of_many_classes_are_told(rng):
+    """Label matrices of more than 64 classes are dense."""
+    m = 560
+    y = np.arange(m) % 80
+    X = rng.standard_normal((m, 2))
+    X[(y < 20) & (rng.random(m) < 0.6), 1] = np.nan
+
+    with pytest.warns(UserWarning, match=r"labels: 1 of the 2 features \(1\)"):
+        tests = dhsic.test_features(X, y.astype(str), range(2), method="gamma", bandwidth="median")
+
+    assert tests.together.n_samples == np.isfinite(X[:, 1]).sum()

@@ -229,6 +229,63 @@ def test_haploid_calls_are_told_with_counts_and_counted_as_asked(tmp_path, rng):
     assert "haploid" not in run("test", tmp_path / "a.vcz", "--target", "sample_trait").stderr
 
 
+def written_twice(G, male):
+    """Haploid calls of males written as two copies: 0/0 and 1/1, a few by mistake 0/1."""
+    twice = np.where(G == -2, G[..., :1], G)
+    twice[3, np.flatnonzero(male)[0]] = 0, 1
+    return twice
+
+
+@pytest.mark.parametrize("part", [0.5, 0.05, 0.93])
+@pytest.mark.parametrize("contig", ["X", "chrX", "23"])
+def test_one_copy_of_males_written_as_two_is_told(contig, part, tmp_path, rng):
+    """Without a sex: the same results as of haploid calls; 55 of 60 told the sex."""
+    G, _ = haploid(rng)
+    male = np.arange(G.shape[1]) < part * G.shape[1]
+    G = np.where(G == -2, 0, G)
+    G[:, male, 1] = -2
+    y = rng.random(len(male)) < np.where(male, 0.8, 0.2)
+    twice = written_twice(G, male)
+    G[3, np.flatnonzero(male)[0]] = -1  # PLINK takes it for missing
+    write_variants(tmp_path / "h.vcz", G, [contig])
+    write_variants(tmp_path / "t.vcz", twice, [contig])
+    told = f"{male.sum()} of 300 samples have no heterozygous calls on X"
+    every, asked = np.arange(60) != 3, {"method": "hsic", "n_features_to_select": 5}
+    expected = dhsic.select(tmp_path / "h.vcz", y, **asked)
+    with pytest.warns(UserWarning, match=told):
+        result = dhsic.select(tmp_path / "t.vcz", y, **asked)
+    np.testing.assert_allclose(result["p"][every], expected["p"][every], rtol=1e-10)
+    np.testing.assert_allclose(result["allele_frequency"], expected["allele_frequency"])
+    with warnings.catch_warnings():  # the command prints them
+        warnings.simplefilter("default")
+        shown = run("inspect", tmp_path / "t.vcz").stdout
+    assert told in " ".join(shown.split())
+    for filters in (dhsic.Filters(maf=0.3), dhsic.Filters(hwe=0.2)):
+        with pytest.warns(UserWarning, match=told):
+            some = dhsic.select(tmp_path / "t.vcz", y, method="hsic", filters=filters)
+        same = dhsic.select(tmp_path / "h.vcz", y, method="hsic", filters=filters)
+        np.testing.assert_array_equal(some["stored_feature"], same["stored_feature"])
+
+
+def test_nobody_is_male_where_heterozygous_calls_do_not_say_so(tmp_path, rng):
+    """Autosomes, women alone, inbred lines of one degree and of all, too few variants."""
+    G = (rng.random((60, 200, 2)) < 0.3).astype("i1")
+    inbred = np.where(rng.random((60, 200)) < np.linspace(0.1, 1, 200), G[..., 0], G[..., 1])
+    half = np.arange(200) < 100
+    cases = {
+        "7": np.where(half[:, None], G[..., :1], G),
+        "X": G,
+        "chrX": np.stack([G[..., 0], inbred], axis=-1),
+        "23": np.repeat(G[..., :1], 2, axis=-1),
+        "x": np.where(half[:, None], G[..., :1], G)[:12],
+    }
+    for contig, calls in cases.items():
+        write_variants(tmp_path / "x.vcz", calls, [contig])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not dhsic.open_source(tmp_path / "x.vcz").haploid_features().size, contig
+
+
 # -- Places and chromosomes -------------------------------------------------------------------
 
 

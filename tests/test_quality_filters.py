@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+import subprocess
 from math import factorial
 
 import numpy as np
@@ -13,7 +15,7 @@ import zarr
 from commands import run, told
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import write, write_vcz
+from stores import write, write_plink, write_vcz
 
 import dhsic
 from dhsic.errors import InputError
@@ -187,6 +189,78 @@ def test_females_of_plink_are_those_of_the_samples_table(tmp_path, rng):
     assert kept(np.full(M, 2)) == expected(range(M))  # a cohort of women
     with pytest.warns(UserWarning, match="sexes of the samples are not known"):
         assert kept(np.zeros(M, int))[-10:] == [*range(10, 20)]
+
+
+def write_bed(path, G, chromosomes, sex):
+    """Files of PLINK of genotypes G (m, d), -1 where missing."""
+    m, d = G.shape
+    write_plink(path.with_suffix(""), G, ids=[f"v{j}" for j in range(d)])
+    bim = pd.read_csv(path.with_suffix(".bim"), sep=r"\s+", header=None)
+    bim[0], bim[1], bim[3] = chromosomes, [f"v{j}" for j in range(d)], 10 + np.arange(d)
+    bim.to_csv(path.with_suffix(".bim"), sep="\t", header=False, index=False)
+    ids = [f"i{i}" for i in range(m)]
+    fam = pd.DataFrame({"FID": ids, "IID": ids, "PAT": 0, "MAT": 0, "SEX": sex, "PHENO": -9})
+    fam.to_csv(path.with_suffix(".fam"), sep="\t", header=False, index=False)
+    return path
+
+
+@pytest.fixture
+def with_y(rng):
+    """Genotypes of 50 men, 40 women and 10 of unknown sex; the first 20 variants are on Y."""
+    sex = np.repeat([1, 2, 0], [50, 40, 10])
+    G = rng.integers(0, 3, (100, 40))
+    G[:, :20] = rng.choice([0, 2], (100, 20))
+    G[rng.random(G.shape) < rng.choice([0.01, 0.05, 0.15], 40)] = -1
+    G[sex == 2, :10] = -1  # women have calls of the other ten
+    return G, ["24"] * 20 + ["1"] * 20, sex
+
+
+@pytest.mark.parametrize("most", [0.02, 0.06, 0.1, 0.2])
+def test_missing_calls_on_y_are_those_of_males(most, with_y, tmp_path):
+    G, chromosomes, sex = with_y
+    path = write_bed(tmp_path / "x.bed", G, chromosomes, sex)
+    others = G[:, 20:]
+    on_y = [j for j in range(20) if (G[sex == 1, j] < 0).mean() <= most]
+    expected = [*on_y, *(20 + j for j in range(20) if (others[:, j] < 0).mean() <= most)]
+
+    assert left(str(path), max_missing=most)[1] == expected
+    keep = [f"i{i}" for i in range(20, 100)]
+    on_y = [j for j in range(20) if (G[20:50, j] < 0).mean() <= most]
+    expected_of_some = [*on_y, *(20 + np.flatnonzero((others[20:] < 0).mean(axis=0) <= most))]
+    assert left(str(path), max_missing=most, keep=keep)[1] == expected_of_some
+    if plink := shutil.which("plink2"):
+        names = ("--bfile", path.with_suffix(""), "--out", tmp_path / "p", "--write-snplist")
+        subprocess.run([plink, *names, "--geno", str(most)], check=True, capture_output=True)
+        listed = (tmp_path / "p.snplist").read_text().split()
+        assert sorted(listed) == sorted(f"v{j}" for j in expected)
+
+
+def test_missing_calls_on_y_of_unknown_sexes_and_of_women(with_y, tmp_path):
+    G, chromosomes, sex = with_y
+    path = write_bed(tmp_path / "x.bed", G, chromosomes, np.zeros_like(sex))
+    others = [20 + j for j in range(20) if (G[:, 20 + j] < 0).mean() <= 0.1]
+    n = int((G[:, :20] < 0).any(axis=0).sum())
+
+    with pytest.warns(UserWarning, match=rf"max_missing= does not count {n} features on Y"):
+        assert left(str(path), max_missing=0.1)[1] == [*range(20), *others]
+    women = write_bed(tmp_path / "w.bed", G, chromosomes, np.full_like(sex, 2))
+    assert left(str(women), max_missing=0.1)[1] == [*range(20), *others]
+
+
+def test_males_of_vcf_zarr_are_told_by_haploid_calls(with_y, tmp_path):
+    G, _, sex = with_y
+    is_male = sex == 1
+    calls = np.stack([G.T > 0, G.T > 1], axis=-1).astype("i1")
+    calls[G.T < 0] = -1
+    calls[20:, is_male, 1] = -2  # X
+    calls[20, :30] = -1  # a few X calls are missing
+    group = write_vcz(tmp_path / "y.vcz", calls)
+    group["contig_id"][...] = np.array(["Y", "X"], object)
+    expected = [j for j in range(20) if (G[is_male, j] < 0).mean() <= 0.1]
+
+    features = left(tmp_path / "y.vcz", max_missing=0.1, chromosomes="Y")[1]
+
+    assert features == expected
 
 
 def test_what_is_no_genotype_or_no_rate_is_refused(store, rng):

@@ -136,6 +136,11 @@ def haploid_told(source: AbstractSource) -> str:
         calls = whole.calls
         if not calls.haploid_by_contig:
             return ""
+        if n := int(calls.homozygous_males.sum()):
+            return (
+                f"{n:,} of {n_samples:,} samples have no heterozygous calls on X, and are taken "
+                f"for males: their calls count 0 or 2; {OF_HAPLOID}"
+            )
         each = [
             f"{n:,} of {n_samples:,} samples on {c}" for c, n in calls.haploid_by_contig.items()
         ]

@@ -3,7 +3,8 @@
 They detect dependence of any shape of single features, while those of `dhsic.criteria.linear`
 detect differences of means. The kernel is ``exp(-sigma (x - x')^2)``. `bandwidth` sets sigma:
 ``"dimension"`` is 1/2, suitable for standardised features; ``"median"`` is computed from the median
-distance of each feature: the policies of JMLR 4.1 with ``|S| = 1``.
+distance of each feature: the policies of JMLR 4.1 with ``|S| = 1``. Samples with a missing value
+are left out of the feature (`dhsic.criteria.present`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import TWO_CLASSES, AbstractCriterion, LabelReading, single_target
+from dhsic.criteria.base import (
+    TWO_CLASSES,
+    AbstractCriterion,
+    CriterionScores,
+    LabelReading,
+    single_target,
+)
 from dhsic.criteria.features import ENTRIES, Features, resolve_width
+from dhsic.criteria.missingness import MissingnessTest
+from dhsic.criteria.present import PresentWeights
 from dhsic.criteria.sums import MOST_NODES, ROWS, kernel_sums
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.label_parts import ClassTarget, MixedTarget, RealTargets, mean_direction
@@ -29,15 +38,43 @@ DIRECTIONS, COPIES = 40, 4
 #: Number of float64 values per pair of labels while the median of distances is computed.
 PAIRS = 3
 
-#: Factored label matrix, and the divisor of sums.
-ScaledLabels = tuple[LowRankSymmetric, float]
+
+@dataclass(frozen=True, eq=False)
+class ScaledLabels:
+    """Factored label matrix L, the divisor of sums, and weights where values are missing."""
+
+    L: LowRankSymmetric
+    divisor: float
+    present: PresentWeights
+    missingness: MissingnessTest
+
+    @staticmethod
+    def of(L: LowRankSymmetric, divisor: float) -> ScaledLabels:
+        """Prepare L."""
+        weights = PresentWeights.of(L.F)
+        centred = (L.F - weights.mean) * np.sqrt(np.abs(L.weights))
+        return ScaledLabels(L, divisor, weights, MissingnessTest(centred))
+
+    def log10_p_missing(self, features: Features, place: slice) -> Float:
+        """``-log10 p`` for dependence of missing values on the labels, (c,)."""
+        if features.missing_sums is None:
+            return np.zeros(len(features.X))
+        sums, n = features.missing_sums
+        centred = sums[:, place] - np.outer(n, self.present.mean)
+        scale = np.sqrt(np.abs(self.L.weights))
+        return self.missingness.log10_p(centred * scale, np.asarray(n, dtype=np.float64))
+
+
+def _of_two(labels: LabelMatrix) -> ScaledLabels:
+    """L as it is."""
+    return ScaledLabels.of(labels.factor(), 1.0)
 
 
 def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
     """L, and its norm as divisor."""
     L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
-    return L, float(np.sqrt(np.vdot(G, G.T)))
+    return ScaledLabels.of(L, float(np.sqrt(np.vdot(G, G.T))))
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
@@ -71,7 +108,8 @@ def _centred_window(labels: LabelMatrix) -> ScaledLabels:
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
         height = float(np.sqrt(target.sigma / np.pi))  # the window has twice this sigma
-    return LowRankSymmetric.of(residuals(L.F, None), L.weights * height), L.n_samples**2.0
+    centred = LowRankSymmetric.of(residuals(L.F, None), L.weights * height)
+    return ScaledLabels.of(centred, L.n_samples**2.0)
 
 
 @dataclass(frozen=True)
@@ -91,12 +129,21 @@ class AbstractKernelCriterion(AbstractCriterion):
     ) -> Float:
         """Scores with kernels of these widths (c,); other parameters are those of `columns`."""
 
+    @property
+    def leaves_missing_out(self) -> bool:
+        return True
+
     def directions(self, state: ScaledLabels) -> Float:
-        return state[0].F
+        return state.L.F
 
     def columns(self, state: ScaledLabels, features: Features, place: slice) -> Float:
+        """Scores, and ``-log10 p`` of the test whether missing values depend on labels, (2, c)."""
         sigma = features.widths(resolve_width(self.bandwidth))
-        return self.of_width(sigma, state, features, place)[None]
+        scores = self.of_width(sigma, state, features, place)
+        return np.stack([scores, state.log10_p_missing(features, place)])
+
+    def finish(self, state: ScaledLabels, columns: Float) -> CriterionScores:
+        return CriterionScores(columns[0])
 
     def tile_bytes(self, c: int, m: int) -> int:
         return 8 * 4 * (MOST_NODES * ROWS + ENTRIES)
@@ -122,14 +169,13 @@ class MMD(AbstractKernelCriterion):
     """
 
     name = "mmd"
-    labels = replace(TWO_CLASSES, prepare=lambda labels: (labels.factor(), 1.0))
+    labels = replace(TWO_CLASSES, prepare=_of_two)
     meaning = "squared maximum mean discrepancy between the classes"
 
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        L, _ = state
-        return kernel_sums(features, sigma, place, L.weights)[0]
+        return kernel_sums(features, sigma, place, state.L.weights, state.present)[0]
 
 
 @dataclass(frozen=True)
@@ -160,9 +206,9 @@ class TargetAlignment(AbstractKernelCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        L, norm = state
-        inner, squares = kernel_sums(features, sigma, place, L.weights, squares=True)
-        return inner / np.sqrt(squares) / norm
+        w, present = state.L.weights, state.present
+        inner, squares = kernel_sums(features, sigma, place, w, present, squares=True)
+        return inner / np.sqrt(squares) / state.divisor
 
 
 @dataclass(frozen=True)
@@ -193,6 +239,5 @@ class QMI(AbstractKernelCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        L, square = state
-        inner, _ = kernel_sums(features, sigma / 2, place, L.weights)
-        return np.sqrt(sigma / (2 * np.pi)) * inner / square
+        inner, _ = kernel_sums(features, sigma / 2, place, state.L.weights, state.present)
+        return np.sqrt(sigma / (2 * np.pi)) * inner / state.divisor

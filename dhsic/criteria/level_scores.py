@@ -12,6 +12,7 @@ import threading
 import numpy as np
 
 from dhsic._typing import Float
+from dhsic.criteria.class_tables import SMALL, ClassTable, exact_log_p
 from dhsic.criteria.features import Levels
 from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.multiscale import (
@@ -43,8 +44,37 @@ def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None
         at = np.flatnonzero(which)
         if at.size:
             absent = None if some.absent is None else some.absent[at][:, place]
-            scores.put(at, _of_family(state, family, counts[at], values[at], along[at], absent))
+            arguments = counts[at], values[at], along[at], absent
+            of_family = _of_family(state, family, *arguments)
+            if state.two_classes is not None:
+                _set_exact(state, family, of_family, *arguments)
+            scores.put(at, of_family)
     return scores
+
+
+def _set_exact(
+    state: Multiscale,
+    family: WidthFamily,
+    scores: FeatureScores,
+    counts: Float,
+    values: Float,
+    along: Float,
+    absent: Float | None,
+) -> None:
+    """Replace small p-values for two classes by those of `dhsic.criteria.class_tables`."""
+    assert state.two_classes is not None, "there are two classes"
+    for i in np.flatnonzero(scores.log_p < np.log(SMALL)).tolist():
+        table = ClassTable.of(counts[i], along[i, :, 0], state.two_classes)
+        if not table.is_skewed(values[i]):
+            continue
+
+        def law(sums: Float, i: int = i) -> Float:
+            at = np.full(len(sums), i)
+            lacking = None if absent is None else absent[at]
+            by_law = _of_family(state, family, counts[at], values[at], sums[..., None], lacking)
+            return by_law.log_p
+
+        scores.log_p[i] = exact_log_p(table, float(scores.log_p[i]), law)
 
 
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:

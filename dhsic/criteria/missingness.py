@@ -8,8 +8,9 @@ available in the pass that tests the features.
 For classes the number of missing samples in each class is hypergeometric (Fisher's exact test, one
 class against the others, with the p-value multiplied by the number of classes). For other labels,
 and with covariates, the sums over n of m samples are approximately normal, with variance ``n (m -
-n) / (m (m - 1))`` along each of a few orthonormal directions. For real labels by ranks the first
-one is a normal score (van der Waerden's test), the second one tests spread.
+n) / (m (m - 1))`` along each of a few orthonormal directions; where few samples are
+missing, along one or two. For real labels by ranks the first one is a normal score (van der
+Waerden's test), the second one tests spread.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from scipy.stats import chi2, hypergeom
 
 from dhsic._typing import Float, Index
 
-#: Maximum number of classes, and digits up to which rows of directions are equal.
-MOST_CLASSES, DIGITS = 64, 10
+#: Maximum number of classes, and digits up to which rows of directions, scaled to a largest
+#: entry of 1, are equal.
+MOST_CLASSES, DIGITS = 64, 9
 #: Number of directions of other labels that are tested.
 MOST_DIRECTIONS = 5
 #: Relative size (to the largest) below which directions of labels are 0.
@@ -37,33 +39,69 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Classes of samples, and their numbers from sums of the directions F (m, r) of labels.
+
+    Attributes
+    ----------
+    rows : (k, r)
+        Row of F of each class.
+    sizes : (k,)
+        Number of samples of each class.
+    back : (r + 1, k)
+        Matrix from sums of the directions and, last, of ones to numbers of samples per class.
+    """
+
+    rows: Float
+    sizes: Index
+    back: Float
+
+    @staticmethod
+    def of(F: Float) -> ClassCounts | None:
+        """Classes are samples with the same row of F; None if sums do not tell their numbers."""
+        scale = float(np.abs(F).max(initial=0.0)) or 1.0
+        alike, first, sizes = np.unique(
+            (F / scale).round(DIGITS), axis=0, return_index=True, return_counts=True
+        )
+        if len(alike) > MOST_CLASSES or len(alike) < 2:
+            return None
+        augmented = np.column_stack([F[first] / scale, np.ones(len(first))])
+        if np.linalg.matrix_rank(augmented) < len(first):
+            return None
+        back = np.linalg.pinv(augmented)
+        back[:-1] /= scale
+        return ClassCounts(F[first], sizes.astype(np.int64), back)
+
+    def counts(self, sums: Float, n: Float) -> Float:
+        """Numbers of samples in each class, (..., k), from sums (..., r) over n (...) samples."""
+        return np.rint(np.concatenate([sums, n[..., None]], axis=-1) @ self.back)
+
+
+@dataclass(frozen=True, eq=False)
 class MissingnessTest:
     """Test of missing values by the directions F (m, r) of labels, centred, the largest first."""
 
     F: Float
 
     @cached_property
-    def _classes(self) -> tuple[Float, Index] | None:
-        """Matrix from sums to counts of missing samples per class, and sizes of the classes.
-
-        Sums are those of the directions and, last, of ones. None if labels are not classes.
-        """
-        rows, sizes = np.unique(self.F.round(DIGITS), axis=0, return_counts=True)
-        if len(rows) > MOST_CLASSES or len(rows) < 2:
-            return None
-        augmented = np.column_stack([rows, np.ones(len(rows))])
-        if np.linalg.matrix_rank(augmented) < len(rows):
-            return None
-        return np.linalg.pinv(augmented), sizes
+    def _classes(self) -> ClassCounts | None:
+        """Classes of the samples; None if labels are not classes."""
+        return ClassCounts.of(self.F)
 
     @cached_property
-    def _basis(self) -> tuple[Float, float]:
-        """Map (r, s) to orthonormal directions, and the minimum number of missing samples."""
+    def _bases(self) -> list[tuple[Float, float]]:
+        """Maps (r, s) to s orthonormal directions, and minimum numbers of missing samples for each.
+
+        The first one has the most directions; the fewer there are, the fewer samples are needed.
+        """
         _, singular, V = np.linalg.svd(self.F, full_matrices=False)
-        n = min(MOST_DIRECTIONS, int((singular > NOTHING * singular[0]).sum()))
-        to_basis = V[:n].T / singular[:n]
-        largest = float(np.square(self.F @ to_basis).max())
-        return to_basis, FEWEST_EXPECTED * largest * len(self.F)
+        most = min(MOST_DIRECTIONS, int((singular > NOTHING * singular[0]).sum()))
+        bases = []
+        for n in sorted({most, *range(1, min(2, most) + 1)}, reverse=True):
+            to_basis = V[:n].T / singular[:n]
+            largest = float(np.square(self.F @ to_basis).max())
+            bases.append((to_basis, FEWEST_EXPECTED * largest * len(self.F)))
+        return bases
 
     def log10_p(self, sums: Float, n: Float) -> Float:
         """``-log10 p`` of features, (c,); 0 if too few samples are missing for a test.
@@ -81,19 +119,20 @@ class MissingnessTest:
             return log10_p
         sums, n = sums[at], n[at]
         if self._classes is not None:
-            log10_p[at] = self._of_classes(np.column_stack([sums, n]), n)
+            log10_p[at] = self._of_classes(self._classes, sums, n)
             return log10_p
-        to_basis, fewest = self._basis
-        size = np.square(sums @ to_basis).sum(axis=1) * (m * (m - 1.0)) / (n * (m - n))
-        enough = np.minimum(n, m - n) >= fewest
-        log10_p[at] = np.where(enough, -chi2.logsf(size, to_basis.shape[1]) / np.log(10.0), 0.0)
+        smaller, of_missing = np.minimum(n, m - n), np.zeros(len(n))
+        for to_basis, fewest in reversed(self._bases):  # those of more directions come last
+            size = np.square(sums @ to_basis).sum(axis=1) * (m * (m - 1.0)) / (n * (m - n))
+            value = -chi2.logsf(size, to_basis.shape[1]) / np.log(10.0)
+            of_missing = np.where(smaller >= fewest, value, of_missing)
+        log10_p[at] = of_missing
         return log10_p
 
-    def _of_classes(self, sums: Float, n: Float) -> Float:
+    def _of_classes(self, groups: ClassCounts, sums: Float, n: Float) -> Float:
         """``-log10 p`` from the counts of missing samples in each class, (c,)."""
-        assert self._classes is not None, "labels are classes"
-        back, sizes = self._classes
-        counts, m, k = np.rint(sums @ back), len(self.F), len(sizes)
+        sizes, m = groups.sizes, len(self.F)
+        counts, k = groups.counts(sums, n), len(sizes)
         expected = n[:, None] * sizes / m
         std = np.sqrt(expected * (1.0 - sizes / m) * ((m - n) / (m - 1.0))[:, None])
         z = np.abs(counts - expected) / np.maximum(std, NOTHING)

@@ -176,6 +176,14 @@ class Multiscale:
         return tail_bend(np.concatenate(log_ps))
 
     @cached_property
+    def two_classes(self) -> tuple[float, float] | None:
+        """Values of the direction of labels in two classes; None for other labels."""
+        if self.labels.B.shape[1] > 1 or self.has_covariates:
+            return None
+        values = np.unique(self.labels.B.round(12))
+        return (float(values[0]), float(values[1])) if values.size == 2 else None
+
+    @cached_property
     def missingness(self) -> MissingnessTest:
         """Test of missing values by the directions of the labels."""
         return MissingnessTest(self.labels.B)

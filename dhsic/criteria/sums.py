@@ -23,6 +23,7 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.present import PresentWeights
 
 #: Allowed error of an entry of K; entries are at most 1.
 TOLERANCE = 1e-13
@@ -90,47 +91,70 @@ def gaussian(points: Float, sigma: Any) -> Float:
 
 
 def kernel_sums(
-    features: Features, sigma: Float, place: slice, w: Float, *, squares: bool = False
+    features: Features,
+    sigma: Float,
+    place: slice,
+    w: Float,
+    present: PresentWeights | None = None,
+    *,
+    squares: bool = False,
 ) -> tuple[Float, Float]:
     """``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
 
     ``L = B diag(w) B'``, B (m, g) being the directions at that place. ``|K|^2``, the sum of squared
-    entries, has no meaning unless `squares` are wanted.
+    entries, has no meaning unless `squares` are wanted. With the weights `present`, samples without
+    a value are left out, and the others weighted.
     """
     inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
     for level_group in features.levels:
         inner[level_group.which], norms[level_group.which] = _by_levels(
-            level_group, sigma[level_group.which], place, w
+            level_group, sigma[level_group.which], place, w, present
         )
     many = np.flatnonzero(features.n_levels == 0)
     B = features.directions.some(place) if many.size else np.empty((0, 0))
     for j in many:
-        x = features.X[j]
-        inner[j], norms[j] = _of_feature(x, float(sigma[j]), B, w, squares=squares)
+        x, F, weights = features.X[j], B, None
+        if present is not None and features.missing is not None and features.missing[j].any():
+            has_value = ~features.missing[j]
+            x, (F, weights) = x[has_value], present.of_samples(B, has_value)
+        inner[j], norms[j] = _of_feature(x, float(sigma[j]), F, w, weights, squares=squares)
     return inner, norms
 
 
-def _by_levels(some: Levels, sigma: Float, place: slice, w: Float) -> tuple[Float, Float]:
+def _by_levels(
+    some: Levels, sigma: Float, place: slice, w: Float, present: PresentWeights | None
+) -> tuple[Float, Float]:
     """``sum_kl K_kl (U diag(w) U')_kl`` with ``U = 1' B``, and ``sum_kl K_kl^2 m_k m_l``."""
     K, U, counts = gaussian(some.values.T, sigma), some.along[..., place], some.counts
+    if present is not None:
+        U, counts = present.of_levels(U, counts)
     inner = ((K @ (U * w)) * U).sum(axis=(1, 2))
     squares = np.vecdot((K * K @ counts[:, :, None])[:, :, 0], counts)
     return inner, squares
 
 
 def _of_feature(
-    x: Float, sigma: float, B: Float, w: Float, *, squares: bool
+    x: Float, sigma: float, B: Float, w: Float, weights: Float | None, *, squares: bool
 ) -> tuple[float, float]:
+    """``<L, K>`` and ``|K|^2`` of a feature x (n,); B (n, g) and squares have sample `weights`."""
     radius = float(np.abs(x).max())
     steepness = sigma * radius * radius
     r = n_nodes(int(steepness) + 1) if steepness < STEEPEST else 0
     if r == 0 or WORTH * r > len(x):
-        return _by_definition(x, sigma, B, w)
-    return _by_nodes(x, radius, r, sigma, B, w, squares=squares)
+        return _by_definition(x, sigma, B, w, weights)
+    return _by_nodes(x, radius, r, sigma, B, w, weights, squares=squares)
 
 
 def _by_nodes(
-    x: Float, radius: float, r: int, sigma: float, B: Float, w: Float, *, squares: bool
+    x: Float,
+    radius: float,
+    r: int,
+    sigma: float,
+    B: Float,
+    w: Float,
+    weights: Float | None,
+    *,
+    squares: bool,
 ) -> tuple[float, float]:
     """``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``."""
     U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
@@ -138,13 +162,15 @@ def _by_nodes(
         P = interpolation(x[a : a + ROWS], radius, r)
         U += P.T @ B[a : a + ROWS]
         if squares:
-            S += P.T @ P
+            S += P.T @ (P if weights is None else P * weights[a : a + ROWS, None])
     K = gaussian(chebyshev_nodes(radius, r), sigma)
     KS = K @ S
     return float(np.vdot(K @ (U * w), U)), float(np.vdot(KS, KS.T))
 
 
-def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, float]:
+def _by_definition(
+    x: Float, sigma: float, B: Float, w: Float, weights: Float | None
+) -> tuple[float, float]:
     """``<L, K>`` and ``|K|^2`` by the definition, tile by tile on and below the diagonal."""
     inner = squares = 0.0
     weighted = B * w
@@ -158,5 +184,7 @@ def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, f
             np.exp(K, out=K)
             times = 1 if a == b else 2
             inner += times * float(np.vdot(K @ weighted[columns], B[rows]))
+            if weights is not None:
+                K *= np.sqrt(np.outer(weights[rows], weights[columns]))
             squares += times * float(np.vdot(K, K))
     return inner, squares

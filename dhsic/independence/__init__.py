@@ -45,6 +45,7 @@ from dhsic.criteria.independence import FEWEST_PRESENT, MULTISCALE, Independence
 from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
+from dhsic.independence.missing import complete_samples
 from dhsic.independence.test import METHODS, HsicTest, TestResult, hsic_test
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
@@ -96,7 +97,8 @@ class FeatureTests:
         p-values adjusted by Benjamini and Hochberg: of the features at or below 0.05, about 5% at
         most do not depend on Y.
     together : TestResult or None
-        Test of the requested features as one set; None if all features were tested in one pass.
+        Test of the requested features as one set; None if all features were tested in one pass,
+        or if missing values depend on the labels and too few samples have all values.
     widths, shapes : (n,) array or None
         Width of the kernel on ranks at which the dependence is strongest, as a fraction of their
         range (1: a straight line), and its shape: ``"linear"``, ``"monotone"`` or ``"turning"``.
@@ -215,8 +217,9 @@ def test_features(
         Scale features over the tested samples, see `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
         ``"mean"``: samples with a missing value are left out of the test of that feature; in the
-        set of requested features they get the mean of the feature. ``"error"``: missing values
-        raise an error.
+        set of requested features they get the mean of the feature, unless missing values depend on
+        the labels: then the set is tested on the samples that have all values, with a warning.
+        ``"error"``: missing values raise an error.
     kernel, label_kernel, estimator, covariates, n_permutations, random_state
         See `hsic_test`; covariates are those of all samples. All features are tested with the same
         permutations.
@@ -317,14 +320,14 @@ def test_features(
     Z, constant, absent = standardised(
         source, which, sample_rows, missing, standardize, spec.kernel
     )
-    together = test.of(Z)
     names = source.feature_names()
     names = None if names is None else np.asarray(names)[which]
+    together = _of_set(test, Z, absent, (labels, label_kernel), called if names is None else names)
     if is_multiscale:
         criterion = Independence(label_kernel=label_kernel, estimator=estimator)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
         return FeatureTests(called, names, **alone, together=together)
-    nothing = replace(together, statistic=0.0, p_value=1.0, sigma=np.nan)
+    nothing = TestResult(0.0, 1.0, method, len(Z), 0, 0.0, 0.0, np.nan)
     each = [
         nothing if still else _of_present(test, Z[:, [k]], absent[:, k], (labels, label_kernel))
         for k, still in enumerate(constant)
@@ -386,8 +389,24 @@ def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
     return np.searchsorted(passing, called), called
 
 
+def _of_set(
+    test: HsicTest, Z: Float, absent: Array, labels: tuple[Array, str], names: Array
+) -> TestResult | None:
+    """Test the features Z (m, n) as one set; None if too few samples have all values.
+
+    All samples take part, unless missing values, `absent` (m, n), depend on the labels. `labels`
+    are as in `_of_present`.
+    """
+    complete = complete_samples(test.C, absent, names, FEWEST_PRESENT + test.Q.shape[1])
+    if complete is None:
+        return test.of(Z)
+    if not complete.any() or not np.ptp(Z[complete], axis=0).any():
+        return None
+    return _of_present(test, Z, ~complete, labels)
+
+
 def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
-    """Test a feature X (m, 1) on the samples that are not `absent` (m,).
+    """Test features X (m, n) on the samples that are not `absent` (m,).
 
     `labels` are those of all samples, and the name of their kernel. If too few samples are present,
     or all have the same label, there is no test: the p-value is 1.

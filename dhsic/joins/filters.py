@@ -23,6 +23,7 @@ from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
 from dhsic.joins.places import chromosome_codes, described, features_at
 from dhsic.joins.regions import Regions
+from dhsic.joins.sexes import missing_rates, on_y
 from dhsic.joins.table import names_of
 from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.sources import AbstractSource
@@ -34,8 +35,6 @@ from dhsic.validation import is_number
 
 #: Chromosomes with at most one copy, and chromosomes whose copy number depends on the sex.
 ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
-#: Chromosome that only males have.
-OF_MALES = "Y"
 #: Number of features per block when haploid calls are counted.
 BLOCK_FEATURES = 1024
 #: Filters that remove the samples or features they name.
@@ -227,9 +226,9 @@ class Filters:
         if self.mind is None:
             return before
         here = before.features_of(source)
-        placed = chromosome_codes(here)
-        if placed is not None and (is_counted := (placed[1] != OF_MALES)[placed[0]]).any():
-            here = here if is_counted.all() else SubsetSource(here, np.flatnonzero(is_counted))
+        of_males = on_y(here)
+        if of_males is not None and not of_males.all():
+            here = SubsetSource(here, np.flatnonzero(~of_males))
         n_missing = counting.missing_calls(here, before.samples)
         at = np.arange(source.n_samples) if before.samples is None else before.samples
         mask = np.zeros(source.n_samples, dtype=bool)
@@ -270,7 +269,8 @@ class Filters:
             frequency = with_haploid(alleles.minor_frequency(here, m, sentence), here, rows)
             masks["maf"] = np.minimum(frequency, 1 - frequency) >= self.maf
         if self.max_missing is not None:
-            masks["max_missing"] = alleles.n_missing / m <= self.max_missing
+            rates = missing_rates(alleles.n_missing, here, rows, counting.alleles)
+            masks["max_missing"] = rates <= self.max_missing
         if self.hwe is not None:
             counts = of_diploids(alleles.genotype_counts(here, m, f"hwe={self.hwe:g}"), here, rows)
             masks["hwe"] = is_in_equilibrium(counts, self.hwe)

@@ -34,6 +34,7 @@ from dhsic.pairs.share import (
     rough_shares,
     shares_of_all,
     shares_of_rows,
+    tested_sizes,
 )
 from dhsic.passes import AbstractPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
@@ -395,11 +396,12 @@ class Largest(AbstractPass):
                 n_reaching += int(reaches.sum())
                 n_lost += self._lost(first, right.side, narrow, reaches)
             at = np.flatnonzero(fit.is_told)[:: self.every]
-            rough_rows = [rough_shares(first, right.side, narrow, fit).ravel()[at]]
+            sizes = tested_sizes(fit)
+            rough_rows = [rough_shares(first, right.side, narrow, fit, sizes).ravel()[at]]
             for b, U in enumerate(self.permuted):
                 each = replace(narrow, U=U)
                 sides = first.told_of(each), right.side.told_of(each)
-                rough = rough_shares(*sides, each, fit)
+                rough = rough_shares(*sides, each, fit, sizes)
                 largest[b] = max(largest[b], largest_share(*sides, each, rough))
                 if b < MEASURED:
                     rough_rows.append(rough.ravel()[at])

@@ -23,9 +23,17 @@ from dhsic.namespace import slices
 from dhsic.sources import Names
 from dhsic.sources.blocks import Block, check_finite, refuse_any
 from dhsic.sources.chunked import ChunkedArray, arrays_of, member, place_of
+from dhsic.sources.males import hardly_heterozygous, n_heterozygous, places_on_x
 from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names, text
 from dhsic.sources.packing import Packing, code_among, declared
-from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, Variants, chromosome_names
+from dhsic.sources.variants import (
+    ALLELES,
+    CONTIG,
+    CONTIGS,
+    Variants,
+    chromosome_name,
+    chromosome_names,
+)
 from dhsic.sources.zarr import ZarrSource
 
 MISSING = -1
@@ -35,6 +43,8 @@ NO_COPY = -2
 NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 21
 #: Variables that hold dosages, and alleles of a call where no genotypes tell.
 DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
+#: Names of X, and number of its variants that tell males.
+X, FEW_VARIANTS = ("X", "23"), 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,38 +69,92 @@ class Calls:
 
     @cached_property
     def haploid_by_contig(self) -> dict[str, int]:
-        """Samples with a haploid call on each contig where others have more copies.
+        """Samples with one copy of each contig of which others have more.
 
-        By the variant in the middle of the contig. Autosomes are not looked at.
+        They have a haploid call of the variant in the middle of the contig, or are males by their
+        calls on X, see `homozygous_males`. Autosomes are not looked at.
         """
+        haploid: dict[str, int] = {}
+        for name, at in self._sex_contigs.items():
+            middle = int(at[at.size // 2])
+            copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
+            n = int((copies == 1).sum())
+            if n and (copies > 1).any():
+                haploid[name] = n
+            elif self._is_x(name) and self.homozygous_males.any():
+                haploid[name] = int(self.homozygous_males.sum())
+        return haploid
+
+    @cached_property
+    def _sex_contigs(self) -> dict[str, Index]:
+        """Positions of the features of each contig that is no autosome."""
         contigs = None if self.variants is None else self.variants.get(CONTIG)
         names = None if self.variants is None else self.variants.get(CONTIGS)
-        found: dict[str, int] = {}
-        if (
-            not self.is_genotype
-            or contigs is None
-            or names is None
-            or contigs.dtype.kind not in "iu"
-        ):
-            return found
-        for code, (name, bare) in enumerate(chromosome_names(text(names).tolist()).items()):
-            at = np.empty(0, int) if bare.isdecimal() else np.flatnonzero(contigs == code)
-            if at.size:
-                middle = int(at[at.size // 2])
-                copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
-                n = int((copies == 1).sum())
-                if n and (copies > 1).any():
-                    found[name] = n
-        return found
+        is_known = contigs is not None and names is not None and contigs.dtype.kind in "iu"
+        if not (self.is_genotype and is_known):
+            return {}
+        bare = chromosome_names(text(np.asarray(names)).tolist())
+        each = {
+            name: np.flatnonzero(contigs == code)
+            for code, (name, known) in enumerate(bare.items())
+            if not known.isdecimal()
+        }
+        return {name: at for name, at in each.items() if at.size}
+
+    @staticmethod
+    def _is_x(contig: str) -> bool:
+        return chromosome_name(contig) in X
 
     @cached_property
     def haploid_features(self) -> Index:
         """Ascending positions of features with haploid calls, see `AbstractSource`."""
-        if not self.haploid_by_contig or self.variants is None:
-            return np.empty(0, dtype=np.int64)
-        contigs, names = self.variants.get(CONTIG), self.variants.get(CONTIGS)
-        codes = np.flatnonzero(np.isin(text(np.asarray(names)), [*self.haploid_by_contig]))
-        return np.flatnonzero(np.isin(np.asarray(contigs), codes))
+        each = [self._sex_contigs[name] for name in self.haploid_by_contig]
+        return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
+
+    @cached_property
+    def homozygous_males(self) -> Mask:
+        """Males whose one copy of X is written as two, (m,), see `dhsic.sources.males`."""
+        m = self.chunked.n_samples
+        counts, none = np.zeros(m), np.zeros(m, dtype=bool)
+        at = next((at for name, at in self._sex_contigs.items() if self._is_x(name)), None)
+        if at is None:
+            return none
+        for start, stop in places_on_x(at, m):
+            calls = self.chunked.read(Block(0, start, stop), None)
+            if calls.shape[-1] != DIPLOID or (calls == NO_COPY).any():
+                return none
+            counts += n_heterozygous(calls)
+        return hardly_heterozygous(counts)
+
+    @cached_property
+    def males(self) -> Mask:
+        """Samples with one copy of X and none with two, (m,), in some of its variants."""
+        at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
+        if at is None or self.homozygous_males.any():
+            return self.homozygous_males
+        males = np.zeros(self.chunked.n_samples, dtype=bool)
+        middle, females = at.size // 2, males.copy()
+        for j in at[max(0, middle - FEW_VARIANTS // 2) : middle + FEW_VARIANTS // 2 + 1].tolist():
+            copies = self.copies(self.chunked.read(Block(0, j, j + 1), None)[0])
+            males |= copies == 1
+            females |= copies > 1
+        return males & ~females
+
+    def by_sex(self, genotypes: Array, rows: Index | None) -> Array:
+        """Calls (c, n, ploidy) on X with one copy in males, whose heterozygous calls are missing.
+
+        `rows` are the samples (None: all). Calls that are haploid as stored stay as they are.
+        """
+        males = self.homozygous_males if rows is None else self.homozygous_males[rows]
+        if not males.any():
+            return genotypes
+        calls = genotypes.copy()
+        of_males = calls[:, males]
+        is_unclear = (of_males[..., 0] != of_males[..., 1]) & (of_males >= 0).all(axis=-1)
+        of_males[is_unclear] = MISSING
+        of_males[..., 1] = np.where(of_males[..., 1] == MISSING, MISSING, NO_COPY)
+        calls[:, males] = of_males
+        return calls
 
     @staticmethod
     def copies(genotypes: Array) -> Array:
@@ -192,10 +256,12 @@ class CallSource(ZarrSource):
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
-        return self.calls.allele_counts(self.chunked.read(block, rows)[local])
+        calls = self.calls.by_sex(self.chunked.read(block, rows)[local], rows)
+        return self.calls.allele_counts(calls)
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        return self.calls.diploid_genotypes(self.chunked.read(block, rows)[local])
+        calls = self.calls.by_sex(self.chunked.read(block, rows)[local], rows)
+        return self.calls.diploid_genotypes(calls)
 
     @property
     def layout(self) -> Any:
