@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as generators of states; and the number of features that leave in a round."""
+"""Algorithms 1 and 2 as generators of states, and the number of features removed per round."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def how_many(n_features_to_select: Any, d: int) -> int:
 
 
 def removed(step: float | int, n: int) -> int:
-    """Number of n features that leave in a round: ``max(1, floor(step n))``, or `step`."""
+    """Number of features removed in a round from n: ``max(1, floor(step n))``, or `step`."""
     if isinstance(step, int):
         return min(step, n)
     return max(1, math.floor(step * n))
 
 
 def sizes(step: float | int, n: int) -> list[int]:
-    """Numbers of features at the start of every round, from n until none is left."""
+    """Number of features at the start of every round, from n until all are removed."""
     out = []
     while n > 0:
         out.append(n)

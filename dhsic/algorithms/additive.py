@@ -1,7 +1,7 @@
-r"""Additive models of functions of ranks: how much a set of features explains, in any shape.
+r"""Additive models of functions of ranks: the fraction of labels that a set of features explains.
 
 The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth shapes of few
-features. An additive model fits shapes that turn more often, of more features: each enters by its
+features. An additive model fits shapes with more turning points, for more features: each has its
 leading functions of ranks (`dhsic.linalg.rank_basis`), weighted like a kernel of one width.
 """
 

@@ -10,12 +10,13 @@ r"""Backward elimination using HSIC: Algorithm 1 of Song et al. 2012 (JMLR 13, s
     6:     S-dagger <- (S-dagger, I)
     7: until S is empty
 
-The features wanted are the last ones of S-dagger.
+The selected features are the last ones of S-dagger.
 
 The linear kernel needs no loop: its HSIC is a sum over features (JMLR 5.1.1).
 
-``HSIC(S) = <W, sum_j x_j x_j'> = sum_j x_j' W x_j``, so removing j costs ``x_j' W x_j`` in every
-round alike; one pass over the data ranks all features, and forward and backward selection agree.
+``HSIC(S) = <W, sum_j x_j x_j'> = sum_j x_j' W x_j``, so removing j reduces HSIC by
+``x_j' W x_j`` in every round. One pass over the data ranks all features, and forward and backward
+selection agree.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Dependence(Protocol):
         """Sigma for the surviving features S: the policy Xi."""
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        r"""The n features j with the largest HSIC(sigma, S \ {j})."""
+        r"""Find the n features j with the largest HSIC(sigma, S \ {j})."""
 
 
 def bahsic(

@@ -10,21 +10,21 @@ r"""Forward selection using HSIC: Algorithm 2 of Song et al. 2012 (JMLR 13, sect
     6:     S-dagger <- (S-dagger, I)
     7: until S is empty
 
-The features wanted are the first ones of S-dagger. Once there are as many as are wanted, the order
-of the rest serves no more than to complete the ranking: the round that reaches that number takes
+The selected features are the first ones of S-dagger. Once the requested number is reached, the
+order of the other features only completes the ranking: the round that reaches that number takes
 ``I = S``.
 
-Sequential floating selection takes one feature a round and steps back after every addition, as
-Algorithm 1 does (`floating`):
+Sequential floating selection adds one feature per round, and after every addition steps back by
+removing features as Algorithm 1 does (`floating`):
 
-    6:     while HSIC(S-dagger \ {j}) for the best j exceeds that of every set of that size so far:
+    6:     while HSIC(S-dagger \ {j}) for the best j exceeds HSIC of all sets of that size so far:
                S-dagger <- S-dagger \ {j},  S <- S + {j}
-    7: until S-dagger has as many features as are wanted; then S-dagger <- (S-dagger, S)
+    7: until S-dagger has the requested number of features; then S-dagger <- (S-dagger, S)
 
 Pudil, Novovicova and Kittler: Floating search methods in feature selection. Pattern Recognition
-Letters 15 (1994). Sets of one size are compared at the sigma of the policy Xi for each of them.
-What was just added never leaves at once, and every step back reaches a value that no set of that
-size had, so the loop ends.
+Letters 15 (1994). Sets of equal size are compared at the sigma of the policy Xi for each of them.
+The feature just added is never removed at once, and every step back reaches a new largest value for
+sets of that size, so the loop ends.
 """
 
 from __future__ import annotations

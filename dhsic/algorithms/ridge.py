@@ -1,8 +1,8 @@
-r"""Backward elimination by ridge regression: each feature is scored given the others.
+r"""Backward elimination by ridge regression: each feature is scored jointly with the others.
 
-HSIC of the labels with the kernel ``Kbar = K (K + lambda I)^-1``, ``K = X X'`` (JMLR 6.6), is how
-much ridge regression on the features explains. It only needs inner products, ``G = X'X`` (n, n) and
-``B = X'U`` (n, q) with ``L = U U'``:
+HSIC of the labels with the kernel ``Kbar = K (K + lambda I)^-1``, ``K = X X'`` (JMLR 6.6), is the
+part of the labels that ridge regression on the features explains. It only needs inner products,
+``G = X'X`` (n, n) and ``B = X'U`` (n, q) with ``L = U U'``:
 
     ``tr Kbar L = tr B' C B,   C = (G + lambda I)^-1``,
 

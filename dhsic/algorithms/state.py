@@ -22,11 +22,11 @@ class SelectionState:
     survivors: Index  # (|S|,), the features still in S, ascending
     #: S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first, by
     #: Algorithm 2 the most relevant.
-    eliminated: Index  # (d - |S|,), as the next two
-    scores: Float  # by how much HSIC falls without the feature, or rises with it, in its round
-    removed_in: Index  # the round (from 1) in which the feature left
+    eliminated: Index  # (d - |S|,), like the next two fields
+    scores: Float  # decrease of HSIC without the feature, or increase with it, in its round
+    removed_in: Index  # round (from 1) in which the feature was removed
     #: One record per round, plain numbers and strings: ``n_features`` (|S| at its start),
-    #: ``n_removed``, ``sigma``, ``hsic``, ``seconds``, ``bytes_read`` and what the engine adds.
+    #: ``n_removed``, ``sigma``, ``hsic``, ``seconds``, ``bytes_read`` and entries of the engine.
     history: tuple[Mapping[str, float | int | str], ...]
 
     def after(
@@ -57,7 +57,7 @@ class SelectionState:
 
 
 def returned(record: Mapping[str, float | int | str]) -> Index:
-    """Features that went back to S in a round."""
+    """Features that returned to S in a round, from its record."""
     names = str(record.get(RETURNED, ""))
     return np.array([int(name) for name in names.split(",") if name], dtype=np.int64)
 

@@ -244,11 +244,11 @@ class RemovalEngines(AbstractEngines):
         if kernel.exact_order is not None:
             return Dense(kernel.exact_order, dtype)
         first_base = 1 if radial else 0  # determines the size of gains; spread of gains by chance:
-        spread = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
+        chance_gain = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
         for order in self._orders(dtype.name):
             neglected = question.neglected(order, facts)
             neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
-            if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
+            if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * chance_gain:
                 return Dense(order, dtype)
         return None
 

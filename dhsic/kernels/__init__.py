@@ -82,7 +82,8 @@ def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     """Raise an error if the kernel overflows on data.
 
     By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest sample
-    with itself; `squared_norm` belongs to this sample. Other kernels raise an error in any case.
+    with itself; `squared_norm` is the squared norm of this sample. Other kernels always raise an
+    error.
     """
     if not kernel.of_inner_products:
         raise InputError(

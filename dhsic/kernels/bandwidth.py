@@ -58,7 +58,7 @@ class DistanceStats:
             largest, D = norms.max(), squared_distances(D, norms, norms)
         else:
             largest = D.max()
-        D[EQUAL * largest >= D] = 0.0  # rounding of G, or what features that left leave behind
+        D[EQUAL * largest >= D] = 0.0  # rounding errors of G, or of removed features
         return D[pairs]
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
@@ -163,7 +163,7 @@ def resolve_bandwidth(bandwidth: object) -> AbstractBandwidth:
 
 def _positive(sigma: object) -> float:
     try:
-        value = float(sigma)  # type: ignore[arg-type]  # whatever has no float is refused below
+        value = float(sigma)  # type: ignore[arg-type]  # other types raise the error below
     except (TypeError, ValueError):
         value = float("nan")
     if isinstance(sigma, (bool, str)) or not (np.isfinite(value) and value > 0):

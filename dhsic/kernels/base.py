@@ -1,14 +1,14 @@
-r"""A kernel on data states facts: its Gram matrix, its decrement, and what makes scores fast.
+r"""Interface of kernels on data: Gram matrix, decrement, and properties for fast scoring.
 
 All of them are functions of one statistic that is additive over features (`sums`): mostly the
-inner products ``G = X X'`` of the standardised data, else distances of another kind, or counts,
-which stand in the place of G below. Removing feature j with column x changes the Gram matrix by
+inner products ``G = X X'`` of the standardised data; for other kernels G below stands for other
+distances, or for counts. Removing feature j with column x changes the Gram matrix by
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
 and HSIC by ``<W, decrement>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
-symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel says so
-by an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
+symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel provides
+an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
 
 Arrays may be of any namespace of the array API standard, all of one call of the same and on the
 same device; those that describe features (`magnitudes`, `remainder`) are NumPy's.
@@ -99,10 +99,10 @@ class PowerSeries:
     products : tuple of Product
         The summands.
     of_differences : bool
-        Every entry is a function of ``x_i - x_i'``: diagonals of A take no part.
+        Every entry is a function of ``x_i - x_i'``, so that diagonals of A do not matter.
     neglected : callable or None
-        ``neglected(max_abs, fourth_moment)``: about the part left out, the root of its mean square
-        over pairs of samples, (c,). None where the series is exact.
+        ``neglected(max_abs, fourth_moment)`` estimates the root mean square of the remainder over
+        pairs of samples, (c,). None if the series is exact.
     """
 
     products: tuple[Product, ...]
@@ -115,7 +115,7 @@ class AbstractKernel(ABC):
 
     User-defined kernels need a `name`, `gram` and `decrement`; they are scored by the definition,
     never in low rank. A kernel that is not a function of inner products also needs `sums` and
-    `increment`. The other attributes make it faster; engines use no others than these.
+    `increment`. The other attributes make scoring faster; engines use no further ones.
     """
 
     name: ClassVar[str]
@@ -123,10 +123,10 @@ class AbstractKernel(ABC):
     is_of_categories: ClassVar[bool] = False
     #: Whether HSIC is a sum over features, so that no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
-    #: What scores features faster than the definition: an `expansion` that is exact or bounds its
-    #: remainder; one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of
-    #: levels (`dhsic.kernels.levels.AbstractLevels`); or the whole matrix at once
-    #: (`dhsic.kernels.ridge`). Of `dhsic.engines.final.FAMILIES`.
+    #: Method that scores features faster than the definition, a key of
+    #: `dhsic.engines.final.FAMILIES`: an `expansion` that is exact or bounds its remainder; one
+    #: whose remainder follows from distances (`dhsic.kernels.radial`); pairs of levels
+    #: (`dhsic.kernels.levels.AbstractLevels`); or the full matrix (`dhsic.kernels.ridge`).
     scored_by: ClassVar[str] = "definition"
     #: Whether low rank supports it: terms of its expansion have low-rank factors.
     low_rank: ClassVar[bool] = False
@@ -272,13 +272,17 @@ class AbstractKernel(ABC):
 
     def parameters(self) -> dict[str, float]:
         """Parameters that identify the kernel besides its name: fields, which are numbers."""
-        mine: Any = self
-        known = {f.name: getattr(self, f.name) for f in fields(mine)} if is_dataclass(mine) else {}
+        instance: Any = self
+        attrs = (
+            {f.name: getattr(self, f.name) for f in fields(instance)}
+            if is_dataclass(instance)
+            else {}
+        )
         try:
-            return {name: float(value) for name, value in known.items()}
+            return {name: float(value) for name, value in attrs.items()}
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"The {self.name} kernel's fields are {known}, and runs are told apart by numbers; "
+                f"The {self.name} kernel's fields are {attrs}, and runs are told apart by numbers; "
                 "make each of them one, or write a parameters() that gives numbers."
             ) from error
 

@@ -1,17 +1,17 @@
-r"""Kernels that count substructures, of strings here: additive in their features (JMLR 5.1.4).
+r"""Kernels that count substructures, here of strings: additive in their features (JMLR 5.1.4).
 
     ``k(x, x') = sum_a w_a #_a(x) #_a(x')``
 
-``#_a(x)`` says how often x, a string or a graph (`dhsic.kernels.graphs`), holds the substructure a.
+``#_a(x)`` counts the substructure a in x, a string or a graph (`dhsic.kernels.graphs`).
 With the counts of all samples in the columns ``c_a`` of a sparse matrix,
 ``K = sum_a w_a c_a c_a'``, and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``:
 one pass scores every substructure.
 
-Of strings they are substrings a, ``#_a(x)`` being the number of places in x, overlapping ones too,
-where a begins (Leslie et al. 2002; Vishwanathan and Smola 2003). For DNA, proteins, text, event
-logs: data without columns, whose features are only found by counting. Strings are counted one
-after the other. Memory: 16 bytes for every string and distinct substring in it, and for every
-distinct substring its name, 50 bytes and one a letter, and its place, 100 bytes.
+Substructures of strings are substrings a; ``#_a(x)`` counts their occurrences in x, including
+overlapping ones (Leslie et al. 2002; Vishwanathan and Smola 2003). Use them for DNA, proteins, text
+or event logs: data without columns, whose features result from counting. Strings are counted one
+after another. Memory: 16 bytes for each string and distinct substring in it, and for each distinct
+substring 150 bytes plus one per letter, for its name and column number.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 r"""The Gaussian kernel ``k(x, x') = exp(-sigma ||x - x'||^2)`` (JMLR 5.1.3).
 
 Without feature j the kernel is multiplied by ``exp(sigma (x - y)^2)``, x and y the values of
-feature j in two samples, which falls into symmetric products, ``e(x) = exp(sigma x^2)``:
+feature j in two samples, a sum of symmetric products with ``e(x) = exp(sigma x^2)``:
 
     ``exp(sigma (x - y)^2) = e(x) e(y) sum_q (-2 sigma x y)^q / q!``.
 
-The term q = 0 holds the kernel itself, ``1 + (e(x) - 1) + (e(y) - 1) + (e(x) - 1) (e(y) - 1)``; of
-what is left of it, only the last summand needs a product, and it is of the size of the term q = 2.
-The expansion of order P has the terms q <= P, that summand from P = 2 on.
+The term q = 0 is ``e(x) e(y) = 1 + (e(x) - 1) + (e(y) - 1) + (e(x) - 1) (e(y) - 1)``, where 1 is
+the kernel itself. Only the last summand needs a product, and it is of the size of the term q = 2.
+The expansion of order P has the terms q <= P, and that summand for P >= 2.
 
 Orders 2 and 3 need one product for both of these. With ``u = sigma x^2`` and ``v = sigma y^2``
 they are, up to third order in u and v, ``3 u v g(u) g(v)`` with ``g(u) = 1 + 5/6 u + 7/18 u^2``,
-and what that leaves out,
+and the remainder,
 
     ``(e^u - 1) (e^v - 1) + 2 u v e^(u + v) - 3 u v g(u) g(v) = u^2 v^2 / 6 + ...``,
 
-is a power series with positive coefficients, so it is largest where both are, at
-``U = sigma max|x|^2``: there it is at most ``U^4 (1/6 + U e^(2 U))``, term by term.
+is a power series with positive coefficients, so it is largest at ``u = v = U = sigma max|x|^2``,
+where it is at most ``U^4 (1/6 + U e^(2 U))``, term by term.
 
-Its functions hang on sigma, which changes with every round. Where few numbers of a feature are to
-serve many rounds, it is the series in powers of x alone, up to order P in sigma:
+These functions depend on sigma, which changes in every round. To reuse a few numbers per feature in
+many rounds, there is also a series in powers of x only, up to order P in sigma:
 
     ``exp(sigma (x - y)^2) - 1 = sum_p sigma^p / p! sum_a C(2p, a) (-1)^a x^a y^(2p - a)``.
 """

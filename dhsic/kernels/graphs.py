@@ -4,8 +4,8 @@ r"""Kernels on graphs: paths and walks that two graphs share (JMLR 5.1.4).
 
 over features a of labelled, undirected graphs: molecules (atoms and bonds), contact maps, social
 or metabolic networks. A graph is a pair ``(adjacency, labels)``: adjacency (n, n) of 0 and 1,
-symmetric, an array or sparse; labels (n,), all text or all whole numbers, or None, which calls
-every node ``"*"``. Graphs of one call have labels all, or none of them.
+symmetric, an array or sparse; labels (n,), all text or all integers, or None, which labels every
+node ``"*"``. In one call either all graphs have labels or none.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ NO_LABEL = "*"
 
 @dataclass(frozen=True)
 class ShortestPaths(AbstractCountingKernel):
-    """Pairs of nodes by their labels and distance: the shortest-path kernel.
+    """Shortest-path kernel: counts pairs of nodes by their labels and distance.
 
-    A feature is ``(label, label, length)``, the smaller label first; its count is the number of
-    pairs of different nodes, so labelled, that are `length` edges apart; nodes that no path
-    connects count nowhere, and every weight is 1 (Borgwardt and Kriegel 2005, with equality of
-    labels and lengths). For what lies how far from what; sees no cycles and no multiplicity of
-    paths.
+    A feature is ``(label, label, length)``, the smaller label first. Its count is the number of
+    pairs of different nodes with these labels that are `length` edges apart; unconnected pairs are
+    not counted, and every weight is 1 (Borgwardt and Kriegel 2005, with equality of labels and
+    lengths). Use it for distances between kinds of nodes; cycles and multiple paths have no effect.
 
     Time ``O(n (n + edges) log n)`` for each graph of n nodes.
 
@@ -78,24 +77,24 @@ class ShortestPaths(AbstractCountingKernel):
 
 @dataclass(frozen=True)
 class Walks(AbstractCountingKernel):
-    """Sequences of labels along walks: the random-walk kernel, up to a length.
+    """Random-walk kernel up to a length: counts sequences of labels along walks.
 
-    A walk goes from node to neighbour, also back; its feature is the tuple of labels that it
-    meets, and ``w_a = decay**edges`` (Gaertner et al. 2003, a walk of 0 edges being a node).
-    Every walk of an undirected graph is one also in reverse, so a sequence and its reverse are
-    counted alike: the smaller of the two stands for both, with twice the weight. K is that of the
-    directed sequences, the number of walks in the product graph. For local structure: which
-    atoms are bound to which; short lengths (2 to 4) say most, long ones repeat themselves.
+    A walk goes from node to neighbour, possibly back; its feature is the tuple of labels along it,
+    with ``w_a = decay**edges`` (Gaertner et al. 2003; a walk of 0 edges is a node). The reverse of
+    a walk in an undirected graph is a walk too, so a sequence and its reverse have equal counts:
+    the smaller of the two represents both, with twice the weight. K equals the kernel of directed
+    sequences, the number of walks in the product graph. Use it for local structure, such as bonds
+    between atoms; short lengths (2 to 4) are most informative, long ones are redundant.
 
-    Features grow as ``labels**(longest + 1)``, of which those that occur are held: memory some 24
-    bytes for every node and every sequence that ends in it.
+    The number of possible features is ``labels**(longest + 1)``; only those that occur are stored,
+    with about 24 bytes for every node and every sequence that ends in it.
 
     Parameters
     ----------
     longest : int
-        Edges of the longest walks, at least 1.
+        Largest number of edges of a walk, at least 1.
     decay : float
-        Weight of a walk against one with an edge less; positive.
+        Weight of a walk relative to a walk with one edge less; positive.
 
     Examples
     --------
@@ -172,7 +171,7 @@ def _walks(
     nodes = np.arange(label.size)
     owner = np.repeat(np.arange(m), [c.size for c in codes])
     members = csr_array((np.ones(nodes.size), (owner, nodes)), shape=(m, nodes.size))
-    ending = csr_array(np.ones((nodes.size, 1)))  # the empty walk, whose next node is any
+    ending = csr_array(np.ones((nodes.size, 1)))  # the empty walk, which any node can follow
     sequences = np.empty((1, 0), dtype=np.int64)
     for edges in range(longest + 1):
         steps = (A @ ending if edges else ending).tocoo()

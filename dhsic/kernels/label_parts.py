@@ -203,7 +203,7 @@ class MixedTarget:
 
 @dataclass(frozen=True)
 class GivenMatrix:
-    """L as the caller computed it, `matrix` (m, m)."""
+    """Precomputed label matrix L, `matrix` (m, m)."""
 
     matrix: Float
     name: str = "precomputed"

@@ -1,7 +1,7 @@
-r"""Kernels on labels: the matrix L (JMLR 5.2), tile by tile or of low rank.
+r"""Kernels on labels: the label matrix L (JMLR 5.2), tile by tile or in low rank.
 
-Labels are classes with ``m_y`` samples each, or real values (JMLR 5.2.3), one target or several;
-they are refused where nothing could depend on them:
+Labels are classes with ``m_y`` samples each, or real values (JMLR 5.2.3), with one or several
+targets; constant labels raise an InputError:
 
 ============== ============================================ ===========================
 ``binary``      ``l(y, y') = y y'``, y in {-1, +1}           JMLR eq. 16
@@ -10,24 +10,24 @@ they are refused where nothing could depend on them:
 ``one-vs-rest`` ``<psi(y), psi(y')>``                        JMLR eq. 19, ICML eq. 9
 ``linear``      ``<y, y'>``
 ``gaussian``    ``exp(-s ||y - y'||^2)``, ``s = 1 / (2 w^2)``  JMLR eq. 20
-``mixed``       ``multiclass`` + ``gaussian``                  of whole numbers
+``mixed``       ``multiclass`` + ``gaussian``                  for integers
 ============== ============================================ ===========================
 
 w is the median distance between labels. L is a sum of such parts (`dhsic.kernels.label_parts`).
 
-Whole numbers may name classes (digits 0 to 9, people 1 to 40) or be measured (ages, scores from 0
-to 30, counts), and nothing in them says which. Of classes a Gaussian kernel on the numbers sees
-little, and of an age a class kernel sees little: each age is a class of its own, with nothing in
-common with the next. So such labels have both kernels (``mixed``), scaled to the same norm, by
-which features that depend on the classes or on the numbers are found, at the price of about as
-much noise again. Three to five classes that are counted from 0 or 1 without a gap have the class
-kernel alone, which loses little where they are a scale.
+Integer labels may be class codes (digits 0 to 9, people 1 to 40) or measurements (ages, scores from
+0 to 30, counts), and their values do not tell which. A Gaussian kernel has little power for class
+codes, and a class kernel has little power for ages, because it treats every age as a class with
+nothing in common with the next. So such labels have both kernels (``mixed``), scaled to the same
+norm. This finds features that depend on either, at the price of about twice the noise. Three to
+five classes numbered from 0 or 1 without a gap have only the class kernel, which loses little if
+they are ordinal.
 
 As a product, ``L = B diag(weights) B'``, L is never (m, m). Two classes have rank 1 (JMLR eq. 16
 and 17), n classes rank n (eq. 18 and 19), the linear kernel on t targets rank t: exact. The
-Gaussian kernel on labels (eq. 20) has full rank in theory and a handful of directions in fact,
-since values on a line lie close together: incomplete Cholesky decomposition with pivoting (JMLR
-2.6.2) finds 20 to 30 at a relative error of 1e-10, in O(m r) memory.
+Gaussian kernel on labels (eq. 20) has full rank in theory and low numerical rank in practice,
+because values on a line lie close together: incomplete Cholesky decomposition with pivoting (JMLR
+2.6.2) needs 20 to 30 directions for a relative error of 1e-10, in O(m r) memory.
 """
 
 from __future__ import annotations
@@ -69,34 +69,34 @@ from dhsic.validation import (
     refuse_wide,
 )
 
-#: Part of a target's deviation that is none.
+#: Standard deviation of residuals, relative to the target's, at which covariates explain it fully.
 EXPLAINED = 1e-8
-#: Whole-numbered labels with more distinct values than this are taken for measurements.
+#: Integer labels with more distinct values than this are treated as measurements.
 MOST_CLASSES = 50
-#: Classes that are counted from 0 or 1 without a gap, at most, and are no measurements.
+#: Largest number of classes, numbered from 0 or 1 without a gap, that are not measurements.
 FEW_CLASSES = 5
-#: Samples of a class in the mean, at least, where numbers may be those of classes.
+#: Least mean number of samples per distinct value for integers that may be class codes.
 OF_A_CLASS = 2
-#: The same where they are surely classes, of which some have one sample.
+#: Least mean number of samples per class for numbered classes of which one has a single sample.
 OF_COUNTED = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
-#: The data are their own labels: their kernel matrix over all features.
+#: Label kernel of unsupervised selection: the kernel matrix of the data over all features.
 SELF = "self"
-#: Of whole numbers that may name classes or be measured.
+#: Label kernel of integers that may be class codes or measurements.
 MIXED = "mixed"
 LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, MIXED, "precomputed", SELF)
 
-#: Mean of the diagonal that may be missing.
+#: Largest relative error of the trace of a low-rank L.
 TOLERANCE = 1e-10
-#: Directions up to which products with them are faster than to look up permuted entries.
+#: Largest rank at which products with directions are faster than indexing permuted entries.
 FEW_DIRECTIONS = 64
 
 
 @dataclass(frozen=True)
 class LabelMatrix:
-    """The label matrix L as the sum of its parts: class targets in their order, then real ones."""
+    """Label matrix L as the sum of its parts: class targets in order, then real targets."""
 
     parts: tuple[LabelPart, ...]
     n_samples: int
@@ -104,32 +104,34 @@ class LabelMatrix:
 
     @property
     def description(self) -> str:
-        """Which kernels on which targets, for people to read."""
+        """Readable list of the kernels and their targets."""
         return " + ".join(part.name for part in self.parts)
 
     @property
     def centred(self) -> LabelMatrix:
-        """With real targets of mean 0, to which the linear kernel would lose digits."""
+        """Copy with real targets shifted to mean 0, so that the linear kernel loses no digits."""
         return self._with(lambda part: part.centred)
 
     @property
     def linear(self) -> LabelMatrix:
-        """With real targets by the linear kernel; several targets are scaled alike again."""
-        found = self._with(lambda part: part.linear)
-        targets = [part for part in found.parts if not isinstance(part, GivenMatrix)]
+        """Copy with the linear kernel on real targets; several targets are scaled alike again."""
+        with_linear = self._with(lambda part: part.linear)
+        targets = [part for part in with_linear.parts if not isinstance(part, GivenMatrix)]
         if len(targets) < 2:
-            return found
-        return replace(found, parts=tuple(scaled_alike(targets, mean_direction(self.n_samples))))
+            return with_linear
+        return replace(
+            with_linear, parts=tuple(scaled_alike(targets, mean_direction(self.n_samples)))
+        )
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """Itself; of whole numbers that may be either also classes and numbers alone."""
+        """L itself; for mixed labels also L of the classes alone and L of the numbers alone."""
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
         return (self,)
 
     def _with(self, of: Callable[[RealTargets | MixedTarget], TargetPart]) -> LabelMatrix:
-        """With others for targets that are numbers."""
+        """Copy with every numeric target replaced by `of(target)`."""
         parts = (
             of(part) if isinstance(part, RealTargets | MixedTarget) else part for part in self.parts
         )
@@ -137,37 +139,37 @@ class LabelMatrix:
 
     @property
     def L(self) -> Float:
-        """L written out, (m, m), not to be written to."""
+        """Dense L, (m, m), read-only."""
         return self.tile(slice(0, self.n_samples), slice(0, self.n_samples))
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Part of L, not to be written to."""
+        """Entries of L at `rows` and `columns`, read-only."""
         return reduce(np.add, (part.tile(rows, columns) for part in self.parts))
 
     def factor(
         self, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
     ) -> LowRankSymmetric:
-        """L of low rank; refused of more than 2,000 classes and given L of over 5,000 samples.
+        """Factor L; InputError for over 2,000 classes or a precomputed L of over 5,000 samples.
 
-        Of a Gaussian L, `tolerance` is the part of the trace that may be missing and `max_rank` the
-        most directions; where they do not reach the tolerance, `error` says so. It is the part of
-        the trace that is missing, of a given L of the sum of its eigenvalues' sizes; no entry of a
-        Gaussian L is off by more than m times as much. Weights are negative only where a given L is
-        indefinite.
+        A Gaussian L is approximated: `tolerance` is the largest missing fraction of the trace and
+        `max_rank` the largest number of directions, which may end it earlier. `error` of the result
+        is the missing fraction of the trace (for a precomputed L, of the sum of its absolute
+        eigenvalues); entries of a Gaussian L are off by at most m times `error`. Weights are
+        negative only for an indefinite precomputed L.
         """
-        found = [part.factor(tolerance, max_rank) for part in self.parts]
-        missing = sum(left for _, _, left in found)
-        size = sum(float(np.einsum("ij,ij,j->", B, B, np.abs(w))) for B, w, _ in found)
+        factors = [part.factor(tolerance, max_rank) for part in self.parts]
+        missing = sum(loss for _, _, loss in factors)
+        size = sum(float(np.einsum("ij,ij,j->", B, B, np.abs(w))) for B, w, _ in factors)
         error = missing / (missing + size) if missing + size else 0.0
-        B = np.column_stack([B for B, _, _ in found])
-        return LowRankSymmetric.of(B, np.concatenate([w for _, w, _ in found]), error)
+        B = np.column_stack([B for B, _, _ in factors])
+        return LowRankSymmetric.of(B, np.concatenate([w for _, w, _ in factors]), error)
 
     def low_rank(
         self, tolerance: float = COMPLETE, most: int = FEW_DIRECTIONS
     ) -> LowRankSymmetric | None:
-        """L but for a part `tolerance` of its trace, rounding by default.
+        """Factor L up to a fraction `tolerance` of its trace, by default up to rounding.
 
-        None where `most` directions do not do, where classes have more than 64, and of a given L.
+        None if `most` directions are too few, for more than 64 classes, and for a precomputed L.
         """
         for part in self.parts:
             classes = part.classes if isinstance(part, MixedTarget) else part
@@ -181,7 +183,7 @@ class LabelMatrix:
 def label_matrix(
     y: Array, label_kernel: str = "auto", covariates: Array | None = None
 ) -> LabelMatrix:
-    """L for the labels y, as the sum of its parts.
+    """Compute the label matrix L of the labels y, as the sum of its parts.
 
     Parameters
     ----------
@@ -189,15 +191,15 @@ def label_matrix(
         Class names or numbers, or real values; (m, m) for ``label_kernel="precomputed"``.
     label_kernel : str
         One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more, eq. 20
-        for real values, and for whole numbers that may be either the sum of both (``"mixed"``):
-        those of 3 to 50 distinct values, each held by two samples or more in the mean. Strings,
-        booleans and 3 to 5 numbers counted from 0 or 1 without a gap are classes. Of several
-        targets every one has its kernel, L is their sum, and they are scaled alike; but where all
-        are real values, or places that hardly any samples share, these (standardised) share one.
+        for real values, and the sum of eq. 18 and 20 (``"mixed"``) for integers that may be either:
+        3 to 50 distinct values with a mean of at least two samples each. Strings, booleans and 3
+        to 5 integers from 0 or 1 without a gap are classes. With several targets each has its own
+        kernel and L is their sum, scaled alike; targets that are all real, or coordinates that few
+        samples share, are standardised and have one joint kernel.
     covariates : (m, q) array, optional
-        Real targets are replaced by what a linear regression on them leaves: the Gaussian kernel
-        of a target that follows a covariate would hold it nonlinearly, where no projection of L
-        finds it.
+        Real targets are replaced by their residuals from a linear regression on these: the
+        Gaussian kernel of a target that depends on a covariate contains it nonlinearly, where a
+        projection of L cannot remove it.
 
     Raises
     ------
@@ -230,7 +232,7 @@ def label_matrix(
 
 
 def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -> LabelMatrix:
-    """Label matrix of several targets together, scaled alike, from that of each."""
+    """Add the label matrices of several targets, scaled alike."""
     m = each[0].n_samples
     parts = [part for L in each for part in L.parts if not isinstance(part, GivenMatrix)]
     parts = scaled_alike(parts, covariate_basis(covariates, m))
@@ -238,7 +240,7 @@ def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -
 
 
 def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> TargetPart:
-    """Kernel of a name on one target of several, (m,)."""
+    """Create the named kernel on one of several targets, (m,)."""
     if kernel in REAL_KERNELS:
         return _real_targets(column[:, None], kernel, covariates)
     if kernel != MIXED:
@@ -248,12 +250,12 @@ def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> T
 
 
 def _columns(y: Array) -> Array:
-    """Y as (m, t); refuse what is empty, missing or infinite."""
+    """Return y as (m, t); InputError if it is empty or has missing or infinite values."""
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")
     refuse_wide(Y, "y")
-    if Y.dtype.kind == "T":  # text of any width, which NumPy compares and casts in part only
+    if Y.dtype.kind == "T":  # variable-width strings, which NumPy compares and casts only in part
         Y = Y.astype(object)
     Y = Y[:, None] if Y.ndim == 1 else Y
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
@@ -280,7 +282,7 @@ def _columns(y: Array) -> Array:
 
 
 def _codes(values: Array) -> str:
-    """How the command line is told that infinite labels are missing."""
+    """Command-line options that declare the infinite values to be missing."""
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     return "".join(f"--na {value:g} " for value in np.unique(infinite))
 
@@ -295,7 +297,7 @@ def _is_missing(value: object) -> bool:
 
 
 def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
-    """Label kernel of each target, (m, t) without missing values."""
+    """Choose the label kernel of each target of Y (m, t), which has no missing values."""
     if label_kernel not in ("auto", MIXED):
         return [label_kernel] * Y.shape[1]
     kernels = [auto_kernel(column, label_kernel) for column in Y.T]
@@ -303,7 +305,7 @@ def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
 
 
 def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
-    """Label kernel that ``"auto"`` or ``"mixed"`` takes for one target, (m,), none missing."""
+    """Choose the kernel of one target (m,) without missing values, for "auto" or "mixed"."""
     values = None if column.dtype.kind in "SUT" else _as_real(column)
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"
@@ -323,12 +325,12 @@ def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
 
 
 def may_be_classes(column: Array) -> bool:
-    """Whether a target (m,) is of classes, or of whole numbers that may name some."""
+    """Whether a target (m,) consists of classes, or of integers that may be class codes."""
     return auto_kernel(column) in (*CLASS_KERNELS, MIXED)
 
 
 def _are_places(Y: Array, kernels: list[str]) -> bool:
-    """Whether columns of whole numbers are coordinates: most rows (m, t) differ, as on a grid."""
+    """Whether integer targets (m, t) are coordinates on a grid: most rows are distinct."""
     alike = len({kernel == "multiclass" for kernel in kernels}) == 1 and "balanced" not in kernels
     if len(kernels) < 2 or Y.dtype.kind not in "iuf" or not alike or (np.floor(Y) != Y).any():
         return False
@@ -336,23 +338,23 @@ def _are_places(Y: Array, kernels: list[str]) -> bool:
 
 
 def named_classes(y: Array) -> Array:
-    """Labels (m,) or (m, t) in which classes that are numbers are text: they stay classes.
+    """Convert class codes in labels (m,) or (m, t) to text, so that they stay classes.
 
-    Of some of the samples a class may have one, and would be taken for a measurement.
+    In a subset of the samples a class may have one sample, and would look like a measurement.
     """
     if y.dtype.kind not in "iufO":
         return y
     columns = [y] if y.ndim == 1 else list(y.T)
     kernels = target_kernels(np.column_stack(columns))
-    found = [
+    converted = [
         np.array([f"class {value}" for value in column], dtype=object)
         if kernel == "multiclass"
         else column
         for column, kernel in zip(columns, kernels, strict=True)
     ]
-    if all(map(operator.is_, found, columns)):
+    if all(map(operator.is_, converted, columns)):
         return y
-    return found[0] if y.ndim == 1 else np.column_stack([c.astype(object) for c in found])
+    return converted[0] if y.ndim == 1 else np.column_stack([c.astype(object) for c in converted])
 
 
 def _class_target(column: Array, kernel: str) -> ClassTarget:
@@ -379,7 +381,7 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
 
 
 def _as_real(column: Array) -> Float | None:
-    """Values as float64, or None where they are names."""
+    """Convert a column to float64; None if it has names or booleans."""
     if column.dtype.kind == "b":
         return None
     if column.dtype.kind == "O" and not all(is_numeral(v) for v in column if isinstance(v, str)):
@@ -391,15 +393,15 @@ def _as_real(column: Array) -> Float | None:
 
 
 def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
-    """Real targets (m, t) under one kernel."""
+    """Create the joint kernel on real targets (m, t)."""
     columns = [_as_real(Y[:, t]) for t in range(Y.shape[1])]
-    known = [c for c in columns if c is not None]
-    if len(known) < len(columns):
+    numeric = [c for c in columns if c is not None]
+    if len(numeric) < len(columns):
         raise InputError(
             f"label_kernel={kernel!r} takes numbers and y holds {str(Y.flat[0])!r}; pass numbers, "
             "or label_kernel='auto' for class names."
         )
-    values = np.column_stack(known)  # (m, t)
+    values = np.column_stack(numeric)  # (m, t)
     largest = np.abs(values).max(axis=0)
     if largest.max() > LARGEST:
         raise InputError(
@@ -421,20 +423,20 @@ def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTarget
         values = centred / centred.std(axis=0)
     if kernel == "linear":
         return RealTargets(values, None)
-    some = few_samples(values)
-    D = label_distances(some, some)
+    subsample = few_samples(values)
+    D = label_distances(subsample, subsample)
     return RealTargets(values, sigma_of_median(D[np.triu_indices_from(D, k=1)]))
 
 
 def _lifted(values: Float, kernel: str) -> Float:
-    """Targets whose squares are no numbers, times a power of two that makes them about 1."""
-    apart = np.ptp(values, axis=0)
-    exponents = np.where(apart < 1 / LARGEST, -np.frexp(apart)[1], 0)
+    """Scale tiny targets, whose squares underflow, by a power of two to a range of about 1."""
+    ranges = np.ptp(values, axis=0)
+    exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
     if not exponents.any():
         return values
-    if kernel == "linear" and len(apart) == 1:  # all others are of no scale
+    if kernel == "linear" and len(ranges) == 1:  # all other kernels are free of scale
         warnings.warn(
-            f"Labels differ by {apart[0]:.3g} at most, whose square is no number; they are taken "
+            f"Labels differ by {ranges[0]:.3g} at most, whose square is no number; they are taken "
             f"times 2**{exponents[0]}, and so HSIC with the linear label kernel is that of these.",
             stacklevel=2,
         )
@@ -442,14 +444,14 @@ def _lifted(values: Float, kernel: str) -> Float:
 
 
 def _residuals(values: Float, covariates: Array) -> Float:
-    """What a linear regression on ``[1, C]`` leaves of the targets, (m, t)."""
+    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``."""
     Q = covariate_basis(covariates, len(values))
     centred = values - values.mean(axis=0)
-    left = centred - Q @ (Q.T @ centred)
-    gone = left.std(axis=0) <= EXPLAINED * centred.std(axis=0)
-    if gone.any():
+    remainder = centred - Q @ (Q.T @ centred)
+    lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
+    if lost.any():
         raise InputError(
-            f"The covariates explain target {int(np.argmax(gone))} altogether: nothing is left of "
+            f"The covariates explain target {int(np.argmax(lost))} altogether: nothing is left of "
             "it to select for. Leave out the covariate that it follows from."
         )
-    return np.asarray(left)
+    return np.asarray(remainder)

@@ -1,13 +1,13 @@
-r"""Kernels that change with a feature through its pairs of levels alone.
+r"""Kernels whose change on removal of a feature depends only on pairs of the feature's levels.
 
     ``K(S \ j) - K(S) = base o (F(x_i, x_i') + constant)``
 
-with F (`factor`) a function of two values that is 0 where they are equal. There is no series, and
-none is needed where features have few values: see `dhsic.engines.levels`.
+with F (`factor`) a function of two values that is 0 if they are equal. There is no series;
+features with few values need none: see `dhsic.engines.levels`.
 
-`AbstractProduct` is the exponential of a sum of distances, each of one feature, so a product over
-features like the Gaussian; `LaplaceL1` takes absolute differences. `Delta`, for categories, says in
-how many features two samples agree (JMLR 5.2, on data).
+`AbstractProduct` is the exponential of a sum of distances per feature, so a product over features
+like the Gaussian; `LaplaceL1` uses absolute differences. `Delta`, for categories, counts the
+features in which two samples agree (JMLR 5.2, on data).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from dhsic.namespace import cast, namespace_of
 
 
 class AbstractLevels(AbstractKernel):
-    """A kernel scored by pairs of levels: it gives `factor`, `exponent` and `increment`.
+    """Kernel scored by pairs of levels; subclasses define `factor`, `exponent` and `increment`.
 
-    Where it is no product over features it gives `base` too, ``decrement / (factor + constant)``,
-    and `constant`, what the decrement is over the base where two values are equal.
+    A kernel that is not a product over features also defines `base`, ``decrement / (factor +
+    constant)``, and `constant`, the ratio ``decrement / base`` for two equal values.
     """
 
     scored_by = "levels"
@@ -49,23 +49,23 @@ class AbstractLevels(AbstractKernel):
 
 
 class AbstractProduct(AbstractLevels):
-    """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, of a distance of its own.
+    """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, with a custom distance r.
 
     Few-valued features are scored exactly and fast, by their levels; others take an exponential
-    for every pair of samples. A kernel of this kind gives `apart`, and `sums` that add it up.
+    for every pair of samples. Subclasses define r as `apart`, and `sums` that add it up.
     """
 
     has_bandwidth: ClassVar[bool] = True
     is_product: ClassVar[bool] = True
-    #: What `sums` adds up, for people.
+    #: Name of the terms of `sums`, for messages.
     summed: ClassVar[str]
 
     @abstractmethod
     def apart(self, difference: Float) -> Float:
-        """``r(difference)``, a new array: 0 at 0, growing to both sides alike, without sigma."""
+        """``r(difference)``, a new array: even, 0 at 0, increasing with the size, without sigma."""
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``exp(-sigma inner)``, `inner` the sums of r; those of a sample with itself are 0."""
+        """``exp(-sigma inner)``, `inner` the sums of r, which are 0 for a sample with itself."""
         xp = namespace_of(inner)
         if xp.any(rows != 0) or xp.any(columns != 0):
             raise InputError(
@@ -77,7 +77,7 @@ class AbstractProduct(AbstractLevels):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(sigma r) - 1)``; where that is large, the difference itself."""
+        """``K o (exp(sigma r) - 1)``; for ``sigma r >= 1`` the difference of the kernels."""
         xp = namespace_of(inner)
         r = self.apart(x[:, None] - y[None, :])
         t = float(sigma) * r
@@ -98,13 +98,13 @@ class AbstractProduct(AbstractLevels):
         return xp.expm1(float(sigma) * self.apart(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``sigma r(2 max_abs)``: no two values of a feature are further apart."""
+        """``sigma r(2 max_abs)``, from the largest possible distance of two values of a feature."""
         return float(sigma) * self.apart(np.asarray(2.0 * max_abs))
 
 
 @dataclass(frozen=True)
 class AbsoluteDifferences(AbstractSums):
-    """``sum_j |x_ij - x_i'j|``, the L1 distance: about 1 ns a pair and feature, without BLAS."""
+    """``sum_j |x_ij - x_i'j|``, the L1 distance: about 1 ns per pair and feature, without BLAS."""
 
     def add(self, upper: Float, Z: Float) -> None:
         self._change(upper, Z, 1.0, map)
@@ -126,7 +126,7 @@ class AbsoluteDifferences(AbstractSums):
 class LaplaceL1(AbstractProduct):
     """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
 
-    Its statistic are the L1 distances, which no matrix product gives, so it is for thousands of
+    Its statistic is the L1 distances, which no matrix product computes, so it is for thousands of
     features, or for genotypes, rather than for millions. With the default policy,
     ``sigma = 1 / (2 |S|)``, the exponent of standardised data is about 1/2; the median policy makes
     it 1/2 at the median L1 distance.
@@ -142,7 +142,7 @@ class LaplaceL1(AbstractProduct):
 
 @dataclass(frozen=True)
 class Agreements(AbstractSums):
-    """``sum_j 1[x_ij = x_i'j]``: in how many features samples agree."""
+    """``sum_j 1[x_ij = x_i'j]``: the number of features in which samples agree."""
 
     def add(self, upper: Float, Z: Float) -> None:
         for z in Z:
@@ -155,18 +155,17 @@ class Agreements(AbstractSums):
 
 @dataclass(frozen=True)
 class Delta(AbstractLevels):
-    """``k(x, x') = sum_j 1[x_j = x'_j]``: scores add over features, one pass ranks them all.
+    """``k(x, x') = sum_j 1[x_j = x'_j]``: additive over features, so one pass ranks them all.
 
-    For categories whose numbers are names: blood groups, alleles, codes of any kind. Scaling does
-    not matter, order does not, only which values are equal. A feature is worth
-    ``sum_l 1_l' W 1_l`` over its categories l, whatever the others are.
+    For categories that are coded as numbers: blood groups, alleles, codes of any kind. Only
+    equality of values matters, not their scale or order. The score of a feature is
+    ``sum_l 1_l' W 1_l`` over its categories l, independent of other features.
 
     Notes
     -----
-    Missing values, filled in with the mean, are a category of their own; where the mean happens to
-    be a category, they join that one. Values that differ in the last places are different: round
-    measurements, or take another kernel, as for features with many values this one sees only who
-    shares them.
+    Missing values, filled in with the mean, are a separate category, unless the mean happens to
+    equal a category. Values that differ in the last digits are different: round measurements, or
+    use another kernel, because for features with many values this one only sees exact matches.
     """
 
     name: ClassVar[str] = "delta"
@@ -189,11 +188,11 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """All ones: A is W itself."""
+        """Return ones: A is W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """``1[x != y]``, the decrement but for the constant -1."""
+        """``1[x != y]``, the decrement without the constant -1."""
         return cast(squared_difference != 0, np.float64)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:

@@ -6,12 +6,12 @@ of feature j in two samples, and Taylor's series about z has positive terms only
 
     ``kappa(z - t) - kappa(z) = sum_p c_p(z) t^p``,    ``c_p = (-1)^p kappa^(p) / p!``.
 
-Each ``(x - y)^(2p)`` falls into products ``x^a y^(2p-a)``: order p weighs a base matrix of its own,
-``c_p(z)``, and takes ``2p - 1`` quadratic forms. What the series leaves out depends on how close
+Each ``(x - y)^(2p)`` is a sum of products ``x^a y^(2p-a)``: order p has its own base matrix,
+``c_p(z)``, and takes ``2p - 1`` quadratic forms. The remainder of the series depends on how close
 samples are, so it is bounded from the distances, see `dhsic.engines.question`.
 
 `Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3); `InverseDistance` is
-``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis"); `RationalQuadratic` is
+``1 / (||x - x'|| + eps)`` up to a factor (JMLR 9.2, "dis"); `RationalQuadratic` is
 ``(1 + sigma D / alpha)^(-alpha)``.
 """
 
@@ -33,14 +33,14 @@ from dhsic.kernels.gaussian import squared_distances
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
 
-#: Squared distances below this part of the squared norms are none: what is left of a difference
-#: of sums is rounding, and a profile that is steep at 0 would take it for a distance. So samples
-#: nearer to each other than a millionth of their norms are equal.
+#: Squared distances below this fraction of the squared norms count as 0: such a difference of sums
+#: is only rounding, which a profile that is steep at 0 would amplify. So samples closer to each
+#: other than a millionth of their norms are equal.
 EQUAL = 1e-12
 
 
 class AbstractRadial(AbstractKernel):
-    """Profile, its change and Taylor coefficients are all that a radial kernel says of itself."""
+    """Base class of radial kernels, defined by the profile, its change and Taylor coefficients."""
 
     has_bandwidth: ClassVar[bool] = True
     scored_by = "taylor"
@@ -58,7 +58,7 @@ class AbstractRadial(AbstractKernel):
         """``c_p(z) = (-1)^p kappa^(p)(z) / p!``, at least 0 and falling, for z > 0."""
 
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Part of ``z = sigma D``, (r, c); 0 where samples are equal but for rounding."""
+        """Part of ``z = sigma D``, (r, c); 0 for samples that are equal up to rounding."""
         D = squared_distances(inner, rows, columns)
         return _not_rounding(D, rows, columns) * float(sigma)
 
@@ -68,43 +68,43 @@ class AbstractRadial(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``kappa(z - t) - kappa(z)``; samples that only feature j tells apart fall to z = 0."""
+        """``kappa(z - t) - kappa(z)``; z - t is 0 for samples that differ only in feature j."""
         scale = float(sigma) ** 0.5
         t = (scale * x[:, None] - scale * y[None, :]) ** 2
         z = self.scaled(inner, rows, columns, sigma)
         return self.change_of(z, t, float(sigma) * rows, float(sigma) * columns)
 
     def change_of(self, z: Float, t: Float, rows: Float, columns: Float) -> Float:
-        """`change` where t, of a difference of values, may exceed z by rounding.
+        """Compute `change` for t that may exceed z by rounding.
 
-        `rows` and `columns` are scaled squared norms; what is left of z and is small beside them
-        is nothing.
+        `rows` and `columns` are scaled squared norms; a difference ``z - t`` that is small
+        relative to them counts as 0.
         """
         xp = namespace_of(z)
-        rest = z - t
+        remaining = z - t
         least = 2 * EQUAL * max(float(xp.max(rows)), float(xp.max(columns)))
-        if float(xp.min(rest)) <= least:  # else none of them is: the usual case, without a look
-            rest = _not_rounding(rest, rows, columns)
-        return self.change(z, z - rest)
+        if float(xp.min(remaining)) <= least:  # rarely true
+            remaining = _not_rounding(remaining, rows, columns)
+        return self.change(z, z - remaining)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """K for 0, else ``c_p(z)`` for term p; 0 where samples are equal: no feature differs."""
+        """K for key 0, else ``c_p(z)`` for term p; 0 for equal samples."""
         z = self.scaled(inner, rows, columns, sigma)
         if key == 0:
             return self.profile(z)
         xp = namespace_of(z)
-        apart = z > 0
-        c = self.coefficient(key, xp.where(apart, z, xp.ones_like(z)))
-        return xp.where(apart, c, xp.zeros_like(z))
+        differ = z > 0
+        c = self.coefficient(key, xp.where(differ, z, xp.ones_like(z)))
+        return xp.where(differ, c, xp.zeros_like(z))
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to ``t^order``; its remainder is not known from the feature alone."""
+        """Terms up to ``t^order``; the remainder does not follow from the feature alone."""
         functions = partial(_functions, order=order, sigma=sigma)
         return Expansion(_terms(order), functions, partial(_magnitudes, order, sigma), _unknown)
 
 
 def _not_rounding(D: Float, rows: Float, columns: Float) -> Float:
-    """Squared distances (r, c), those of samples that are equal but for rounding 0."""
+    """Set squared distances (r, c) to 0 if they are only rounding errors."""
     xp = namespace_of(D)
     least = EQUAL * (rows[:, None] + columns[None, :])
     return xp.where(least >= D, xp.zeros_like(D), D)
@@ -150,7 +150,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
         yield powers[2 * p]
         yield powers[p]
         for a in range(1, p):
-            # u^a times this is, by the bounds of `_magnitudes`, as large as u^(2p-a) over it
+            # balances f and g: by the bounds of `_magnitudes` both are about equally large
             even = (
                 fourth_moment**0.125 * max_abs ** (p - 1.5) if a == 1 else max_abs ** float(p - a)
             )
@@ -160,13 +160,13 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """Sizes by a mean of ``x^(2n)`` at most ``mean(x^4) max|x|^(2n-4)``, for n = 1 its root."""
-    spread = np.sqrt(fourth_moment)
+    """Sizes of terms from ``mean x^(2n) <= mean(x^4) max|x|^(2n-4)``; its root for n = 1."""
+    second_moment = np.sqrt(fourth_moment)
     sizes = []
     for p in range(1, order + 1):
         scale = float(sigma) ** p
-        sizes.append(2 * scale * spread * max_abs ** (2 * p - 2))
-        middle = spread if p == 1 else fourth_moment * max_abs ** (2 * p - 4)
+        sizes.append(2 * scale * second_moment * max_abs ** (2 * p - 2))
+        middle = second_moment if p == 1 else fourth_moment * max_abs ** (2 * p - 4)
         sizes.append(comb(2 * p, p) * scale * middle)
         for a in range(1, p):
             moment, power = (
@@ -180,10 +180,10 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
 class Laplace(AbstractRadial):
     """``exp(-sqrt(2 sigma D))``, the paper's ``exp(-xi)``: characteristic, with heavy tails.
 
-    Sigma is, as of the Gaussian, the coefficient of squared distances, so every policy for the
-    width has its meaning: at ``sigma = 1 / (2 w^2)`` the kernel is ``exp(-||x - x'|| / w)``, and
-    the median policy takes the median distance for w. Take it where a few samples lie far out, or
-    the dependence has edges: it keeps an eye on small distances and does not go flat at large ones.
+    Like for the Gaussian, sigma is the coefficient of squared distances, so all bandwidth policies
+    apply: at ``sigma = 1 / (2 w^2)`` the kernel is ``exp(-||x - x'|| / w)``, and the median policy
+    sets w to the median distance. Use it for data with outliers, or for dependence with sharp
+    edges: it resolves small distances and does not go flat at large ones.
     """
 
     name: ClassVar[str] = "laplace"
@@ -193,7 +193,7 @@ class Laplace(AbstractRadial):
         return xp.exp(-xp.sqrt(2.0 * z))
 
     def change(self, z: Float, t: Float) -> Float:
-        """``exp(-u) (exp(u - v) - 1)``; where that is large, ``exp(-v) - exp(-u)``."""
+        """``exp(-u) (exp(u - v) - 1)``, or ``exp(-v) - exp(-u)`` where ``u - v >= 1``."""
         xp = namespace_of(z)
         u, v, gap = _roots(z, t)
         if xp.max(gap) < 1:
@@ -234,16 +234,16 @@ class InverseDistance(AbstractRadial):
     Parameters
     ----------
     eps : float
-        Above 0. Distances shorter than `eps` widths count as about the same; the smaller it is,
-        the more the kernel hangs on the closest pairs of samples.
+        Above 0. Distances below `eps` widths count as about equal. The smaller it is, the more
+        the kernel depends on the closest pairs of samples.
 
     Notes
     -----
-    The paper's ``1 / (||x - x'|| + eps)`` is this kernel at ``bandwidth=0.5`` over `eps`; the
-    factor changes no ranking, and without it HSIC would grow with the width and no grid of widths
-    could be chosen from. With the other policies `eps` is in widths: ``eps / sqrt(2 sigma)``.
-    On the diagonal it is 1, which the unbiased estimator does not see. Take it where samples form
-    clusters of very different sizes, and few samples: it looks at all scales alike.
+    The paper's ``1 / (||x - x'|| + eps)`` is this kernel at ``bandwidth=0.5``, divided by `eps`.
+    The factor changes no ranking; without it HSIC would grow with the width, and a grid of widths
+    could not be compared. With the other policies `eps` is in widths: ``eps / sqrt(2 sigma)``.
+    Its diagonal is 1, which the unbiased estimator ignores. Use it for few samples in clusters of
+    very different sizes: it treats all scales alike.
     """
 
     name: ClassVar[str] = "inverse-distance"
@@ -280,7 +280,7 @@ class InverseDistance(AbstractRadial):
 
 @dataclass(frozen=True)
 class RationalQuadratic(AbstractRadial):
-    """A mixture of Gaussians of all widths about sigma; characteristic (JMLR 5.1.3's family).
+    """Mixture of Gaussians with widths around sigma; characteristic (JMLR 5.1.3's family).
 
     Parameters
     ----------
@@ -289,8 +289,8 @@ class RationalQuadratic(AbstractRadial):
 
     Notes
     -----
-    Sigma is the Gaussian's, with the same policies. Take it where no one width fits: clusters
-    within clusters, some samples far out.
+    Sigma is that of the Gaussian, with the same policies. Use it if no single width fits: nested
+    clusters, or outliers.
     """
 
     name: ClassVar[str] = "rational"

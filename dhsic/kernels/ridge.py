@@ -2,7 +2,7 @@ r"""Ridge regression as a kernel: ``Kbar = K (K + lambda I)^-1`` (JMLR 6.6, afte
 
 The residual of ridge regression of y on the features is ``J = y'y - y' Kbar y``, so features are
 selected for regression by HSIC with Kbar and ``L = y y'``, or with any other kernel on the labels.
-With ``M = K + lambda I``, ``Kbar = I - lambda M^-1``: a function of the whole of K, of no part.
+With ``M = K + lambda I``, ``Kbar = I - lambda M^-1``: every entry depends on all of K.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from dhsic.kernels.dot import Linear
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.validation import is_positive
 
-#: Eigenvalues up to this part of the largest are rounding.
+#: Eigenvalues up to this fraction of the largest are rounding errors.
 NOTHING = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
 class Resolvent:
-    """``M^-1`` of some features on the range of K, where every feature lies.
+    """Inverse ``M^-1`` restricted to the range of K, which contains every feature.
 
-    Outside of it ``M^-1`` is ``1 / lambda``, and with fewer features than samples, or a small
-    lambda, what a feature has there by rounding would count for more than the feature. `values`
-    (r,) are the eigenvalues of K that are not 0, `vectors` (m, r) theirs; lambda is `penalty`.
+    Outside the range ``M^-1`` is ``1 / lambda``. With fewer features than samples, or a small
+    lambda, it would amplify the rounding errors of a feature there beyond the feature itself.
+    `values` (r,) are the nonzero eigenvalues of K, `vectors` (m, r) its eigenvectors, and lambda is
+    `penalty`.
     """
 
     penalty: float
@@ -50,38 +51,38 @@ class Resolvent:
 
 
 class AbstractMatrixFunction(AbstractKernel):
-    """A kernel whose matrix is a function of the whole of another one, `inside`.
+    """Kernel whose matrix is a function of the complete matrix K of the kernel `inside`.
 
-    Lambda is `penalty` times the mean of the diagonal of K (for standardised data and the linear
-    kernel, times the number of features left), as the features of a round have it: K grows with
-    the number of features, and lambda with it. As sigma, it stays as it is within a round.
+    Lambda is `penalty` times the mean of the diagonal of K in that round (for standardised data and
+    the linear kernel: the number of surviving features), because K grows with the number of
+    features. Like sigma, it is constant within a round.
     """
 
     scored_by = "matrix"
-    #: Lambda, over the mean of the diagonal of K.
+    #: Lambda, relative to the mean of the diagonal of K.
     penalty: float
 
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
-        """The kernel that K is of."""
+        """Kernel of the matrix K."""
 
     @property
     def updates(self) -> bool:
-        """Whether one feature is an update of rank one: K is linear in each."""
+        """Whether removing one feature is a rank-one update of K, as for additive kernels."""
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
-        """Resolvent from all inner products, (m, m), by decomposing K."""
+        """Compute the resolvent from all inner products G, (m, m), by decomposing K."""
         norms = np.diagonal(G)
         K = self.inside.gram(G, norms, norms, sigma)
         values, vectors = eigh(K, driver="evd", check_finite=False)
-        kept = values > NOTHING * values[-1]
+        nonzero = values > NOTHING * values[-1]
         penalty = self.penalty * float(np.diagonal(K).mean())
-        return Resolvent(penalty, values[kept], vectors[:, kept])
+        return Resolvent(penalty, values[nonzero], vectors[:, nonzero])
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> NoReturn:
-        """Refuse: no part of Kbar follows from that part of G; see `resolvent`."""
+        """Raise InputError: entries of Kbar depend on all of G; see `resolvent`."""
         self._refuse()
 
     def decrement(
@@ -102,16 +103,16 @@ class AbstractMatrixFunction(AbstractKernel):
 
 @dataclass(frozen=True)
 class Ridge(AbstractMatrixFunction):
-    """``XX' (XX' + lambda I)^-1``: linear, and each feature is judged given the others.
+    """``XX' (XX' + lambda I)^-1``: linear, and scores each feature jointly with the others.
 
-    Exact without any expansion, at two quadratic forms a feature. Take it to select features for
-    linear regression: unlike the linear kernel it does not take the tenth copy of a good feature.
+    Exact without an expansion, with two quadratic forms per feature. Use it to select features for
+    linear regression: unlike the linear kernel, it does not select redundant copies of a feature.
 
     Parameters
     ----------
     penalty : float
-        Lambda over the mean squared norm of a sample, above 0: see
-        `AbstractMatrixFunction`. At 1e-10 and below, rounding orders the features.
+        Lambda relative to the mean squared norm of a sample, above 0: see
+        `AbstractMatrixFunction`. At 1e-10 and below, rounding errors decide the ranking.
     """
 
     name: ClassVar[str] = "ridge"
@@ -127,17 +128,17 @@ class Ridge(AbstractMatrixFunction):
 
 @dataclass(frozen=True)
 class KernelRidge(AbstractMatrixFunction):
-    """``K (K + lambda I)^-1`` over a kernel with a width, the Gaussian unless told otherwise.
+    """``K (K + lambda I)^-1`` for a kernel with a bandwidth, by default the Gaussian.
 
-    By the definition only, an (m, m) system a candidate: for some hundreds of samples and
-    features. Take it to select features for kernel ridge regression.
+    Scored by the definition only, which solves an (m, m) system per candidate feature: for some
+    hundreds of samples and features. Use it to select features for kernel ridge regression.
 
     Parameters
     ----------
     penalty : float
-        Lambda over the mean of the diagonal of K, above 0; for the Gaussian it is lambda.
+        Lambda relative to the mean of the diagonal of K, above 0; for the Gaussian, lambda itself.
     inner : AbstractKernel
-        Kernel of K, one with a width.
+        Kernel of K, with a bandwidth.
     """
 
     name: ClassVar[str] = "kernel-ridge"
@@ -166,7 +167,7 @@ class KernelRidge(AbstractMatrixFunction):
 
 
 def inverse_of(K: Float, penalty: float) -> Float:
-    """``(K + penalty I)^-1``, (m, m), symmetric to the last bit."""
+    """Compute ``(K + penalty I)^-1``, (m, m), symmetric to the last bit."""
     M = K.copy()
     M[np.diag_indices_from(M)] += penalty
     try:

@@ -1,9 +1,9 @@
 """The statistic of the kernels on vectors: mostly inner products, a sum over features.
 
 ``G = sum_j x_j x_j'`` is accumulated block by block in float64, one triangle at half the flops
-of a product, and down-dated by the features that leave. What is derived from it is symmetric
-too, so it is walked tile by tile through the upper triangle, each tile small enough for the
-cache.
+of a product, and down-dated by the features that are removed. Matrices derived from it are
+symmetric too, so they are computed tile by tile over one triangle, each tile small enough for the
+CPU cache.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from dhsic._typing import Float, Index
 from dhsic.linalg.quadratic import Each, add_products, subtract_products
 from dhsic.namespace import slices
 
-#: Rows of a tile, and its columns at most: it fits the cache of a core in float64, and its rows are
-#: long, for numbers that lie side by side come fastest.
+#: Rows of a tile, and largest number of its columns: a float64 tile fits into the cache of a core,
+#: and its rows are long because contiguous numbers are read fastest.
 HEIGHT, WIDTH = 64, 1920
 
-#: Columns of G that are down-dated at a time, and its rows that a kernel is made of: more than in a
-#: tile, for threads wait for each other between short calls. A part of `WIDTH`.
+#: Columns of G that are down-dated at a time, and rows for which a kernel is computed: more than in
+#: a tile, because threads wait for each other between short calls. A divisor of `WIDTH`.
 STRIP = 192
 
 
 def zero_upper(m: int) -> Float:
-    """Room for G: (m, m), Fortran-ordered, of which the upper triangle is used."""
+    """Allocate G: zeros (m, m), Fortran-ordered, of which the upper triangle is used."""
     return np.zeros((m, m), order="F")
 
 
 def packed(upper: Float) -> Float:
-    """Upper triangle column by column, (m (m + 1) / 2,): half as much to send."""
+    """Pack the upper triangle column by column, (m (m + 1) / 2,), to send half the bytes."""
     return np.concatenate([upper[: i + 1, i] for i in range(len(upper))])
 
 
 def add_packed(upper: Float, triangle: Float) -> None:
-    """Add a packed triangle in place."""
+    """Add a triangle from `packed` to the upper triangle, in place."""
     start = 0
     for i in range(len(upper)):
         upper[: i + 1, i] += triangle[start : start + i + 1]
@@ -47,13 +47,12 @@ def add_packed(upper: Float, triangle: Float) -> None:
 
 
 class AbstractSums(ABC):
-    """What a kernel sums over features for every two samples; a value, sent with tasks.
+    """Sum over features that a kernel needs for every pair of samples; pickled into tasks.
 
-    A kernel that is no function of inner products has one of its own. The sum is accumulated once
-    and features that leave are taken away from it while sigma moves from round to round: so what
-    is added must not depend on sigma, which is the coefficient of the sum, ``exp(-sigma sum)``
-    say. Kernels get parts of it as `inner`, and as `rows` and `columns` its diagonal, the sums of
-    a sample with itself, which of distances is 0.
+    Kernels that are not functions of inner products define their own. The sum is accumulated once
+    and removed features are subtracted, while sigma changes from round to round. So its terms must
+    not depend on sigma, which multiplies the sum, as in ``exp(-sigma sum)``. Kernels get entries
+    of the sum as `inner`, and its diagonal (0 for distances) as `rows` and `columns`.
     """
 
     @abstractmethod
@@ -62,7 +61,7 @@ class AbstractSums(ABC):
 
     @abstractmethod
     def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        """Subtract features likewise, in strips of columns that `each` may share out."""
+        """Subtract features, in strips of columns that `each` may run in parallel."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +76,14 @@ class InnerProducts(AbstractSums):
 
 
 def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
-    """Change m columns, some of them at a time."""
+    """Call `change` on slices of m columns, at most `STRIP` each."""
     for _ in each(change, slices(m, STRIP)[::-1]):  # the longest first
         pass
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """G of the surviving features; only the upper triangle of `upper` (m, m) has a meaning."""
+    """G of the surviving features; only the upper triangle of `upper` (m, m) is used."""
 
     upper: Float
 
@@ -99,9 +98,9 @@ class Statistic:
         return np.asarray(np.diagonal(self.upper))
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Rows, columns and values, C-ordered, of every tile on and below the diagonal.
+        """Iterate over tiles on and below the diagonal: rows, columns and values, C-ordered.
 
-        Those on it are square.
+        Tiles on the diagonal are square.
         """
         lower = self.upper.T
         on_or_below = np.tri(min(HEIGHT, self.n_samples), dtype=bool)
@@ -113,7 +112,7 @@ class Statistic:
             yield rows, rows, np.where(on_or_below[:n, :n], corner, corner.T)
 
     def whole(self) -> Float:
-        """Both triangles, a new (m, m) array."""
+        """Copy G with both triangles to a new (m, m) array."""
         G = np.empty_like(self.upper, order="C")
         for rows, columns, inner in self.tiles():
             G[rows, columns] = inner
@@ -121,9 +120,9 @@ class Statistic:
         return G
 
     def rows(self, which: Index) -> Float:
-        """Some rows, (r, m), new."""
+        """Copy the rows `which` of G to a new array, (r, m)."""
         out = np.empty((len(which), self.n_samples), dtype=self.upper.dtype)
-        for row, i in zip(out, which.tolist(), strict=True):  # what is not needed lies far apart
+        for row, i in zip(out, which.tolist(), strict=True):  # without copying whole columns
             row[:i], row[i:] = self.upper[:i, i], self.upper[i, i:]
         return out
 

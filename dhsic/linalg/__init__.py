@@ -1,9 +1,9 @@
-"""Linear algebra that several rooms share.
+"""Linear algebra shared by several packages.
 
-Here is the incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and Scheinberg, 2000).
-Each step takes the sample of which most is missing and adds the direction that completes its row.
-It needs the rows of the pivots alone, O(m r^2) operations, and knows at every step the trace of
-what is missing.
+This module has the incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and
+Scheinberg, 2000). Each step takes the sample with the largest residual and adds the direction that
+completes its row. It needs only the rows of the pivots and O(m r^2) operations, and has the trace
+of the residual at every step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 
-#: Directions that there is room for at first, where more are allowed.
+#: Number of directions for which memory is allocated at first.
 FIRST = 16
 
 
@@ -28,20 +28,20 @@ def pivoted_cholesky(
     rounding: float = 0.0,
     room: int = FIRST,
 ) -> tuple[Float, Index, Float]:
-    """``K ~ G' G`` of a positive semidefinite K.
+    """Decompose a positive semidefinite K as ``K ~ G' G``.
 
-    `row` gives row p of K, a new array (m,), and `diagonal` (m,) is that of K. At most `rank`
-    directions are found, fewer where what is missing of the trace is at most a part `tolerance`.
-    Pivots are `among` some samples, by default all. What is at most `rounding` is none: no pivot
-    has less missing, and rows of earlier pivots are cleared of it; 0 takes rounding as it comes.
-    Memory for `room` directions is asked for at once.
+    `row(p)` returns row p of K as a new array (m,), and `diagonal` (m,) is the diagonal of K. The
+    decomposition stops at `rank` directions, or when the trace of the residual is at most
+    `tolerance` times the trace of K. Pivots are chosen from the samples `among`, by default all.
+    Residuals up to `rounding` count as 0: they are no pivots, and entries at earlier pivots are set
+    to 0 exactly; with 0 nothing is cleared. Memory is first allocated for `room` directions.
 
     Returns
     -------
     G : (r, m) float64
         Directions as rows, in the order of their pivots.
     pivots : (r,) int64
-        The samples.
+        Sample indices of the pivots.
     missing : (m,) float64
         Diagonal of ``K - G' G``.
     """

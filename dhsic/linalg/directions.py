@@ -1,10 +1,10 @@
-"""Products of features with what several runs bring, all at once.
+"""Products of features with the directions of several runs, computed in one multiplication.
 
-Several runs over the same features multiply them with a few vectors each, their *directions*: class
-indicators, labels, factors of a label kernel. Those of all runs are multiplied together, in panels
-of the same width however many there are, so that a run finds the bits that it finds alone; the time
-is that of reading features. So few columns are faster by far where BLAS need not bring the features
-into an order of its own first, which it does in products of a million terms and more.
+Each run over the features multiplies them with a few vectors, its *directions*: class indicators,
+labels, factors of a label kernel. The directions of all runs are multiplied together, in panels of
+a fixed width, so that a run gets the same bits as it would alone; the time is dominated by reading
+features. Such narrow products are much faster while BLAS does not pack the features first, which it
+does for products of a million terms or more.
 """
 
 from __future__ import annotations
@@ -18,45 +18,46 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.namespace import Movable, at_a_time, host, slices
 
-#: Directions of a product, terms of it at most, and features at least: fewer wait for directions.
+#: Directions per product, largest number of its terms, and least number of features in it.
 PANEL, TERMS, FEWEST = 8, 10**6, 4
-#: Different rows that count as few, samples of a quick look, and digits that are no rounding.
+#: Most distinct rows of `alike`, number of samples in its quick check, and decimals compared.
 ALIKE, PROBE, DIGITS = 8, 64, 12
-#: Samples of which float32 counts cubes of codes exactly, with room.
+#: Largest number of samples for which float32 sums cubes of codes exactly, with a margin.
 MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Directions(Movable):
-    """Directions of several runs, (m, PANEL) in each of the `panels`; `places` of each run."""
+    """Directions of several runs, in `panels` of (m, PANEL); `places`: columns of each run."""
 
     panels: tuple[Array, ...]
     places: tuple[slice, ...]
 
     @staticmethod
     def of(each: Sequence[Float]) -> Directions:
-        """Those of runs, (m, k) each, side by side."""
+        """Concatenate the directions of runs, (m, k) each, and pad them with zeros to panels."""
         edges = [*accumulate((D.shape[1] for D in each), initial=0)]
-        whole = np.zeros((len(each[0]), -(-edges[-1] // PANEL) * PANEL))
-        whole[:, : edges[-1]] = np.concatenate(each, axis=1)
-        panels = [whole[:, a : a + PANEL] for a in range(0, whole.shape[1], PANEL)]
+        padded = np.zeros((len(each[0]), -(-edges[-1] // PANEL) * PANEL))
+        padded[:, : edges[-1]] = np.concatenate(each, axis=1)
+        panels = [padded[:, a : a + PANEL] for a in range(0, padded.shape[1], PANEL)]
         places = tuple(slice(a, b) for a, b in pairwise(edges))
         return Directions(tuple(np.ascontiguousarray(panel) for panel in panels), places)
 
     def times(self, X: Array) -> Float:
-        """Products (c, k) of rows X (c, m), NumPy's."""
+        """Multiply rows X (c, m) with all directions: (c, k), a NumPy array."""
         c, m = X.shape
         rows = at_a_time(X, TERMS // PANEL) // m
-        found = np.empty((c, PANEL * len(self.panels)))
-        for some in slices(c, rows if FEWEST <= rows < c else max(1, c)):
+        products = np.empty((c, PANEL * len(self.panels)))
+        for block in slices(c, rows if FEWEST <= rows < c else max(1, c)):
             for number, panel in enumerate(self.panels):
-                found[some, PANEL * number : PANEL * (number + 1)] = host(X[some, :] @ panel)
-        return found
+                products[block, PANEL * number : PANEL * (number + 1)] = host(X[block, :] @ panel)
+        return products
 
     def alike(self, place: slice) -> tuple[Array, Float] | None:
-        """Those of a run as ``Z rows``, Z (m, n) float32 saying which row each sample has.
+        """Write the directions of a run as ``Z rows``, with Z (m, n) a float32 indicator matrix.
 
-        Of classes there are few rows; None where there are more than `ALIKE`, as of real labels.
+        `rows` (n, k) are the distinct rows: few for classes. None if there are more than `ALIKE`,
+        which is usual for real labels.
         """
         D = self.some(place)
         if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:
@@ -70,5 +71,5 @@ class Directions(Movable):
         return Z, D[first]
 
     def some(self, place: slice) -> Float:
-        """Those of a run, (m, k)."""
+        """Directions of the run at columns `place`, (m, k)."""
         return np.concatenate(self.panels, axis=1)[:, place]

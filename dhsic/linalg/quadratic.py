@@ -1,17 +1,17 @@
 """Quadratic forms ``x' A x`` of a symmetric matrix: one triangle of it, half of a product.
 
-With T equal to half of A on the diagonal, A below and nothing above, ``x' A x = 2 x' T x``. It
-comes in panels of columns, so wide that mostly one call of BLAS, ``X T`` of a triangle, is all
-there is to do: many short ones pack X anew each time, and threads take turns between them.
+With T equal to half of A on the diagonal, A below and 0 above, ``x' A x = 2 x' T x``. T is stored
+in panels of columns, wide enough that mostly a single BLAS call, ``X T`` with a triangle, suffices:
+many short calls would each pack X anew, and threads would wait for each other between them.
 
-A matrix of low rank has a diagonal of its own (`dhsic.linalg.symmetric`). What the product of its
-directions says of the diagonal is taken away and the true diagonal put in its place:
+A low-rank matrix stores its true diagonal a (`dhsic.linalg.symmetric`), which replaces the diagonal
+of the product of its directions, `own`:
 ``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``, 2 m R flops instead of m^2.
 
-Symmetric updates in place, ``upper += alpha Z' Z``, are here too. All of this is by BLAS without
-the GIL: the wrappers of `scipy.linalg.blas` hold the GIL while BLAS runs, so that two threads with
-a statistic each take turns. The same routines are called through the table that
-`scipy.linalg.cython_blas` exports for such use; ctypes lets go of the GIL.
+Symmetric updates in place, ``upper += alpha Z' Z``, are here too. All BLAS calls release the GIL.
+The wrappers of `scipy.linalg.blas` hold it while BLAS runs, so that two threads with a statistic
+each would take turns. The same routines are called through the table that
+`scipy.linalg.cython_blas` exports for such use; ctypes releases the GIL.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from scipy.linalg import cython_blas
 from dhsic._typing import Array, Float
 from dhsic.namespace import Movable, cast, namespace_of, slices, zeros
 
-#: As `map`: what threads may share out.
+#: Function with the signature of `map`, whose calls may run in parallel threads.
 Each = Callable[..., Iterable[Any]]
 
 
 def _routine(name: str, n_arguments: int) -> Any:
-    """Fortran routine `name`: all of its arguments are addresses."""
+    """Look up BLAS routine `name`, a Fortran function whose arguments are all addresses."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_name.argtypes, get_name.restype = [ctypes.py_object], ctypes.c_char_p
@@ -66,7 +66,7 @@ def add_products(upper: Array, Z: Array) -> None:
 
 
 def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
-    """Subtract ``Z' Z`` in some columns, from the first row to the last of these columns."""
+    """Subtract ``Z' Z`` in `columns` of the upper triangle, in rows down to its diagonal."""
     _check(upper, Z)
     a, b = columns.start, columns.stop
     c, m = (ctypes.c_int(n) for n in Z.shape)
@@ -83,24 +83,24 @@ def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
 
 
 def times_lower(X: Array, lower: Array) -> None:
-    """Put ``X T`` in the place of X (c, n), T the lower triangle of `lower` (n or more, n).
+    """Overwrite X (c, n) with ``X T``, T the lower triangle of `lower` (n or more, n).
 
-    Both are in C order and of the same dtype, float64 or float32; rows of `lower` may lie apart.
-    BLAS reads them by columns, so it is asked for ``T' X'`` of an upper triangle.
+    Both are in C order and of the same dtype, float64 or float32; rows of `lower` may be strided.
+    BLAS reads arrays by columns, so the call computes ``T' X'`` with an upper triangle.
     """
     n, size = X.shape[1], lower.itemsize
-    right = lower.shape[0] >= n == lower.shape[1] and lower.strides[1] == size
-    right &= lower.strides[0] >= n * size and X.flags.c_contiguous
-    if not (right and X.dtype == lower.dtype and X.dtype in _TRMM):
+    is_valid = lower.shape[0] >= n == lower.shape[1] and lower.strides[1] == size
+    is_valid &= lower.strides[0] >= n * size and X.flags.c_contiguous
+    if not (is_valid and X.dtype == lower.dtype and X.dtype in _TRMM):
         raise ValueError(
             f"X {X.shape} {X.dtype} and lower {lower.shape} {lower.dtype}: pass (c, n) and at "
             "least (n, n), both in C order, both float64 or both float32."
         )
-    rows, columns, apart = (ctypes.c_int(k) for k in (n, len(X), lower.strides[0] // size))
+    rows, columns, stride = (ctypes.c_int(k) for k in (n, len(X), lower.strides[0] // size))
     _TRMM[X.dtype](
         *_at(_LEFT, _UPPER, _PLAIN, _PLAIN, rows, columns, _ONES[X.dtype]),
         lower.ctypes.data,
-        *_at(apart),
+        *_at(stride),
         X.ctypes.data,
         *_at(rows),
     )
@@ -111,10 +111,10 @@ def _at(*values: Any) -> list[Any]:
 
 
 def _check(upper: Array, Z: Array) -> None:
-    # What BLAS is handed are addresses: nothing else would notice a wrong shape or order.
+    # BLAS gets addresses only, and would not notice a wrong shape or order.
     m = Z.shape[1]
-    right = upper.shape == (m, m) and upper.flags.f_contiguous and Z.flags.c_contiguous
-    if not (right and upper.dtype == Z.dtype and Z.dtype in _SYRK):
+    is_valid = upper.shape == (m, m) and upper.flags.f_contiguous and Z.flags.c_contiguous
+    if not (is_valid and upper.dtype == Z.dtype and Z.dtype in _SYRK):
         raise ValueError(
             f"upper {upper.shape} {upper.dtype} and Z {Z.shape} {Z.dtype}: pass (m, m) in Fortran "
             "order and (c, m) in C order, both float64 or both float32."
@@ -122,31 +122,31 @@ def _check(upper: Array, Z: Array) -> None:
 
 
 class Room:
-    """Arrays that one round after the other fills: pages of new ones take longer than that."""
+    """Work buffers reused by every round, because the page faults of new arrays are slow."""
 
     def __init__(self) -> None:
         self._arrays: dict[Any, Array] = {}
 
     def array(self, key: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """The array of that key and dtype, with what was in it."""
+        """Buffer of this key, shape and dtype, with its previous content."""
         key = key, np.dtype(dtype)
         if key not in self._arrays or self._arrays[key].shape != shape:
             self._arrays[key] = np.empty(shape, dtype=dtype)
         return self._arrays[key]
 
 
-#: Columns of a panel, in which half of the matrix is kept; and of a part of one, that stays in the
-#: cache or, on a device, leaves little of the upper triangle to be multiplied.
+#: Number of columns of a panel of T, and of a part of one: a part fits into the CPU cache or, on a
+#: GPU, wastes few multiplications on the upper triangle.
 PANEL, NARROW = 2048, 128
 
 
 def form_flops(m: int) -> float:
-    """Flops of a quadratic form x' A x, with one triangle of A."""
+    """Count the flops of a quadratic form x' A x, with one triangle of A."""
     return float(m * (m + 1))
 
 
 def form_entries(m: int) -> int:
-    """Numbers that are kept of A."""
+    """Count the stored entries of A."""
     return sum((m - part.start) * (part.stop - part.start) for part in slices(m, PANEL))
 
 
@@ -154,14 +154,14 @@ def form_entries(m: int) -> int:
 class Quadratic(Movable):
     """A symmetric (m, m) matrix, ready for quadratic forms.
 
-    Each of the `panels` is (m - a, b - a), the columns a..b of T from row a on, as of `Triangle`.
+    Each of the `panels` is (m - a, b - a): columns a..b of T (see `Triangle`), from row a on.
     """
 
     panels: tuple[Array, ...]
 
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
-        """``A / scale``, cast to the dtype."""
+        """Build the forms of ``A / scale``, cast to the dtype."""
         T = np.tril(A)
         T.ravel()[:: len(T) + 1] /= 2.0
         return Quadratic.of_triangle(T, scale, dtype)
@@ -170,7 +170,7 @@ class Quadratic(Movable):
     def of_triangle(
         T: Float, scale: float, dtype: Any, each: Each = map, room: Room | None = None
     ) -> Quadratic:
-        """``T / scale``, cast to the dtype, in the room; a view of T where it is no other."""
+        """Build the forms from ``T / scale``, in buffers of `room`; views of T if unchanged."""
         parts = [T[part.start :, part] for part in slices(len(T), PANEL)]
         if scale != 1.0 or T.dtype != dtype:
             room = room or Room()
@@ -181,7 +181,7 @@ class Quadratic(Movable):
         return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """First column of each part of T, the one after its last, and T there from the first on."""
+        """Iterate over parts of T: first column a, end column b, and ``T[a:, a:b]``."""
         start = 0
         for panel in self.panels:
             for part in slices(panel.shape[1], NARROW):
@@ -209,7 +209,7 @@ class Quadratic(Movable):
         return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
-        """``X T`` (c, m), some of its columns a..b at a time."""
+        """Iterate over columns of ``X T`` (c, m): first column a, end column b, values."""
         here, a = namespace_of(X) is np, 0
         for panel in self.panels if here else ():
             b = a + panel.shape[1]
@@ -224,11 +224,11 @@ class Quadratic(Movable):
 
 
 def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
-    """Write a panel of T, times a factor; rows that threads may share out."""
+    """Write T times `factor` to `panel`, in blocks of rows that `each` may run in parallel."""
 
     def fill(rows: slice) -> None:
-        left = slice(0, min(rows.stop, T.shape[1]))
-        np.multiply(T[rows, left], factor, out=panel[rows, left], casting="same_kind")
+        columns = slice(0, min(rows.stop, T.shape[1]))
+        np.multiply(T[rows, columns], factor, out=panel[rows, columns], casting="same_kind")
 
     for _ in each(fill, slices(len(T), NARROW)):
         pass
@@ -236,10 +236,10 @@ def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triangle:
-    """A symmetric (m, m) matrix A as its quadratic forms take it.
+    """Triangle T of a symmetric (m, m) matrix A, the input of `Quadratic`.
 
-    T (m, m) is half of A on the diagonal, A below, and next to the diagonal nothing above: zeros in
-    squares of side `NARROW` on it. What else is above is never read.
+    T (m, m) is half of A on the diagonal and A below it. Above the diagonal it is 0 within the
+    diagonal blocks of side `NARROW`; other entries above are never read.
     """
 
     T: Float
@@ -249,7 +249,7 @@ class Triangle:
     def form(
         self, scale: float, dtype: Any, each: Each = map, room: Room | None = None
     ) -> Quadratic:
-        """``A / scale`` for quadratic forms, in the dtype."""
+        """Build the quadratic forms of ``A / scale`` in the dtype."""
         return Quadratic.of_triangle(self.T, scale, dtype, each, room)
 
 
@@ -258,7 +258,7 @@ class LowRankQuadratic(Movable):
     """``Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
 
     Y (R, m) are directions in the working dtype, C-ordered, with entries of about 1; `correction`
-    (m,) is the true diagonal of A less the one that Y, as rounded, has.
+    (m,) is the true diagonal of A less the diagonal of the rounded ``Y' diag(theta) Y``.
     """
 
     Y: Array
@@ -273,14 +273,14 @@ class LowRankQuadratic(Movable):
         return along @ Y + cast(self.correction, np.float64)
 
     def forms(self, X: Array) -> Float:
-        """As of `Quadratic`."""
+        """``x' A x`` of every row of X (c, m), float64 (c,)."""
         xp = namespace_of(X)
         along = cast(X @ self.Y.T, np.float64)  # (c, R)
         own = cast(xp.square(X) @ self.correction, np.float64)
         return xp.square(along) @ self.theta + own
 
     def pairs(self, X: Array) -> Float:
-        """As of `Quadratic`."""
+        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
         n, c, m = X.shape
         xp = namespace_of(X)
         flat = xp.reshape(X, (n * c, m))

@@ -1,19 +1,19 @@
-r"""Orthonormal functions of ranks, and Gaussian kernels on ranks as weights of them.
+r"""Orthonormal functions of ranks, and Gaussian kernels on ranks as weights of these functions.
 
 A feature without ties is a permutation of the ranks 1..m, whatever its distribution. On the
-places ``u = (r - 1/2) / m`` every Gaussian kernel that is reflected at 0 and 1, with standard
-deviation h as a part of the range of ranks, has the same eigenfunctions,
+points ``u = (r - 1/2) / m`` all Gaussian kernels reflected at 0 and 1, with a standard deviation h
+in units of the range of ranks, have the same eigenfunctions,
 
     ``phi_r(u) = sqrt(2) cos(pi r u)``  with eigenvalues  ``exp(-(pi r h)^2 / 2)``,
 
-for it is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functions serves all
+because each is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functions serves all
 features and all widths: a width is a weighting of the functions (`width_weights`).
 
 The first function is replaced by the normal score ``Phi^-1(u)``, and the others are made
-orthogonal to it: it is as nearly a straight line as ``cos(pi u)`` (their correlation is 0.95), and
-a test with it alone is as powerful as the F test on normal data (Chernoff and Savage, 1958).
+orthogonal to it: it is close to ``cos(pi u)`` (their correlation is 0.95), and a test with it alone
+is as powerful as the F test on normal data (Chernoff and Savage, 1958).
 
-Tied samples share the mean of the functions over their places. Missing samples have 0, the mean.
+Tied samples get the mean of the functions over their ranks. Missing samples get 0, the mean.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from scipy.special import ndtri
 
 from dhsic._typing import Array, Float, Index
 
-#: Functions at most: turns up to a 24th of the range of ranks are seen.
+#: Largest number of functions: they resolve oscillations down to 1/24 of the range of ranks.
 N_FUNCTIONS = 24
-#: Widths h of the kernels, as parts of the range of ranks: from nearly a straight line to a ripple.
+#: Widths h of the kernels, as fractions of the range of ranks: from nearly linear to a ripple.
 WIDTHS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 
 
@@ -66,13 +66,13 @@ def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | No
     x : (m,)
         Values; equal ones are tied.
     n_functions : int
-        R, at most half the samples that are there.
+        R, at most half the number of samples with a value.
     missing : (m,) bool, optional
         Samples without a value, whose functions are 0.
     """
-    there: Index = np.arange(x.size) if missing is None else np.flatnonzero(~missing)
-    order = there[np.argsort(x[there], kind="stable")]
-    basis = rank_basis(there.size, n_functions)
+    present: Index = np.arange(x.size) if missing is None else np.flatnonzero(~missing)
+    order = present[np.argsort(x[present], kind="stable")]
+    basis = rank_basis(present.size, n_functions)
     starts = np.flatnonzero(np.append(True, np.diff(x[order]) != 0))
     sizes = np.diff(np.append(starts, order.size))
     out = np.zeros((len(basis), x.size))

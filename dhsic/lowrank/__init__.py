@@ -32,20 +32,20 @@ def resolve_factorizer(
 ) -> AbstractFactorizer:
     """Factorizer object for a name; objects pass.
 
-    `rank`, `tolerance` and other parameters are those of its class; None stands for a default.
+    `rank`, `tolerance` and `parameters` go to its class; None means the default.
 
     Raises
     ------
     InputError
-        An unknown name, something that is neither, a parameter that the factorizer does not have
-        or one out of its range; parameters besides an object, which has its own.
+        An unknown name, a value that is neither a name nor a factorizer, a parameter that the
+        factorizer does not have or that is out of range, or parameters together with an object.
     """
-    given: dict[str, Any] = {"rank": rank, "tolerance": tolerance, **parameters}
-    given = {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = {"rank": rank, "tolerance": tolerance, **parameters}
+    settings = {name: value for name, value in settings.items() if value is not None}
     if isinstance(factorizer, AbstractFactorizer):
-        if given:
+        if settings:
             raise InputError(
-                f"{', '.join(given)} came besides the factorizer {factorizer!r}; set them there."
+                f"{', '.join(settings)} came besides the factorizer {factorizer!r}; set them there."
             )
         return factorizer
     if not isinstance(factorizer, str) or factorizer not in FACTORIZERS:
@@ -54,12 +54,12 @@ def resolve_factorizer(
             "object such as dhsic.lowrank.Nystrom(rank=3)."
         )
     cls = FACTORIZERS[factorizer]
-    known = [field.name for field in fields(cls)]
-    strange = [name for name in given if name not in known]
-    if strange:
+    parameter_names = [field.name for field in fields(cls)]
+    unknown_names = [name for name in settings if name not in parameter_names]
+    if unknown_names:
         raise InputError(
-            f"The {factorizer} factorizer has no {', '.join(strange)}; it takes "
-            f"{', '.join(known) or 'no parameters'}."
+            f"The {factorizer} factorizer has no {', '.join(unknown_names)}; it takes "
+            f"{', '.join(parameter_names) or 'no parameters'}."
         )
-    made: AbstractFactorizer = cls(**given)
-    return made
+    resolved: AbstractFactorizer = cls(**settings)
+    return resolved

@@ -1,16 +1,16 @@
 r"""A factorizer turns inner products with b landmarks into ``K ~ F diag(weights) F'``.
 
 The statistic is additive over features, so one pass over the data gives the inner products of all
-m samples with b *landmarks*; no m x m matrix is ever formed. What is factored is a base matrix of
-the kernel's expansion, K itself for kernels with a bandwidth. Only what is off the diagonal
-counts: HSIC takes the diagonal from elsewhere.
+m samples with b *landmarks*; no m x m matrix is ever formed. The factored matrix is a base matrix
+of the kernel's expansion, or K itself for kernels with a bandwidth. Only entries off the diagonal
+count: HSIC takes the diagonal from elsewhere.
 
-Rows of a base matrix at the landmarks are computed from inner products where they are needed.
+Rows of a base matrix at the landmarks are computed from inner products when they are needed.
 
-How wrong a factor is, pairs of samples say. Those with a landmark that it was fitted to are known,
-and what it makes of them is measured. Pairs of two other samples are known only where one of them
-is *held out*: a landmark that the fit did not use or, where all were used, a landmark as the fit to
-the others would see it.
+The error of a factor is estimated from pairs of samples. Entries of K are known for pairs that
+include a landmark of the fit, so their residuals are measured. For pairs of two other samples they
+are known only if one of the two is *held out*: a landmark that the fit did not use or, if it used
+all, a landmark predicted by the fit to the other landmarks (leave-one-out).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Bytes of the base matrix that are in memory at a time.
+#: Bytes of a strip of the base matrix, the part that is in memory at a time.
 STRIP_BYTES = 1 << 24
-#: Fewer samples than this at a time are not worth a call.
+#: Least number of samples in a strip.
 LEAST_STRIP = 64
-#: Features whose random numbers come from one generator.
+#: Number of features whose random numbers come from one generator.
 CHUNK = 1024
-#: Held-out rows: more estimate the error no better, fewer do so badly.
+#: Number of held-out rows: more do not improve the error estimate, fewer make it poor.
 MOST_HELD, LEAST_HELD = 64, 16
 
 
@@ -44,8 +44,8 @@ class Landmarks:
     """The additive statistic against b landmarks.
 
     `inner` (b, m) are inner products of landmark and sample, sums over features, and `norms` (m,)
-    the squared norms of the samples, all float64. `rows` (b,) says which samples the landmarks are;
-    None where they are random directions of feature space.
+    the squared norms of the samples, all float64. `rows` (b,) are the sample indices of the
+    landmarks; None if the landmarks are random directions of feature space.
     """
 
     inner: Float
@@ -83,7 +83,7 @@ class Landmarks:
 
     @property
     def samples(self) -> Index:
-        """Which samples the landmarks are, (b,); refused of random directions."""
+        """Sample indices of the landmarks, (b,); InputError for random directions."""
         if self.rows is None:
             raise InputError(
                 f"These {self.n_landmarks} landmarks are random directions of feature space, which "
@@ -103,7 +103,7 @@ class Landmarks:
 
 
 def uniform_rows(m: int, n: int, seed: int) -> Index:
-    """`n` of `m` samples, every set as likely as another; (n,) ascending."""
+    """Draw `n` of `m` samples uniformly without replacement: indices (n,), ascending."""
     if not 1 <= n <= m:
         raise InputError(f"{n} landmarks of {m} samples; take from 1 to {m}.")
     rng = np.random.default_rng(seed)
@@ -111,25 +111,25 @@ def uniform_rows(m: int, n: int, seed: int) -> Index:
 
 
 def random_directions(seed: int, features: Index, n: int) -> Float:
-    """Entries of `n` standard normal directions at features of these numbers, from 0: (n, c).
+    """Draw `n` standard normal directions and return their entries at `features`: (n, c).
 
-    An entry depends on the seed, the number of its direction and the number of its feature alone,
-    so any cut of the features into blocks, and any larger n, gives the same values. Each chunk of
-    `CHUNK` features has a generator of its own: blocks that cover few chunks are the cheap ones.
+    `features` are feature indices from 0. An entry depends only on the seed, its direction and its
+    feature, so any division of the features into blocks, and any larger n, gives the same values.
+    Each chunk of `CHUNK` features has its own generator: blocks that span few chunks are cheap.
     """
     features = np.asarray(features, dtype=np.int64)
     chunks, offsets = np.divmod(features, CHUNK)
     directions = np.empty((n, len(features)))
     for chunk in np.unique(chunks):
-        here = np.flatnonzero(chunks == chunk)
+        in_chunk = np.flatnonzero(chunks == chunk)
         key = np.array([seed, chunk], dtype=np.uint64)
         normal = np.random.Generator(np.random.Philox(key=key)).standard_normal((n, CHUNK))
-        directions[:, here] = normal[:, offsets[here]]
+        directions[:, in_chunk] = normal[:, offsets[in_chunk]]
     return directions
 
 
 def landmark_statistic(X: Array, rows: Index) -> Landmarks:
-    """Statistic of data in memory, X (m, d) standardised, against some of its samples, (b,)."""
+    """Compute `Landmarks` of standardised data X (m, d) for the samples `rows`, (b,)."""
     X = np.asarray(X, dtype=np.float64)
     rows = np.asarray(rows, dtype=np.int64)
     return Landmarks(X[rows] @ X.T, np.einsum("ij,ij->i", X, X), rows)
@@ -137,16 +137,16 @@ def landmark_statistic(X: Array, rows: Index) -> Landmarks:
 
 @dataclass(frozen=True)
 class LandmarkStats:
-    """What policies for the width may ask, from landmarks; `value` is HSIC for a sigma."""
+    """Statistics for bandwidth policies, from landmarks; `value(sigma)` is HSIC."""
 
     landmarks: Callable[[], Landmarks]
     value: Callable[[float], float]
 
     def pair_distances(self) -> Float:
-        """Distances of landmarks to all samples that come after them."""
-        known = self.landmarks()
-        rows, norms = known.samples, known.norms
-        D = squared_distances(known.inner, norms[rows], norms)
+        """Squared distances of all pairs that include a landmark, each pair once."""
+        statistic = self.landmarks()
+        rows, norms = statistic.samples, statistic.norms
+        D = squared_distances(statistic.inner, norms[rows], norms)
         D[EQUAL * norms.max() >= D] = 0.0
         is_landmark = np.zeros(len(norms), dtype=bool)
         is_landmark[rows] = True
@@ -154,13 +154,13 @@ class LandmarkStats:
         return np.asarray(D[counted])
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """By the factor."""
+        """HSIC for each sigma, from the low-rank factor."""
         return [self.value(sigma) for sigma in sigmas]
 
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows, at landmarks that are samples, of base matrix `key`, of K itself for None."""
+    """Rows of base matrix `key` (None: K itself) at landmarks that are samples."""
 
     kernel: AbstractKernel
     sigma: float
@@ -169,15 +169,17 @@ class BaseRows:
 
     @property
     def rows(self) -> Index:
-        """Which samples the landmarks are, (b,)."""
+        """Sample indices of the landmarks, (b,)."""
         return self.landmarks.samples
 
     def part(self, which: Index, columns: slice | Index) -> Float:
         """Base matrix between landmarks `which`, (s,), and samples `columns`: (s, t), new."""
         rows = self.rows[which]
         inner, norms = self.landmarks.inner, self.landmarks.norms
-        some = inner[:, columns][which] if isinstance(columns, slice) else inner[which][:, columns]
-        return self.kernel.part(self.key, some, norms[rows], norms[columns], self.sigma)
+        products = (
+            inner[:, columns][which] if isinstance(columns, slice) else inner[which][:, columns]
+        )
+        return self.kernel.part(self.key, products, norms[rows], norms[columns], self.sigma)
 
     def strips(self, which: Index) -> Iterator[tuple[slice, Float]]:
         """Columns and ``(s, t)`` parts of the rows of landmarks `which`, left to right."""
@@ -188,7 +190,7 @@ class BaseRows:
             yield columns, self.part(which, columns)
 
     def itself(self, which: Index, columns: slice) -> tuple[Index, Index]:
-        """Where, in that strip of the rows of landmarks `which`, row and column are one sample."""
+        """Row and column indices, in a strip, of entries that pair a landmark with itself."""
         rows = self.rows[which]
         here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
         return here, rows[here] - columns.start
@@ -199,13 +201,13 @@ class BaseRows:
         return np.asarray((K + K.T) / 2)
 
     def diagonal(self, samples: Index | None = None) -> Float:
-        """Base matrix of samples with themselves, all (m,) or some (s,)."""
+        """Diagonal of the base matrix, (m,), or its entries for `samples`, (s,)."""
         norms = self.landmarks.norms if samples is None else self.landmarks.norms[samples]
         return self.kernel.diagonal(self.key, norms, self.sigma)
 
 
 class AbstractFactorizer(ABC):
-    """Factors a base matrix of a kernel; a value with its parameters."""
+    """Factorization method with its parameters, for base matrices of a kernel."""
 
     name: ClassVar[str]
 
@@ -219,16 +221,16 @@ class AbstractFactorizer(ABC):
         base: int | None = 0,
         seed: int = 0,
     ) -> LowRankSymmetric:
-        """``F diag(weights) F'`` with the true diagonal; the same bits for the same input and seed.
+        """Factor base matrix `base` (None: K itself) into ``F diag(weights) F'`` and its diagonal.
 
-        What is factored is base matrix `base` of the expansion, K itself for None. Weights are 1,
-        or -1 for negative directions of the spectral factorizer. The error is its own estimate of
-        ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal.
+        The diagonal is the true one. Weights are 1, or -1 for negative directions of the spectral
+        factorizer. The error is the factorizer's estimate of ``||K - F diag(weights) F'||_F /
+        ||K||_F`` off the diagonal. The same input and seed give identical bits.
 
         Raises
         ------
         InputError
-            A kernel or landmarks that the factorizer is not meant for.
+            A kernel or landmarks that the factorizer does not support.
         """
         rows = BaseRows(kernel, sigma, landmarks, base)
         F, weights, error = self._directions(rows, seed)
@@ -236,15 +238,15 @@ class AbstractFactorizer(ABC):
 
     @abstractmethod
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """F (m, r), its weights and its error."""
+        """Compute F (m, r), its weights (r,) and its estimated relative error."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """Landmarks as a factor sees samples that it was not fitted to.
+    """Held-out landmarks, on which the error of a factor is measured.
 
     `which` (s,) are their positions among the landmarks, `embedding` (s, r) their rows of F, and
-    `sizes` (s,) how large their residuals are expected to be, up to a common factor.
+    `sizes` (s,) the expected sizes of their residuals, up to a common factor.
     """
 
     which: Index
@@ -260,12 +262,12 @@ class HeldRows:
         seed: int,
         left_out: Callable[[Index], Float],
     ) -> HeldRows:
-        """At most `MOST_HELD` landmarks that the fit did not use, or used ones where those are few.
+        """Choose at most `MOST_HELD` unused landmarks, or used ones if fewer than `LEAST_HELD` are.
 
         F (m, r) is the factor of a positive definite K, `used` (n,) are the positions of the
-        landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of what it
-        misses. `left_out` gives rows of F of used landmarks, named by their places in `used`, each
-        as a fit to the others would have it.
+        landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of the
+        residual. `left_out` maps indices into `used` to rows of F, each predicted by the fit to
+        the other used landmarks.
         """
         unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
         are_unused = len(unused) >= LEAST_HELD
@@ -277,20 +279,20 @@ class HeldRows:
             return HeldRows(which, F[samples], sizes[samples])
         by_number = np.argsort(used)
         embedding = left_out(by_number[np.searchsorted(used, which, sorter=by_number)])
-        left = rows.diagonal(samples) - np.einsum("ij,ij->i", embedding, embedding)
-        return HeldRows(which, embedding, np.maximum(left, 0.0))
+        residual_diagonal = rows.diagonal(samples) - np.einsum("ij,ij->i", embedding, embedding)
+        return HeldRows(which, embedding, np.maximum(residual_diagonal, 0.0))
 
 
 def estimated_error(
     rows: BaseRows, F: Float, weights: Float, used: Index, held: HeldRows, sizes: Float
 ) -> float:
-    """Relative error off the diagonal, from all pairs that are known; at least 0.
+    """Estimate the relative error off the diagonal, at least 0, from all known entries of K.
 
-    With d_i the expected size of sample i's residuals, the squared residuals of two samples that
-    were not used sum to ``rho`` times the sum of ``d_i d_j``, and rho is measured on the held-out
-    rows. For a factor of a positive definite K take ``d_i = K_ii - f_i' f_i``, the diagonal of
-    the residual: by Cauchy and Schwarz rho is then at most 1, and it is right also where the used
-    landmarks were the ones hardest to predict.
+    With d_i the expected size of sample i's residuals, the squared residuals of pairs of unused
+    samples are taken to sum to ``rho`` times the sum of ``d_i d_j``; rho is measured on the
+    held-out rows. For a factor of a positive definite K pass ``d_i = K_ii - f_i' f_i``, the
+    diagonal of the residual: by Cauchy and Schwarz rho is then at most 1, and the estimate stays
+    right if the used landmarks are the samples hardest to predict.
 
     F (m, r) with its `weights` is the factor, `used` (n,) are the positions of the landmarks that
     the fit used, and `sizes` (m,) are the expected d_i.
@@ -304,13 +306,13 @@ def estimated_error(
         return relative(residual, total)
     if not len(held.which):
         return float("inf")
-    found, whole = _squares(rows, held.which, held.embedding * weights, F, outside)
+    held_residual, held_total = _squares(rows, held.which, held.embedding * weights, F, outside)
     d, at = sizes * outside, rows.rows[held.which]
     n_pairs = len(at) * n_outside - outside[at].sum()  # of two samples
     expected = float(held.sizes.sum() * d.sum() - held.sizes @ d[at])
-    total += whole * n_outside * (n_outside - 1) / max(n_pairs, 1.0)
+    total += held_total * n_outside * (n_outside - 1) / max(n_pairs, 1.0)
     if expected > 0:
-        residual += found * float(d.sum() ** 2 - d @ d) / expected
+        residual += held_residual * float(d.sum() ** 2 - d @ d) / expected
     return relative(residual, float(total))
 
 
@@ -321,15 +323,15 @@ def measured_error(
     factor: LowRankSymmetric,
     base: int | None = 0,
 ) -> float:
-    """``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal, on the rows of `check`.
+    """Measure ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal, on the rows of `check`.
 
-    An honest estimate where `check` holds samples that were no landmarks of the factor; the
-    error itself where it holds all samples.
+    Unbiased if no sample of `check` was a landmark of the factor; the exact error if `check`
+    has all samples.
 
     Raises
     ------
     InputError
-        `check` holds random directions or other samples than the factor.
+        `check` has random directions, or its samples are not those of the factor.
     """
     if check.n_samples != len(factor.F):
         raise InputError(
@@ -344,7 +346,7 @@ def measured_error(
 def _squares(
     rows: BaseRows, which: Index, embedding: Float, F: Float, counted: Float
 ) -> tuple[float, float]:
-    """Squared residuals and squares of rows `which`, off the diagonal; samples are `counted`."""
+    """Sum squared residuals and squared entries of rows `which`, columns weighted by `counted`."""
     residual = total = 0.0
     for columns, K in rows.strips(which):
         K[diagonal := rows.itself(which, columns)] = 0.0
@@ -356,7 +358,7 @@ def _squares(
 
 
 def relative(residual: float, total: float) -> float:
-    """Root of residual over total; of nothing, 0 is all right and anything else infinitely wrong.
+    """Relative error ``sqrt(residual / total)``; for a total of 0: 0 without residual, else inf.
 
     >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
     (0.5, 0.0, inf)

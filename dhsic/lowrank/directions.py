@@ -1,8 +1,8 @@
-"""Directions of ``A = W o K`` that slices of the samples keep, and what is summed along them.
+"""Leading directions P of ``A = W o K``, stored with slices of the samples, and sums along them.
 
-They are the leading ones of one round, and in rounds that follow A is known along them: what is
-needed of it then is ``P' A P``, what of ``A 1`` lies along few functionals, and what the check rows
-say is missed. See `dhsic.lowrank.slices`.
+The directions are computed in one round and reused in the next rounds, which need only ``P' A P``,
+the projection of ``A 1`` on a few functionals, and the residual of A on the check rows. See
+`dhsic.lowrank.slices`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, compression, products_of
 from dhsic.lowrank.slices import Fitted, Slice, Sums, over_strips
 
-#: Directions, scaled, whose squared size is less than this part of the largest are rounding.
+#: Eigenvalues of a scaled Gram matrix below this fraction of the largest are rounding errors.
 DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: Fitted, each: Each = map) -> tuple[Slice, Sums]:
-    """``Z'Z`` for every base."""
+    """Sum the Gram matrices ``Z'Z`` of every base over the samples."""
 
     def of(strip: Slice) -> tuple[None, Sums]:
         sums: Sums = {}
@@ -39,40 +39,41 @@ def gram(known: Slice, asked: Fitted, each: Each = map) -> tuple[Slice, Sums]:
 def leading(
     asked: Fitted, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
-    """Of every base, `mix` and T with ``A ~ P diag(T) P'``, ``P = Z mix``: at most so many columns.
+    """Compute `mix` and T of every base, with ``A ~ P diag(T) P'``, ``P = Z mix``.
 
-    `sums` are those of `gram`; a part `tolerance` of A may be lost.
+    The relative error of A is at most `tolerance`, unless P would need more than `most` columns.
+    `sums` come from `gram`.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
         Theta = np.asarray(np.kron(W.core, np.diag(asked.fits[base].weights)), dtype=np.float64)
-        found, values, _ = compression(sums[base], Theta, None, tolerance)
-        mix[base], T[base] = found[:, :most], values[:most]
+        columns, values, _ = compression(sums[base], Theta, None, tolerance)
+        mix[base], T[base] = columns[:, :most], values[:most]
     return mix, T
 
 
 def core_along(asked: Fitted, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
-    """``P' A P``, (k, k), for directions that slices have; `sums` are those of `factor`."""
-    found, fit = sums["P'Z", base], asked.fits[base]
-    across = found.reshape(len(found), W.F.shape[1], -1)[:, :, fit.kept]  # (k, q, r)
+    """Compute ``P' A P``, (k, k), for directions stored in slices; `sums` come from `factor`."""
+    P_Z, fit = sums["P'Z", base], asked.fits[base]
+    across = P_Z.reshape(len(P_Z), W.F.shape[1], -1)[:, :, fit.kept]  # (k, q, r)
     weighted = np.einsum("qp,lpr->lqr", W.core, across * fit.weights)
-    return np.asarray(across.reshape(len(found), -1) @ weighted.reshape(len(found), -1).T)
+    return np.asarray(across.reshape(len(P_Z), -1) @ weighted.reshape(len(P_Z), -1).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Along:
-    """A of a round along directions P of slices: ``A ~ P core P'`` off the diagonal.
+    """Low-rank form ``A ~ P core P'`` off the diagonal, with directions P stored in slices.
 
     Attributes
     ----------
     core : dict
-        (k, k) of each base.
+        (k, k) matrix of each base.
     of_differences : bool
-        As of `dhsic.kernels.base.PowerSeries`.
+        See `dhsic.kernels.base.PowerSeries`.
     ends, weights : dict and (n, q)
         ``P core`` and ``U M`` at the check rows.
     sampled : (c,) int64
-        Which of the features whose values slices have are looked at.
+        Indices of the sampled features, among the features whose values the slices have.
     """
 
     fitted: Fitted
@@ -83,13 +84,13 @@ class Along:
     sampled: Any = None
 
     def from_checks(self, block: Slice) -> Along:
-        """With what it says of the check rows, in the slice of the landmarks."""
-        some = block.part(self.fitted.asked.check)
-        ends = {base: some.P[base] @ core for base, core in self.core.items()}
-        return replace(self, ends=ends, weights=some.W.F @ some.W.core)
+        """Copy with `ends` and `weights`, from `block`, the slice of the landmarks."""
+        check_rows = block.part(self.fitted.asked.check)
+        ends = {base: check_rows.P[base] @ core for base, core in self.core.items()}
+        return replace(self, ends=ends, weights=check_rows.W.F @ check_rows.W.core)
 
     def functional(self, base: int, known: Slice) -> Float:
-        """What goes with even powers besides products along the directions, (s,)."""
+        """Coefficients (s,) of even powers of feature values, beyond products along directions."""
         P = known.P[base]
         own = np.einsum("ij,ij->i", P @ self.core[base], P)
         diagonal = known.W.diagonal * self.fitted.asked.diagonal(base, known)
@@ -98,21 +99,22 @@ class Along:
         return np.asarray(diagonal - own)
 
     def missed(self, base: int, known: Slice) -> tuple[Float, Float]:
-        """Check rows of A, less what this makes of them, (n, s), and their sums; no diagonals."""
-        asked = self.fitted.asked
-        A = asked.checks(base, known)
+        """Residual of the check rows of A, (n, s), and row sums of A, both without the diagonal."""
+        round_ = self.fitted.asked
+        A = round_.checks(base, known)
         A *= self.weights @ known.W.F.T
         sums = A.sum(axis=1)
         A -= self.ends[base] @ known.P[base].T
-        A[asked.itself(asked.check, known)] = 0.0
+        A[round_.itself(round_.check, known)] = 0.0
         return A, sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lead:
-    """Leading directions of A, ``P = Z mix``, and with `multiplied` functionals of even powers.
+    """Leading directions of A, ``P = Z mix``, and functionals B for even powers.
 
-    They are what goes with even powers in the round, ones, and products of that many directions.
+    Columns of B are the coefficients of even powers in this round, ones, and the pairwise products
+    of the first `multiplied` directions; with 0 there are none.
     """
 
     along: Along
@@ -121,7 +123,7 @@ class Lead:
 
 
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Directions of A for some samples, and functionals, ``B'B`` of which are summed."""
+    """Compute directions P and functionals B for the samples of a slice, and the sum ``B'B``."""
 
     def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
         P: dict[int, Float] = {}
@@ -133,32 +135,32 @@ def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
             P[base] = V
             if asked.multiplied:
                 f = asked.along.functional(base, replace(strip, P={base: V}))
-                some = V.T[: asked.multiplied]
-                pairs = [v * w for v, w in combinations_with_replacement(some, 2)]
+                leading_directions = V.T[: asked.multiplied]
+                pairs = [v * w for v, w in combinations_with_replacement(leading_directions, 2)]
                 every = np.column_stack([f, np.ones(len(V)), *pairs])
                 B[base] = every
                 sums[base] = every.T @ every
         return (P, B), sums
 
-    found, total = over_strips(known, of, each)
+    strip_results, total = over_strips(known, of, each)
     P, B = (
         {base: np.concatenate([parts[base] for parts in of_all]) for base in of_all[0]}
-        for of_all in zip(*found, strict=True)
+        for of_all in zip(*strip_results, strict=True)
     )
     return replace(known, P=P, B=B), total
 
 
 def orthonormal(gram: Float) -> Float:
-    """T such that columns of ``B T`` are orthonormal, (n, r), from ``B'B``; dependent ones go."""
+    """Compute T (n, r) from ``B'B`` so that ``B T`` is orthonormal, without dependent columns."""
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
     values, V = np.linalg.eigh(gram / np.multiply.outer(sizes, sizes))
-    kept = values > DEPENDENT * values.max(initial=0.0)
-    return np.asarray(V[:, kept] / np.sqrt(values[kept]) / sizes[:, None])
+    independent = values > DEPENDENT * values.max(initial=0.0)
+    return np.asarray(V[:, independent] / np.sqrt(values[independent]) / sizes[:, None])
 
 
 def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
-    """What the samples say of A along the directions: HSIC, functionals, errors on check rows."""
+    """Sum over the samples: HSIC, projections on functionals, and errors on check rows."""
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
 
@@ -172,7 +174,7 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
             for base in fitted.asked.bases:
                 R, sums["sums", base] = asked.missed(base, strip)
                 missed[base] = R.astype(X.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number
+            with np.errstate(over="ignore", invalid="ignore"):  # outliers give inf or nan
                 functions = expansion.functions(X)
                 for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
                     if not term.linear:
@@ -183,16 +185,16 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """As of `lead`, then of `weigh`."""
-    found, sums = lead(known, asked, each)
-    return found, sums | weigh(found, asked.along, each)[1]
+    """Run `lead`, then `weigh` along the new directions; the sums of both."""
+    with_directions, sums = lead(known, asked, each)
+    return with_directions, sums | weigh(with_directions, asked.along, each)[1]
 
 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
-    """``n e_j / m`` row by row, (n, c), of features that leave, to first order in sigma.
+    """Errors ``n e_j / m`` of removed features per check row, (n, c), to first order in sigma.
 
-    `sums` is what all slices say, and what row sums of A are taken to be is short of what they are
-    by `lost` at the check rows, (n,); see `dhsic.engines.certificate`.
+    `sums` are totals over all slices. The row sums of A in use are smaller than the true ones by
+    `lost` at the check rows, (n,); see `dhsic.engines.certificate`.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -203,9 +205,9 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
     with np.errstate(over="ignore", invalid="ignore"):
         for t, (term, f) in enumerate(zip(expansion.terms, expansion.functions(X), strict=True)):
             if term.linear:
-                known = fitted.sums(term.base, ends) - lost.get(term.base, 0.0)
+                row_sums = fitted.sums(term.base, ends) - lost.get(term.base, 0.0)
                 own = ends.W.diagonal * fitted.asked.diagonal(term.base, ends)
-                part = f.T * (sums["sums", term.base] + own - known)[:, None]
+                part = f.T * (sums["sums", term.base] + own - row_sums)[:, None]
             else:
                 part = f.T * sums["missed", t]
             total += term.coefficient * part
@@ -214,17 +216,17 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldForms:
-    """A of a round as forms: along directions that slices have, its row sums and its diagonal.
+    """Quadratic forms with A, from stored directions, row sums and the diagonal.
 
-    Of what goes with even powers only what the functionals ``B T`` say is left, for each base with
-    T in `basis` and those coefficients.
+    Coefficients of even powers are replaced by their projection on the functionals ``B T``, with T
+    from `basis` and the projection's `coefficients`, for each base in `basis`.
 
     Attributes
     ----------
     turned : dict
-        Eigenvalues and -vectors of the core of each base.
+        Eigenvalues and eigenvectors of the core of each base.
     n_samples : int
-        Of all slices, m.
+        Number of samples m in all slices.
     """
 
     along: Along
@@ -237,12 +239,12 @@ class HeldForms:
     def of_round(
         along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
     ) -> HeldForms:
-        """Of m samples."""
+        """Build the forms for m samples, with the eigendecomposition of each core."""
         turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
         return HeldForms(along, basis, coefficients, turned, m)
 
     def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
-        """A of each base, rows of some samples: F there, the diagonal and sums over all."""
+        """Rows of A of each base for the samples of a slice: F, diagonal and full row sums."""
         return {base: self._of_base(base, known) for base in self.turned}
 
     def _of_base(self, base: int, known: Slice) -> LowRankSymmetric:
@@ -260,32 +262,32 @@ class HeldForms:
         return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
 
     def sizes(self, known: Slice) -> dict[int, Float]:
-        """Of each base squares of the diagonal that the directions give, and of the true one."""
+        """Squared norms of the low-rank diagonal and of the true one, (2,) for each base."""
         A = self.of(known)
         return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
 
     def norm(self, base: int, own: float, diagonal: float) -> float:
-        """``||A||_F``, from sums over slices of their `sizes`."""
+        """Compute ``||A||_F`` from `sizes` summed over slices: `own` and `diagonal`."""
         T = self.turned[base][0]
         return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
 
 
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
-    """Directions that features are projected on, a row each, (n, s): P and functionals ``B T``."""
-    rows = [of.T for base in sorted(basis) for of in (known.P[base], known.B[base] @ basis[base])]
+    """Rows (n, s) that features are projected on: directions P, then functionals ``B T``."""
+    rows = [B.T for base in sorted(basis) for B in (known.P[base], known.B[base] @ basis[base])]
     return np.concatenate(rows, dtype=np.float32, casting="same_kind")
 
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """A round along directions that slices have, and what they say of it.
+    """Low-rank form of a round along stored directions, with its sums over slices.
 
     Attributes
     ----------
     even : dict
         Coefficients of the functionals that features are projected on.
     lost : dict
-        What these leave out of row sums at the check rows.
+        Part of the row sums at the check rows that these functionals miss, (n,).
     """
 
     along: Along
@@ -295,10 +297,10 @@ class Weighed:
 
     @property
     def sigma(self) -> float:
-        """Of the kernel."""
+        """Bandwidth parameter sigma of the kernel."""
         return self.along.fitted.asked.sigma
 
     @property
     def rank(self) -> int:
-        """Most directions of a base matrix."""
+        """Largest number of directions of a base matrix."""
         return max((len(core) for core in self.along.core.values()), default=0)

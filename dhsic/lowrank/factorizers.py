@@ -1,25 +1,25 @@
 r"""Factorizers: projections onto landmarks, leading directions, random Fourier features.
 
-`Nystrom` and `Cholesky` are ``K_mb K_bb^+ K_bm`` of some landmarks, the part of K that these
-samples span. `Nystrom` takes those it is given, or a sample of them, and cuts the product to its
-leading directions: many landmarks find the directions, few directions score. They are those of the
-singular value decomposition of ``K_mb K_bb^{-1/2}``, whose b x b Gram matrix is summed over strips
-of samples, so that besides F nothing of size m is held. `Cholesky` takes landmarks one by one,
-always the one of which most is missing (`dhsic.linalg.pivoted_cholesky`).
+`Nystrom` and `Cholesky` compute ``K_mb K_bb^+ K_bm``, the projection of K onto the span of b
+landmarks. `Nystrom` uses all landmarks or a sample of them, and truncates the product to its
+leading directions: many landmarks determine the directions, few directions score features. They
+come from the singular value decomposition of ``K_mb K_bb^{-1/2}``, whose b x b Gram matrix is
+summed over strips of samples, so that F is the only array of size m. `Cholesky` takes landmarks
+one by one, always the one with the largest residual (`dhsic.linalg.pivoted_cholesky`).
 
-A landmark i left out is seen through the others. With ``P = K_bb^{-1}`` what they miss of it,
-``K_.i - K_.L K_LL^{-1} K_Li``, is ``K_.b P e_i / P_ii``, so leaving out each in turn costs no
-further fit.
+Leave-one-out residuals of landmarks cost no further fit: with ``P = K_bb^{-1}`` and L the
+landmarks other than i, ``K_.i - K_.L K_LL^{-1} K_Li = K_.b P e_i / P_ii``.
 
-`Spectral` has the leading directions of K without its diagonal, by subspace iteration. Wide data
-has a kernel of a few structured directions on a flat floor that sits on the diagonal, which off the
-diagonal does not count. So the diagonal is free: it is filled with what the factor itself makes of
-it. Starting from 0, each iteration finds better directions for the diagonal at hand and then the
-best diagonal for those directions; neither step makes the error off the diagonal worse.
+`Spectral` computes the leading directions of K without its diagonal, by subspace iteration. The
+kernel matrix of wide data is a few structured directions plus a multiple of the identity, which
+does not count off the diagonal. So the diagonal is a free parameter: it is set to the diagonal of
+the factor itself. Starting from 0, each iteration improves the directions for the current diagonal
+and then takes the best diagonal for those directions; neither step increases the error off the
+diagonal.
 
-`RandomFeatures` are those of the Gaussian kernel (CCM 5.2; Rahimi and Recht, 2007):
+`RandomFeatures` approximates the Gaussian kernel (CCM 5.2; Rahimi and Recht, 2007):
 ``exp(-sigma ||x - y||^2)`` is the mean of ``2 cos(w'x + p) cos(w'y + p)`` over normal directions
-w of variance ``2 sigma`` and even phases p. The landmarks are such directions of variance 1: the
+w of variance ``2 sigma`` and uniform phases p. The landmarks are such directions of variance 1: the
 statistic is again a sum over features, and sigma may change without another pass.
 """
 
@@ -45,49 +45,49 @@ from dhsic.lowrank.base import (
 )
 from dhsic.validation import is_count, is_number
 
-#: A pivot of which less than this part of the largest diagonal entry, times the number of
-#: landmarks, is missing is complete but for rounding.
+#: Residual of a pivot, relative to the largest diagonal entry times the number of landmarks, that
+#: is only rounding.
 COMPLETE = 4 * np.finfo(np.float64).eps
-#: Directions that are iterated besides those asked for: they make the iteration converge fast.
+#: Number of extra directions in the iteration, which make it converge fast.
 SURPLUS = 8
-#: Iteration ends where eigenvalues change by less than this part of the largest.
+#: Iteration ends when eigenvalues change by less than this fraction of the largest.
 CONVERGED = 1e-10
-#: One landmark in so many is set aside to estimate the error.
+#: One landmark in `ONE_IN` is set aside to estimate the error.
 ONE_IN = 10
-#: Landmarks that a direction takes where it is to be extended: with fewer the directions fit the
-#: landmarks and nobody else.
+#: Least number of landmarks per extended direction: with fewer the directions overfit the
+#: landmarks.
 PER_DIRECTION = 4
-#: A direction has values of about ``|lambda| / sqrt(n)`` at n landmarks; where those outside are
-#: more than so many times as large, it is noise that the extension would blow up.
+#: A direction has values of about ``|lambda| / sqrt(n)`` at n landmarks. If its values at other
+#: samples are larger by more than this factor, it is noise that the extension would amplify.
 MOST_GROWTH = 2.0
-#: Eigenvalues below this part of the largest are rounding.
+#: Eigenvalues below this fraction of the largest are rounding errors.
 ROUNDING = 1e-13
-#: Samples whose squares are taken at a time.
+#: Number of samples whose squares are computed at a time.
 SQUARED = 4096
 
 
 @dataclass(frozen=True)
 class Nystrom(AbstractFactorizer):
-    """Projection of K onto landmarks, cut to its leading directions.
+    """Projection of K onto landmarks, truncated to its leading directions.
 
-    The error is estimated on landmarks that were not chosen or, where fewer than 16 are left, on
-    the chosen ones left out one at a time. It takes the landmarks it is given for a fair sample
-    of all samples.
+    The error is estimated on landmarks that were not chosen or, if there are fewer than 16, on
+    the chosen ones left out one at a time. The estimate assumes that the landmarks are a random
+    sample of all samples.
 
     Parameters
     ----------
     n_landmarks : int, optional
-        How many of the given landmarks to use; by default, and where fewer are given, all.
+        Number of landmarks to use. Default: all.
     rank : int, optional
-        Directions to keep; by default all that are numerically there.
+        Number of directions to keep. Default: all that are not numerically zero.
     sampling : {"uniform", "kmeans++", "leverage"}
-        How they are chosen: evenly; each far in feature space from those before it (with
-        probability proportional to its squared distance to the nearest); by ridge leverage
-        scores, the larger the harder a sample is to predict from the others. Samples that are
-        copies of chosen ones are not chosen by "kmeans++".
+        How to choose the landmarks. "uniform": uniformly at random. "kmeans++": each with
+        probability proportional to its squared distance in feature space to the nearest chosen
+        one, so never a copy of one. "leverage": by ridge leverage scores, which are larger for
+        samples that are harder to predict from the others.
     tolerance : float
-        Directions of K_bb with an eigenvalue below this part of the largest are left out: their
-        inverses would blow up the rounding of a statistic that is summed over 10^6 features.
+        Directions of K_bb with an eigenvalue below this fraction of the largest are left out:
+        their inverses would amplify the rounding errors of a sum over 10^6 features.
     """
 
     name: ClassVar[str] = "nystrom"
@@ -113,9 +113,9 @@ class Nystrom(AbstractFactorizer):
         used = self.chosen(rows, seed)
         values, V = np.linalg.eigh(rows.among(used))
         least = max(self.tolerance, len(V) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
-        kept = values > least
-        roots = np.sqrt(values[kept])
-        root, inverse_root = V[:, kept] * roots, V[:, kept] / roots  # K_bb = root root'
+        above = values > least
+        roots = np.sqrt(values[above])
+        root, inverse_root = V[:, above] * roots, V[:, above] / roots  # K_bb = root root'
         rotation = self._rotation(rows, used, inverse_root)
         to_factor = inverse_root @ rotation  # (n, r)
         flips = _signs(to_factor)
@@ -126,16 +126,16 @@ class Nystrom(AbstractFactorizer):
             np.matmul(K.T, to_factor, out=F[columns])
 
         def left_out(at: Index) -> Float:
-            # P_ii with eigenvalues that are left out raised to the tolerance: large for copies,
-            # of which the others miss nothing.
+            # P_ii with the dropped eigenvalues raised to the tolerance: large for copies, which
+            # the other landmarks predict exactly.
             with np.errstate(divide="ignore", invalid="ignore"):
                 P = np.nan_to_num((V * V) @ (1 / np.maximum(values, least)), nan=np.inf)
             return np.asarray((root[at] - inverse_root[at] / P[at, None]) @ rotation)
 
         weights = np.ones(F.shape[1])
         sizes = np.maximum(rows.diagonal() - np.einsum("ij,ij->i", F, F), 0.0)
-        held = HeldRows.of(rows, F, used, sizes, seed, left_out)
-        return F, weights, estimated_error(rows, F, weights, used, held, sizes)
+        held_rows = HeldRows.of(rows, F, used, sizes, seed, left_out)
+        return F, weights, estimated_error(rows, F, weights, used, held_rows, sizes)
 
     def chosen(self, rows: BaseRows, seed: int) -> Index:
         """Positions of the landmarks that are used, ascending."""
@@ -160,14 +160,16 @@ class Nystrom(AbstractFactorizer):
 
 
 def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """Each with probability proportional to ``min_l K_ii + K_ll - 2 K_il`` over those before it."""
+    """Sample n rows, each with odds ``min_l K_ii + K_ll - 2 K_il`` over the rows chosen before."""
     diagonal = np.diagonal(K)
     chosen = [int(rng.integers(len(K)))]
     nearest = np.full(len(K), np.inf)
     while len(chosen) < n:
         last = chosen[-1]
         nearest = np.minimum(nearest, diagonal + diagonal[last] - 2 * K[:, last])
-        nearest = np.where(nearest > 1e-12 * diagonal.max(), nearest, 0.0)  # copies, but rounding
+        nearest = np.where(
+            nearest > 1e-12 * diagonal.max(), nearest, 0.0
+        )  # 0 for copies, up to rounding
         nearest[chosen] = 0.0
         if not nearest.any():
             break
@@ -176,7 +178,7 @@ def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
 
 
 def _by_leverage(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """With ``(K (K + ridge)^{-1})_ii`` as odds; the ridge is the mean of what n directions miss."""
+    """Sample n rows with odds ``(K (K + ridge)^{-1})_ii``; ridge: mean residual of rank n."""
     values, V = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
     ridge = max(values[: len(K) - n].sum() / n, np.finfo(np.float64).tiny)
@@ -194,19 +196,19 @@ _SAMPLING: dict[str, Callable[[Float, int, np.random.Generator], Index]] = {
 
 @dataclass(frozen=True)
 class Cholesky(AbstractFactorizer):
-    """Greedy pivots among the landmarks until little of the trace is missing.
+    """Incomplete Cholesky: greedy pivots among the landmarks until the residual trace is small.
 
-    The error is estimated from the missing diagonal d: the residual of samples i and j is at most
-    ``sqrt(d_i d_j)``, and how much of that it is, is measured on landmarks that are no pivots or,
-    where fewer than 16 are left, on the pivots left out one at a time.
+    The error is estimated from the residual diagonal d: the residual of samples i and j is at most
+    ``sqrt(d_i d_j)``, and its ratio to that bound is measured on landmarks that are not pivots or,
+    if there are fewer than 16, on the pivots left out one at a time.
 
     Parameters
     ----------
     rank : int, optional
-        Most directions; by default as many as landmarks.
+        Largest number of directions. Default: the number of landmarks.
     tolerance : float
-        Stop where the trace of the residual is at most this part of the trace of K. With 0 and
-        all samples as landmarks K is reproduced to rounding.
+        Stop when the trace of the residual is at most this fraction of the trace of K. With 0
+        and all samples as landmarks K is reproduced up to rounding.
     """
 
     name: ClassVar[str] = "cholesky"
@@ -217,7 +219,7 @@ class Cholesky(AbstractFactorizer):
         _check("Cholesky", self.rank, self.tolerance)
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """A column of F per pivot, in their order; weights are 1."""
+        """Compute one column of F per pivot, in the order of the pivots; weights are 1."""
         b, m = rows.landmarks.inner.shape
         most = b if self.rank is None else min(self.rank, b)
         place = {int(sample): k for k, sample in enumerate(rows.rows)}
@@ -241,27 +243,27 @@ class Cholesky(AbstractFactorizer):
             P = np.einsum("ij,ij->i", inverse, inverse)
             return np.asarray(triangle[at] - inverse / P[:, None])
 
-        held = HeldRows.of(rows, F, pivots, missing, seed, left_out)
-        return F, weights, estimated_error(rows, F, weights, pivots, held, missing)
+        held_rows = HeldRows.of(rows, F, pivots, missing, seed, left_out)
+        return F, weights, estimated_error(rows, F, weights, pivots, held_rows, missing)
 
 
 @dataclass(frozen=True)
 class Spectral(AbstractFactorizer):
-    """Directions of the largest eigenvalues, by size, of K without its diagonal.
+    """Eigenvectors of K without its diagonal, for the eigenvalues of largest absolute value.
 
-    Where the landmarks are all samples the error is measured. Otherwise one landmark in ten (at
-    most 64) is set aside for it, the directions are those of the other landmarks, at most one for
+    If the landmarks are all samples the error is measured. Otherwise one landmark in ten (at most
+    64) is set aside to estimate it. The directions come from the other landmarks, at most one for
     every four of them, and are extended to all samples by Nystrom's formula; a direction that
-    grows outside the landmarks is noise and left out. Two or three landmarks are too few to find
-    anything: the factor is empty and its error 1.
+    grows outside the landmarks is noise and dropped. Two or three landmarks are too few: the
+    factor is empty and its error 1.
 
     Parameters
     ----------
     rank : int
-        Most directions: with 5 of 2,000 genotypes of three populations the first tenth removed
-        agreed to 0.99 with the exact engine's.
+        Largest number of directions. With 5, on 2,000 genotypes of three populations, the first
+        tenth of removed features agreed to 0.99 with the exact engine.
     n_iterations : int
-        Most iterations.
+        Largest number of iterations.
     """
 
     name: ClassVar[str] = "spectral"
@@ -281,37 +283,37 @@ class Spectral(AbstractFactorizer):
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
         m = rows.landmarks.n_samples
-        found, held = self.extension(rows, m, seed)
-        F = np.zeros((m, found.rank))
-        for columns, K in rows.strips(found.used):
-            F[columns] = found.over(K, *rows.itself(found.used, columns))
-        steady = found.steady(np.einsum("ij,ij->j", F, F), m)
-        F, weights = np.ascontiguousarray(F[:, steady]), found.weights[steady]
+        directions, held_out = self.extension(rows, m, seed)
+        F = np.zeros((m, directions.rank))
+        for columns, K in rows.strips(directions.used):
+            F[columns] = directions.over(K, *rows.itself(directions.used, columns))
+        steady = directions.steady(np.einsum("ij,ij->j", F, F), m)
+        F, weights = np.ascontiguousarray(F[:, steady]), directions.weights[steady]
         ones = np.ones(m)
-        out = HeldRows(held, F[rows.rows[held]], np.ones(len(held)))
-        return F, weights, estimated_error(rows, F, weights, found.used, out, ones)
+        out = HeldRows(held_out, F[rows.rows[held_out]], np.ones(len(held_out)))
+        return F, weights, estimated_error(rows, F, weights, directions.used, out, ones)
 
     def extension(self, rows: BaseRows, m: int, seed: int) -> tuple[Extension, Index]:
-        """Directions of the landmarks, to be extended to all m samples; landmarks set aside."""
+        """Compute directions to extend to m samples, and the positions of landmarks set aside."""
         rng, b = np.random.default_rng(seed), rows.landmarks.n_landmarks
         aside, order = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN)), rng.permutation(b)
-        used, held = np.sort(order[aside:]), np.sort(order[:aside])
+        used, held_out = np.sort(order[aside:]), np.sort(order[:aside])
         K = rows.among(used)
         np.fill_diagonal(K, 0.0)
         rank = self.rank if len(used) == m else min(self.rank, max(1, len(used) // PER_DIRECTION))
         values, V = _leading(K, rank, self.n_iterations, rng)
-        kept = np.abs(values) > ROUNDING * np.abs(values).max(initial=0.0)
-        return Extension(used, values[kept], V[:, kept]), held
+        nonzero = np.abs(values) > ROUNDING * np.abs(values).max(initial=0.0)
+        return Extension(used, values[nonzero], V[:, nonzero]), held_out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """Directions of K among landmarks, ``V diag(values) V'``, which are extended to all samples.
+    """Eigendecomposition ``V diag(values) V'`` of K among landmarks, extended to all samples.
 
     Attributes
     ----------
     used : (n,) int64
-        Which of the landmarks these are.
+        Positions of these among the landmarks.
     """
 
     used: Index
@@ -329,9 +331,9 @@ class Extension:
         return np.sign(self.values)
 
     def over(self, K: Float, itself: Index, columns: Index) -> Float:
-        """F (s, r) of samples, K (n, s) from the landmarks to them.
+        """Extend the directions to s samples: F (s, r) from K (n, s), landmarks by samples.
 
-        Landmarks `itself` are the samples `columns`, and have rows ``V |values|^{1/2}``.
+        Landmarks `itself` are the samples `columns`, and get rows ``V |values|^{1/2}``.
         """
         roots = np.sqrt(np.abs(self.values))
         if len(itself) == K.shape[1]:
@@ -342,11 +344,11 @@ class Extension:
         return F
 
     def steady(self, squares: Float, m: int) -> Mask:
-        """Directions that do not grow outside of the landmarks, (r,); `squares` are those of F."""
+        """Mask of directions that do not grow outside landmarks; `squares`: column sums of F^2."""
         n, size = len(self.used), np.abs(self.values)
         if n == m:
             return np.ones(self.rank, dtype=bool)
-        # of K_mb V, which is F but for the root of the size
+        # root mean square of K_mb V at the other samples, from F times sqrt(size)
         outside = np.sqrt(np.maximum(squares - size, 0.0) * size / (m - n))
         return np.asarray(outside * np.sqrt(n) < MOST_GROWTH * size)
 
@@ -356,8 +358,8 @@ def _leading(
 ) -> tuple[Float, Float]:
     """Eigenvalues (r,), the largest by size first, and eigenvectors (n, r).
 
-    K is (n, n), symmetric, with a diagonal of zeros; the matrix meant is K with the diagonal that
-    the result has.
+    K is (n, n), symmetric, with zeros on the diagonal; the decomposed matrix is K with the diagonal
+    of the result itself.
     """
     n, r = len(K), min(rank, len(K))
     V, _ = np.linalg.qr(rng.standard_normal((n, min(n, rank + SURPLUS))))
@@ -379,11 +381,11 @@ def _leading(
 
 @dataclass(frozen=True)
 class RandomFeatures(AbstractFactorizer):
-    """One cosine a landmark; the landmarks are standard normal directions of feature space.
+    """Random Fourier features: one cosine per landmark, a standard normal direction.
 
-    The error is that of a mean of b independent values, from their own variance over all pairs
-    of samples; it falls as ``1 / sqrt(b)``, however simple K is. It is infinite where K drowns in
-    it, and for b = 1.
+    The error is the standard error of a mean of b independent values, from their variance over all
+    pairs of samples; it falls as ``1 / sqrt(b)``, however simple K is. It is infinite if it is
+    larger than K, and for b = 1.
     """
 
     name: ClassVar[str] = "random_features"
@@ -412,7 +414,7 @@ class RandomFeatures(AbstractFactorizer):
 
 
 def _sampling_error(F: Float) -> float:
-    """Standard error of the mean over features, relative to what it leaves of ``||F F'||``.
+    """Estimate the standard error of the mean over features, relative to ``||K||``.
 
     With ``z_k = b F_ik F_jk`` for pair ij the mean is ``A_ij = sum_k z_k / b``, its variance
     ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``; both summed over all pairs i != j in O(m b^2).
@@ -434,7 +436,7 @@ def _sampling_error(F: Float) -> float:
 
 
 def _check(factorizer: str, rank: object, tolerance: Any) -> None:
-    """Refuse a rank that is no whole number from 1, unless None, or a tolerance outside [0, 1)."""
+    """Raise InputError unless rank is None or an integer >= 1, and tolerance is in [0, 1)."""
     if rank is not None and not is_count(rank):
         raise InputError(f"{factorizer} rank={rank!r}; pass a whole number >= 1.")
     if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
@@ -442,7 +444,7 @@ def _check(factorizer: str, rank: object, tolerance: Any) -> None:
 
 
 def _signs(V: Array) -> Array:
-    """Sign per column that makes its largest entry positive, (r,); V is (n, r)."""
+    """Signs (r,) that make the largest entry of each column of V (n, r) positive."""
     if V.shape[0] == 0:
         return np.ones(V.shape[1])
     largest = V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])]

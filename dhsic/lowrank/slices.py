@@ -1,27 +1,27 @@
-r"""A round in low rank over slices of the samples: what is of size m stays where its samples are.
+r"""A low-rank round over slices of the samples: arrays of size m stay where their samples are.
 
-All that a round needs of K is among landmarks, or a sum over samples. From the b x b matrix of the
-landmarks come the directions of K (`Extension`), which every slice extends to its own samples, F
-(s, r), for the rows of K at the landmarks are known there. Then, with U the directions of
+A round needs from K only the b x b matrix of the landmarks and sums over samples. The directions
+of K (`Extension`) come from that matrix; every slice extends them to its own samples, F (s, r),
+because it has the rows of K at the landmarks for these samples. Then, with U the directions of
 ``W = U M U'``, z_i the Kronecker product of rows i of U and F, and C the rows of K at landmarks
 that are no part of F (*check rows*):
 
-- ``F'F``, ``C F`` and ``||C||^2`` say how much the first 1, 2, ... directions miss of rows that
-  they were not made from, ``||C - P w F'||^2``: as many are kept as predict them;
+- ``F'F``, ``C F`` and ``||C||^2`` give the residual ``||C - P w F'||^2`` of rows outside the fit
+  for the first 1, 2, ... directions: the number of directions that predicts C best is used;
 - ``U'F`` gives ``(W o K) 1``, row by row;
 - ``Z'Z`` gives the leading directions of ``A = W o K ~ Z Theta Z'``, as in
-  `dhsic.linalg.symmetric`; on directions V that there are already, of a round before,
-  ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed at all;
-- what low rank misses of A on the check rows, times values of a sample of features, is their error;
-- turns of the kernel (`dhsic.engines.turns`) are told on a few rows of ``2 A``.
+  `dhsic.linalg.symmetric`; with directions V of an earlier round,
+  ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed;
+- the residual of A on the check rows, times values of a sample of features, is their error;
+- drift of the kernel (`dhsic.engines.turns`) is detected on a few rows of ``2 A``.
 
-Each is a few numbers a slice, which are added up, but for those rows, which are put side by side.
-Landmarks are samples: whoever has the rows of
-their block alone (`Slice` of the landmarks) computes for them what slices compute for theirs.
+Each is a few numbers per slice. They are added up, except for the rows of ``2 A``, which are
+concatenated. Landmarks are samples: the `Slice` of the landmarks is enough to compute for them
+what other slices compute for their own samples.
 
-Differences of such sums lose digits: of ``||C||^2`` a part 1e-16 is rounding, so directions that
-miss less than the root of `ROUNDING` are all as good. Nor is more known of sums over 10^6 features
-in float32.
+Differences of such sums lose digits: ``||C||^2`` has a relative rounding error of 1e-16, so
+residuals below the root of `ROUNDING` cannot be told apart. Sums over 10^6 features in float32 are
+no more precise.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, products_of
 from dhsic.lowrank.factorizers import Extension
 
-#: In place of the number of a base matrix: inner products themselves.
+#: Key of the matrix of inner products, in place of the number of a base matrix.
 LINEAR = -1
-#: Samples of a slice that are looked at at a time: what is computed for them stays in the cache,
-#: and threads share such strips out.
+#: Number of samples in a strip: intermediate arrays fit into the CPU cache, and threads work on
+#: one strip each.
 STRIP = 2048
-#: Residual on check rows, relative to the least, that fewer directions may have.
+#: Residual on check rows, relative to the least, at which fewer directions are preferred.
 AS_GOOD = 1.01
-#: Part of a sum of squares that may be rounding of the sums it is computed from.
+#: Relative rounding error of a sum of squares that is computed from other sums.
 ROUNDING = 1e-12
 
-#: What a slice says of a round, to be added up.
+#: Partial sums of a round, from one slice; slices are added up by `add_sums`.
 Sums = dict[Hashable, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """Columns of some samples, (r, s): their sum are those of all of them, in their order."""
+    """Columns (r, s) of the samples of a slice; ``+`` concatenates them in order."""
 
     columns: Array
 
@@ -64,24 +64,24 @@ class Beside:
 
 
 def add_sums(left: Sums, right: Sums) -> Sums:
-    """Sum of what two slices say."""
-    return {name: found + right[name] for name, found in left.items()}
+    """Add the partial sums of two slices, entry by entry."""
+    return {name: value + right[name] for name, value in left.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Some samples, and what is known of them.
+    """Slice of the samples, with its rows of everything that has one row per sample.
 
     Attributes
     ----------
     samples : (s,) int64
-        Which they are, ascending.
+        Sample indices, ascending.
     sums : (b + q, s) float64
         Inner products with landmarks, and with sums of samples along the directions of W.
     norms : (s,) float64
         Squared norms.
     W : LowRankSymmetric
-        Its rows.
+        Rows of the weight matrix W at these samples.
     X : (c, s) array or None
         Values of sampled features.
     F : dict
@@ -110,21 +110,21 @@ class Slice:
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
-        """Some of the samples at a time."""
+        """Iterate over strips of `STRIP` samples."""
         for a in range(0, len(self.samples), STRIP):
             yield self.part(slice(a, a + STRIP))
 
     def places(self, rows: Index) -> tuple[Index, Index]:
-        """Which of some samples, ascending, are here, and where."""
+        """Match sample indices `rows` with this slice: positions in `rows`, positions here."""
         column = np.searchsorted(self.samples, rows).clip(max=len(self.samples) - 1)
         here = np.flatnonzero(self.samples[column] == rows)
         return here, column[here]
 
     def part(self, which: slice | Index) -> Slice:
-        """Some of the samples."""
+        """Slice with the samples at positions `which`."""
 
         def rows(of: Mapping[int, Float]) -> dict[int, Float]:
-            return {base: found[which] for base, found in of.items()}
+            return {base: array[which] for base, array in of.items()}
 
         return Slice(
             self.samples[which],
@@ -141,20 +141,20 @@ class Slice:
 def over_strips(
     known: Slice, of: Callable[[Slice], tuple[Any, Sums]], each: Each
 ) -> tuple[list[Any], Sums]:
-    """What is found for each strip of samples, and the sum of what they say."""
+    """Apply `of` to each strip of samples: the list of results, and the added sums."""
     found, sums = zip(*each(of, known.strips()), strict=True)
     return [*found], reduce(add_sums, sums)
 
 
 def joined(parts: Sequence[Slice]) -> Slice:
-    """Samples of all parts, one after the other."""
+    """Concatenate slices, in order."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
 
     def rows(name: str) -> dict[int, Float]:
         every = [getattr(part, name) for part in parts]
-        return {base: np.concatenate([found[base] for found in every]) for base in every[0]}
+        return {base: np.concatenate([arrays_of[base] for arrays_of in every]) for base in every[0]}
 
     F, diagonal = (
         np.concatenate([getattr(p.W, name) for p in parts]) for name in ("F", "diagonal")
@@ -172,26 +172,26 @@ def joined(parts: Sequence[Slice]) -> Slice:
 
 
 def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
-    """Some of the rows of W."""
+    """Rows `which` of W."""
     return LowRankSymmetric(W.F[which], W.weights, W.diagonal[which])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlicedRound:
-    """What all slices are told of a round.
+    """Description of a round, sent to all slices.
 
     Attributes
     ----------
     rows, norms : (b,)
-        Which samples the landmarks are, and their squared norms.
+        Sample indices of the landmarks, and their squared norms.
     check : (n,) int64
         Landmarks that are check rows.
     extensions : dict
-        How directions are extended, of every base; of inner products under `LINEAR`.
+        Extension of every base matrix, and of the inner products under `LINEAR`.
     bases : tuple of int
         Base matrices by which features are scored; K itself need not be among them.
     turning, W : (t,) int64 and LowRankSymmetric
-        Landmarks on whose rows turns are told, and rows of W there.
+        Landmarks on whose rows drift of the kernel is measured, and rows of W there.
     """
 
     kernel: AbstractKernel
@@ -205,30 +205,30 @@ class SlicedRound:
     W: LowRankSymmetric
 
     def at(self, base: int, which: Index, known: Slice) -> Float:
-        """A base matrix between landmarks `which` and the samples, (n, s), new."""
+        """Base matrix between landmarks `which` and the samples, (n, s), a new array."""
         inner = known.inner[which]
         if base == LINEAR:
             return inner
         return self.kernel.part(base, inner, self.norms[which], known.norms, self.sigma)
 
     def diagonal(self, base: int, known: Slice) -> Float:
-        """Its diagonal, (s,)."""
+        """Diagonal of a base matrix at the samples, (s,)."""
         if base == LINEAR:
             return known.norms
         return self.kernel.diagonal(base, known.norms, self.sigma)
 
     def itself(self, which: Index, known: Slice) -> tuple[Index, Index]:
-        """Where landmarks `which` and the samples are the same."""
+        """Match landmarks `which` with the samples: positions in `which`, positions here."""
         return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
-        """Check rows of a base matrix, (n, s); 0 where a sample meets itself."""
+        """Check rows of a base matrix, (n, s), with zeros on the diagonal of the matrix."""
         C = self.at(base, self.check, known)
         C[self.itself(self.check, known)] = 0.0
         return C
 
     def turned(self, known: Slice) -> Sums:
-        """Rows of ``2 A`` in float32; of A their sums, and its diagonal as far as it is here."""
+        """Rows of ``2 A`` (float32), row sums of A, and its diagonal (0 for samples elsewhere)."""
         here, itself = self.itself(self.turning, known)
         A = (self.W.F @ self.W.core) @ known.W.F.T
         A[here, itself] = self.W.diagonal[here]
@@ -239,14 +239,14 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Where the directions of a base are among those of all."""
+        """Columns of a base's directions among the directions of all bases."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])
 
 
 def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Directions of the round for some samples, and what they say together with the check rows."""
+    """Compute directions F of the round for a slice, and their partial sums with check rows."""
     keys = sorted(asked.extensions)
 
     def of(strip: Slice) -> tuple[Float, Sums]:
@@ -262,9 +262,9 @@ def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, S
             sums["P'Z", base] = P.T @ products_of(strip.W.F, F[:, asked.columns(base)])
         return F, sums
 
-    found, total = over_strips(known, of, each)
-    whole = np.concatenate(found)
-    return replace(known, F={key: whole[:, asked.columns(key)] for key in keys}), total
+    strip_factors, total = over_strips(known, of, each)
+    stacked = np.concatenate(strip_factors)
+    return replace(known, F={key: stacked[:, asked.columns(key)] for key in keys}), total
 
 
 def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
@@ -275,7 +275,7 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Directions that are kept, (r,), their weights w, and ``M U'F diag(w)``, (q, r)."""
+    """Columns of the directions in use, (r,), their weights w, and ``M U'F diag(w)``, (q, r)."""
 
     kept: Index
     weights: Float
@@ -284,14 +284,14 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """A round whose directions are chosen.
+    """Description of a round together with the directions chosen for each base.
 
     Attributes
     ----------
     slope : float
-        What a factor misses of K is about so many times what one of inner products misses of them.
+        Regression coefficient of the residual of K on the residual of the inner products G.
     row_sums : (m,) array or None
-        ``(W o K) 1`` where it is known.
+        ``(W o K) 1`` if it has been computed exactly.
     """
 
     asked: SlicedRound
@@ -308,37 +308,37 @@ class Fitted:
     def sums(self, base: int, known: Slice) -> Float:
         """``(W o K) 1`` of the samples.
 
-        What a factor misses of K is about what one of G misses of G, times the slope, and
-        ``(W o G) 1`` is known: G along the directions of W is summed.
+        The residual of K is about `slope` times the residual of the inner products G, and
+        ``(W o G) 1`` is known exactly from the sums of G along the directions of W.
         """
         if self.row_sums is not None:
             return np.asarray(self.row_sums[known.samples], dtype=np.float64)
         W, sums = known.W, self._by_factor(base, known)
         if self.slope:
-            whole = np.einsum("iq,qi->i", W.F @ W.core, known.products) + W.rest * known.norms
-            sums += self.slope * (whole - self._by_factor(LINEAR, known))
+            linear_sums = np.einsum("iq,qi->i", W.F @ W.core, known.products) + W.rest * known.norms
+            sums += self.slope * (linear_sums - self._by_factor(LINEAR, known))
         return sums
 
     def _by_factor(self, base: int, known: Slice) -> Float:
-        """The decomposition of JMLR 2.6.3."""
+        """Row sums from the factor of K: the decomposition of JMLR 2.6.3."""
         K, W = self.factor(base, known), known.W
         sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
 def fitted(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitted:
-    """Choose directions by what all slices say; `block` is the slice of the landmarks."""
+    """Choose directions from sums over all slices; `block` is the slice of the landmarks."""
     fits = {}
     for key, extension in asked.extensions.items():
         columns = asked.columns(key)
         steady = extension.steady(np.diagonal(sums["F'F"])[columns], m)
-        kept, weights = np.flatnonzero(steady), extension.weights[steady]
+        columns_kept, weights = np.flatnonzero(steady), extension.weights[steady]
         if key != LINEAR:
-            left = _left(asked, block, sums, key, kept, weights)
-            kept = kept[: int(np.argmax(left <= AS_GOOD * np.min(left)))]
-            weights = weights[: len(kept)]
-        between = block.W.core @ (sums["U'F"][:, columns][:, kept] * weights)
-        fits[key] = Fit(kept, weights, between)
+            residuals = _left(asked, block, sums, key, columns_kept, weights)
+            columns_kept = columns_kept[: int(np.argmax(residuals <= AS_GOOD * np.min(residuals)))]
+            weights = weights[: len(columns_kept)]
+        between = block.W.core @ (sums["U'F"][:, columns][:, columns_kept] * weights)
+        fits[key] = Fit(columns_kept, weights, between)
     slope = _slope(asked, block, sums, fits) if LINEAR in fits else 0.0
     return Fitted(asked, fits, slope)
 
@@ -346,7 +346,7 @@ def fitted(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitted:
 def _left(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Squares of what 0, 1, ... of the directions leave of the check rows, (r + 1,)."""
+    """Squared residuals of the check rows with the first 0, 1, ... r directions, (r + 1,)."""
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))
@@ -359,7 +359,7 @@ def _left(
 
 
 def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
-    """``<missed of K, missed of G> / ||missed of G||^2`` on the check rows, diagonal aside."""
+    """Slope ``<R_K, R_G> / ||R_G||^2`` of the residuals on the check rows, off the diagonal."""
 
     def missed(one: int, other: int) -> float:
         one, other = sorted((one, other))

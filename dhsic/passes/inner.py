@@ -126,21 +126,21 @@ class MeasureLinear(AbstractShared, AbstractSum):
         cls, passes: Sequence[MeasureLinear], blocks: Iterable[Tile], m: int
     ) -> list[tuple[list[Scaling], list[Float]]]:
         first, forms = passes[0], [each.form for each in passes]
-        along, moved = placed(first.device, Directions.of([form.Y.T for form in forms]))
+        along, move = placed(first.device, Directions.of([form.Y.T for form in forms]))
         own, _ = placed(first.device, Directions.of([form.correction[:, None] for form in forms]))
         parts: list[Scaling] = []
         gains: list[list[Float]] = [[] for _ in passes]
         for tile in cut(blocks, height_of(first.device, m)):
             codes = tile.codes
-            if codes is not None and moved is not None:
-                codes = codes.on(moved)
+            if codes is not None and move is not None:
+                codes = codes.on(move)
             scaling = scaled(tile, codes, m, standardize=first.standardize)
             parts.append(scaling)
-            U, V = _products(replace(tile, scaling=scaling), along, own, moved)
+            U, V = _products(replace(tile, scaling=scaling), along, own, move)
             both = zip(along.places, own.places, strict=True)
             for form, (place, diagonal), run_gains in zip(forms, both, gains, strict=True):
                 run_gains.append(-(np.square(U[:, place]) @ form.theta + V[:, diagonal][:, 0]))
-        return [([Scaling.join(parts)], some) for some in gains]
+        return [([Scaling.join(parts)], gains_of_run) for gains_of_run in gains]
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], list[Float]]:
         return left[0] + right[0], left[1] + right[1]

@@ -151,10 +151,10 @@ class LandmarkSum(AbstractFeatureSum):
         `linear` says whether inner products get directions too.
         """
         block, fit = self.block, self.marks.fit
-        some = Landmarks(block.inner[fit], block.norms, fit)
+        subset = Landmarks(block.inner[fit], block.norms, fit)
 
         def extension(kernel: AbstractKernel, base: int | None) -> Extension:
-            rows = BaseRows(kernel, sigma, some, base)
+            rows = BaseRows(kernel, sigma, subset, base)
             factors, _ = Spectral(rank).extension(rows, self._m, self._seed)
             return replace(factors, used=fit[factors.used])
 
@@ -191,11 +191,11 @@ class LandmarkSum(AbstractFeatureSum):
         """Load values of sampled features into slices, apply a function, and add up its results."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
-        self._held, (self._block, said) = self.data.stepped(
+        self._held, (self._block, sums) = self.data.stepped(
             self._here, TakeSample(then), sites, state
         )
         self.sampled = features
-        return cast("Sums", said)
+        return cast("Sums", sums)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
         """Evaluate a function of every slice, in order."""
@@ -276,9 +276,9 @@ class LandmarkSum(AbstractFeatureSum):
         """Subtract pending removals in all slices, and add up the results of `then`."""
         if self._leaving is None:
             return {}
-        (features, left), self._leaving = self._leaving, None
+        (features, remaining), self._leaving = self._leaving, None
         sums = self._renew(features, then=then, asked=asked)
-        self.data.compact(left)
+        self.data.compact(remaining)
         return sums
 
     # -- features ------------------------------------------------------------------------------
@@ -364,10 +364,10 @@ class LandmarkSum(AbstractFeatureSum):
         renewal = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W, asked)
         if anew:
             self.sampled, self._runtime = None, self.data.runtime
-        held = None if anew else self._here
+        previous = None if anew else self._here
         sites, step = self._sites(jobs), RenewSums(then)
-        self._held, (self._block, said) = self.data.stepped(held, step, sites, renewal)
-        return cast("Sums", said)
+        self._held, (self._block, results) = self.data.stepped(previous, step, sites, renewal)
+        return cast("Sums", results)
 
     def _all(self, features: Index) -> Float:
         jobs = grouped(self.data.jobs(features), WORTH_SQUARES)

@@ -141,8 +141,8 @@ class Lazy:
         place = self._room.array("change", (m, m), np.float32)
         form, size, alpha = _change(question, before, place)
         change, rest_norm = _in_few(form, size, question.each)
-        moved = data.scores(Change(change), data.jobs(S), aloud=True)
-        gains = alpha * self._gains[np.searchsorted(self._features, S)] + moved
+        changes = data.scores(Change(change), data.jobs(S), aloud=True)
+        gains = alpha * self._gains[np.searchsorted(self._features, S)] + changes
         return gains, ALIKE * np.sqrt(2) * rest_norm
 
     def _corrected(
@@ -210,9 +210,9 @@ class Change(AbstractByTile):
     device: str | None = field(default_factory=wanted_device)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        form, moved = placed(self.device, self.form)
-        height = tile_of(np.float32) if moved is None else None
-        return height, lambda tile: host(form.forms(tile.values(np.float32, moved)))
+        form, move = placed(self.device, self.form)
+        height = tile_of(np.float32) if move is None else None
+        return height, lambda tile: host(form.forms(tile.values(np.float32, move)))
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, len(self.form.theta))

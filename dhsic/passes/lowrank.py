@@ -178,9 +178,9 @@ class AbstractLowRankScorer(AbstractScorer):
     def form_rows(self, sigma: float, rows: Index) -> Array:
         if self._said is None:  # a run was resumed
             self._fit(sigma)
-        said = self._said
-        assert said is not None, "a fit says"
-        return with_diagonal(said["2 A"].columns, rows, said["diag A"], said["A 1"])
+        results = self._said
+        assert results is not None, "a fit says"
+        return with_diagonal(results["2 A"].columns, rows, results["diag A"], results["A 1"])
 
     def _score_for_good(self, features: Index) -> Gains:
         gains, record = self._for_good
@@ -366,8 +366,8 @@ class LowRankScorer(AbstractLowRankScorer):
         if self._forms_of is None or self._forms_of[0] is not state:
             basis = {} if self._projection is None else self._projection.basis
             m = self._data.n_samples
-            held = HeldForms.of_round(state.along, basis, state.even, m)
-            self._forms_of = state, Forms.of(held, self.sum.ask(sizes, held))
+            forms = HeldForms.of_round(state.along, basis, state.even, m)
+            self._forms_of = state, Forms.of(forms, self.sum.ask(sizes, forms))
         return self._forms_of[1]
 
     def _order(self, sigma: float, S: Index) -> int:

@@ -121,7 +121,7 @@ def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
                 break
         else:
             groups.append((key, [one]))
-    return [some for _, some in groups]
+    return [group for _, group in groups]
 
 
 def _is_alike(jobs: Jobs, others: Jobs) -> bool:
@@ -210,11 +210,11 @@ def _tiles(
     source: AbstractSource, block: Block, columns: Sequence[Columns], rows: Index | None
 ) -> list[Tile]:
     """Tiles of one block for all passes, each with the features that its pass needs."""
-    wanted = columns[0].local
-    are_same = all(np.array_equal(c.local, wanted) for c in columns)
+    used = columns[0].local
+    are_same = all(np.array_equal(c.local, used) for c in columns)
     if not are_same:
-        wanted = reduce(np.union1d, [c.local for c in columns])
-    raw = source.read_columns(block, wanted, rows)
+        used = reduce(np.union1d, [c.local for c in columns])
+    raw = source.read_columns(block, used, rows)
     is_known = columns[0].is_known
     alike = all(c.scaling is None is c.tags and c.is_known == is_known for c in columns)
     if are_same and alike:
@@ -222,7 +222,7 @@ def _tiles(
         return [Tile(raw, source.missing_code, scaling)] * len(columns)
     return [
         Tile(
-            raw if are_same else raw[np.searchsorted(wanted, c.local)],
+            raw if are_same else raw[np.searchsorted(used, c.local)],
             source.missing_code,
             c.scaling_in(source, block),
             c.tags,
@@ -259,10 +259,10 @@ class Meeting:
         for thread in threads:
             thread.start()
         try:
-            while asked := self._all_asked():
-                for group in grouped(asked):
+            while requests := self._all_asked():
+                for group in grouped(requests):
                     self._answer(group)
-                self._go_on(asked)
+                self._go_on(requests)
         except BaseException as error:
             self._fail(error)
             raise
@@ -306,8 +306,8 @@ class Meeting:
         """Wait until all runs wait, and return their requests; none if all ended or one failed."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n_at_work or self._error is not None)
-            asked, self._asked = self._asked, []
-            return [] if self._error is not None else asked
+            requests, self._asked = self._asked, []
+            return [] if self._error is not None else requests
 
     def _answer(self, asked: list[Asked]) -> None:
         """Execute requests as one; an error is passed to every run concerned."""

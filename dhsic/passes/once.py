@@ -1,4 +1,4 @@
-"""One pass over a source that scores each feature by itself, or determines the kind of its values.
+"""Single pass over a source that scores each feature alone, or determines the kind of its values.
 
 A task reads a block, measures it and applies the criterion while the values are in memory, so the
 data are read once. The result is a few numbers per feature. Before any other pass, `look_at`
@@ -93,13 +93,13 @@ class Judge(AbstractShared):
             for each, place, run_columns in zip(passes, directions.places, columns, strict=True):
                 run_columns.append(each._columns(features, place, alive, len(tile.raw)))
         scaling = Scaling.join(scalings)
-        return [(scaling, np.concatenate(some, axis=1)) for some in columns]
+        return [(scaling, np.concatenate(run_parts, axis=1)) for run_parts in columns]
 
     def cost(self, m: int) -> Cost:
         c = float64_height(m)
         of_criterion = 0 if self.criterion is None else self.criterion.tile_bytes(c, m)
-        joined = 2 * CODE_ENTRIES if self._takes_codes else 0
-        return Cost(values=m, tile=8 * TILES * c * m + of_criterion + joined)
+        code_bytes = 2 * CODE_ENTRIES if self._takes_codes else 0
+        return Cost(values=m, tile=8 * TILES * c * m + of_criterion + code_bytes)
 
     @property
     def _takes_codes(self) -> bool:
@@ -215,7 +215,7 @@ def _coded(
 
 
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
-    """Split features (n,) by how they are judged: those with haploid and diploid calls by values.
+    """Split features (n,) by how they are scored: those with haploid and diploid calls by values.
 
     There is one part if there are no such features, or if the criterion does not use levels.
     """
@@ -277,7 +277,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run the pass over features that are judged alike."""
+    """Run the pass over features that are scored in the same way."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))

@@ -127,9 +127,9 @@ class Project(AbstractByTile):
     device: str | None = field(default_factory=wanted_device)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
-        numbers, moved = placed(self.device, self.numbers)
-        if moved is not None:
-            return None, lambda tile: in_half(numbers.of_values(tile.values(np.float32, moved)))
+        numbers, move = placed(self.device, self.numbers)
+        if move is not None:
+            return None, lambda tile: in_half(numbers.of_values(tile.values(np.float32, move)))
         strips = slices(m, SAMPLES)
         return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
@@ -213,7 +213,7 @@ class Projection:
 
         def score(numbers: Array) -> Float:
             chunks = slices(len(numbers), SCORED)
-            return np.concatenate([np.empty(0), *(few(numbers[some]) for some in chunks)])
+            return np.concatenate([np.empty(0), *(few(numbers[chunk]) for chunk in chunks)])
 
         return score
 

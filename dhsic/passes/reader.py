@@ -1,4 +1,4 @@
-"""Reader of the features of a run: chooses blocks and jobs, and where survivors are kept.
+"""Reader of the features of a run: chooses blocks, jobs, and the location of survivors.
 
 As features leave, less of each block is needed, and the survivors are compacted: kept in memory if
 they fit a fixed budget, else rewritten to scratch, so that all passes together decode a small
@@ -157,7 +157,7 @@ class AbstractReader(ABC):
         return self._stepped(held, step, sites, state)
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Ask values at all sites, as `AbstractRuntime.asked`."""
+        """Query the values at all sites, see `AbstractRuntime.asked`."""
         return self.runtime.asked(held, ask, told, state)
 
     @abstractmethod
@@ -313,7 +313,7 @@ class AbstractReader(ABC):
             self.source = ChecksummedSource.over(self.source, scaling.checksum, self.rows)
 
     def tell(self, n_features: int) -> None:
-        """Report that features were scored."""
+        """Report progress: features were scored."""
         if self.reporter is not None:
             self.reporter.scored(n_features)
 
@@ -330,7 +330,7 @@ class AbstractReader(ABC):
         return values * int(np.dtype(self.source.dtype).itemsize)
 
     def apart(self, rows: Index | None = None) -> Self:
-        """Copy of the reader, or one of other samples, that has read nothing, with no scratch."""
+        """Copy of the reader, or one for other samples, with no scratch and nothing read."""
         other = copy(self)
         self._is_alone = other._is_alone = False
         other.bytes_read, other.scratch = 0, None
@@ -357,7 +357,7 @@ class AbstractReader(ABC):
     # -- where features are kept ------------------------------------------------------------------
 
     def load(self) -> None:
-        """Store all features separately, before any has left, if they fit `COMPACT_BYTES`."""
+        """Store all features separately before the first round, if they fit `COMPACT_BYTES`."""
         every = np.arange(self.source.n_features, dtype=np.int64)
         if self.loaded is not None:
             self._move(self.loaded.marked(self.source.missing_code), every)
@@ -498,10 +498,10 @@ class Reader(AbstractReader):
     def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
         jobs = self.jobs(features)
         self.bytes_read += self.bytes_of(jobs)
-        (sites, widths), asked = sites_of(jobs), (a_pass, self.rows)
+        (sites, widths), state = sites_of(jobs), (a_pass, self.rows)
         with self._ending():
-            held, _ = self.runtime.stepped(None, Take(), self.known_source, sites, asked)
-        return Taken(self.runtime, held, features, widths)
+            values, _ = self.runtime.stepped(None, Take(), self.known_source, sites, state)
+        return Taken(self.runtime, values, features, widths)
 
     def _stepped(
         self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
@@ -561,16 +561,16 @@ class Reader(AbstractReader):
 
     def _in_memory(self, jobs: list[Job], n: int, form: Form) -> tuple[Array, Form | None]:
         """Read n features with local threads; returns values and form (None: not packable)."""
-        kept = np.empty((n, form.length), dtype=form.kept_dtype)
+        packed = np.empty((n, form.length), dtype=form.kept_dtype)
         starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
 
         def fill(place: tuple[int, Job]) -> Span:
             start, job = place
             part, span = form.encode(run(self.source, job, (Gather(), self.rows)))
-            kept[start : start + len(part)] = part
+            packed[start : start + len(part)] = part
             return span
 
-        return kept, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
+        return packed, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
         """Read and pack features on the cluster; returns stored values and their form."""

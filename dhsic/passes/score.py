@@ -48,13 +48,13 @@ class Score(AbstractByTile):
     device: str | None = field(default_factory=wanted_device)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        state, moved = placed(self.device, self.state)
+        state, move = placed(self.device, self.state)
         dtype = dtype_of(self.engine)
 
         def asked(tile: Tile) -> Float:
-            return self.engine.score(state, tile.values(dtype, moved), tile.facts)
+            return self.engine.score(state, tile.values(dtype, move), tile.facts)
 
-        return tile_of(dtype) if moved is None else None, asked
+        return tile_of(dtype) if move is None else None, asked
 
     def cost(self, m: int) -> Cost:
         forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
@@ -94,18 +94,18 @@ class ScoreLowRank(AbstractByTile):
     device: str | None = field(default_factory=wanted_device)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        state, moved = placed(self.device, self.state)
+        state, move = placed(self.device, self.state)
         Y = _sides(state)
-        height = tile_height(m) if moved is None else None
+        height = tile_height(m) if move is None else None
 
         def by_values(tile: Tile) -> Float:
-            return LowRank().score(state, tile.values(np.float32, moved), tile.facts)
+            return LowRank().score(state, tile.values(np.float32, move), tile.facts)
 
         def asked(tile: Tile) -> Float:
             codes = tile.codes
             if codes is None or Y is None:
                 return np.concatenate([by_values(part) for part in cut([tile], height)])
-            return self._of_codes(codes if moved is None else codes.on(moved), Y)
+            return self._of_codes(codes if move is None else codes.on(move), Y)
 
         return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), asked)
 

@@ -162,18 +162,18 @@ class ExactScorer(AbstractScorer):
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        lazy, found = self._lazy, None
+        lazy, result = self._lazy, None
         if lazy is not None and lazy.may_spare(S.size, n, self._data.n_samples):
             question = self._engines(sigma, few=True).question
-            found = lazy.gains(question, self._data, S, n)
-        self._is_spared = found is not None
-        if found is None:
+            result = lazy.gains(question, self._data, S, n)
+        self._is_spared = result is not None
+        if result is None:
             engines = self._engines(sigma)
             question = engines.question
-            found = self._candidates.gains(S, Scoring(engines, self._data, n, self._first))
+            result = self._candidates.gains(S, Scoring(engines, self._data, n, self._first))
             if lazy is not None:
-                lazy.keep(question, S, found[0])
-        return found[0], question.hsic, self._beside | found[1]
+                lazy.keep(question, S, result[0])
+        return result[0], question.hsic, self._beside | result[1]
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         if self._is_spared or not self._candidates.has_engines:

@@ -120,10 +120,10 @@ class AbstractReading(AbstractStep):
         self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
     ) -> tuple[Slice, tuple[Slice, Sums]]:
         with single_blas_thread():
-            new, said = self.changed(value, total, told, state), Sums()
+            new, sums = self.changed(value, total, told, state), Sums()
             if self.then is not None:
-                new, said = self.then(new, state.asked, each)
-            return new, (of_landmarks(new, state.landmarks), said)
+                new, sums = self.then(new, state.asked, each)
+            return new, (of_landmarks(new, state.landmarks), sums)
 
     def join(self, left: tuple[Slice, Sums], right: tuple[Slice, Sums]) -> tuple[Slice, Sums]:
         return joined([left[0], right[0]]), add_sums(left[1], right[1])
@@ -204,7 +204,10 @@ class Forms:
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
         """Create the parameters, with norms from the `HeldForms.sizes` of all slices."""
         every = [*sizes]
-        total = {base: np.sum([found[base] for found in every], axis=0) for base in held.turned}
+        total = {
+            base: np.sum([slice_sizes[base] for slice_sizes in every], axis=0)
+            for base in held.turned
+        }
         return Forms(held, {base: held.norm(base, *size) for base, size in total.items()})
 
     @property

@@ -1,4 +1,4 @@
-"""Survivors: where they are stored, and in which form, packed or not.
+"""Survivors: location and format (packed or not) of the stored features.
 
 Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
 Decoding needs their minimum, encoding does not: it is determined during encoding. Packing costs
@@ -249,15 +249,15 @@ class HeldSource(AbstractSurvivors):
 
         Values move to the front, a few at a time, without extra memory; this source becomes empty.
         """
-        kept = self._kept
+        stored = self._kept
         step = max(1, TILE_VALUES // max(1, self.form.length))
         for a in range(0, at.size, step):
             batch = at[a : a + step]
-            kept[a : a + batch.size] = kept[batch]
-        self._kept = kept[:0]
-        if kept.flags.owndata:  # return unused memory
-            kept.resize((at.size, self.form.length), refcheck=False)
-        return HeldSource(kept[: at.size], self.form, self.missing_code)
+            stored[a : a + batch.size] = stored[batch]
+        self._kept = stored[:0]
+        if stored.flags.owndata:  # return unused memory
+            stored.resize((at.size, self.form.length), refcheck=False)
+        return HeldSource(stored[: at.size], self.form, self.missing_code)
 
     def in_common(self) -> SharedSource:
         """Source of the same features for one of several runs."""
@@ -329,12 +329,12 @@ class RecutSource(AbstractSurvivors):
         return other
 
     def columns(self, at: Index, rows: Index | None = None) -> Array:
-        wanted = self.features[at]
+        features = self.features[at]
         m = self.n_samples if rows is None else len(rows)
-        out = np.empty((wanted.size, m), dtype=self.dtype)
-        for stored in self._lie_in(wanted):
-            a, b = np.searchsorted(wanted, [stored.start, stored.stop])
-            out[a:b] = self._some_of(stored, wanted[a:b] - stored.start, rows)
+        out = np.empty((features.size, m), dtype=self.dtype)
+        for stored in self._lie_in(features):
+            a, b = np.searchsorted(features, [stored.start, stored.stop])
+            out[a:b] = self._some_of(stored, features[a:b] - stored.start, rows)
         return out
 
     def _lie_in(self, wanted: Index) -> tuple[Block, ...]:

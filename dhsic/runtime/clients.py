@@ -43,14 +43,14 @@ def of_holders(
 
     async def ask() -> dict[str, Any]:
         holders = (await client.who_has(futures)).values()
-        workers = sorted({found[0] for found in holders if found})
-        told = await client.run(function, keys, *given, workers=workers, on_error="ignore")
-        return {key: one for found in told.values() for key, one in found.items()}
+        workers = sorted({entry[0] for entry in holders if entry})
+        results = await client.run(function, keys, *given, workers=workers, on_error="ignore")
+        return {key: one for entry in results.values() for key, one in entry.items()}
 
-    told: dict[str, Any] = client.sync(ask, callback_timeout=seconds)
-    if lost := [key for key in keys if key not in told]:
+    results: dict[str, Any] = client.sync(ask, callback_timeout=seconds)
+    if lost := [key for key in keys if key not in results]:
         raise CancelledError(lost)
-    return told
+    return results
 
 
 def connect(

@@ -288,14 +288,14 @@ class Stepping(AbstractHeldMap):
 
     def stepped(self, step: AbstractStep, sites: Sites) -> Any:
         """Apply the step to all sites and return the sum of their parts."""
-        held = self._held
+        prior = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
-            Flight(self._link.turn(share), f"{self._key}-{i}", tied if not held.values else None)
-            for i, (share, tied) in enumerate(zip(held.shares, held.tied, strict=True))
+            Flight(self._link.turn(share), f"{self._key}-{i}", tied if not prior.values else None)
+            for i, (share, tied) in enumerate(zip(prior.shares, prior.tied, strict=True))
         ]
         total = self._total(step, flights, len(sites))
-        held.lineage.links.append(self._link)
+        prior.lineage.links.append(self._link)
         self._end()
         return total
 

@@ -1,7 +1,7 @@
 """Stores that survive the process: names and bytes in a folder or an object store.
 
-One process at a time writes in a store. `store_at` makes the one of a path or URL: a
-`dhsic.storage.folder.FileStore` or a `dhsic.storage.objects.ObjectStore`, of one contract,
+One process at a time writes to a store. `store_at` creates the store at a path or URL, a
+`dhsic.storage.folder.FileStore` or a `dhsic.storage.objects.ObjectStore`. Both implement
 `dhsic.storage.base.AbstractStore`.
 """
 
@@ -22,7 +22,7 @@ def store_at(
     what: str = "checkpoint=",
     refusal: type[DhsicError] = CheckpointError,
 ) -> AbstractStore:
-    """Store at a path or URL, which messages call `what`; nothing is read or made yet."""
+    """Create the store object of a path or URL, without any I/O; errors call it `what`."""
     if not isinstance(path, str | PathLike) or not str(path):
         raise refusal(
             f"{what}{path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a URL, "

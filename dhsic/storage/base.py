@@ -14,11 +14,11 @@ Tag = Mapping[str, str]
 
 
 class LostError(CheckpointError):
-    """Another process has taken the right to write from this one, which was silent for long."""
+    """Another process took over the write lock, because this one did not renew it in time."""
 
 
 def gone(path: Path | str) -> CheckpointError:
-    """The error of a store that is not there any more while a run keeps its rounds in it."""
+    """Create the error for a store that was removed while a run writes to it."""
     return CheckpointError(
         f"{path} was there when this run began to write in it, and is removed or moved now: the "
         "rounds that were kept there are gone with it. Bring it back and start again, or start "
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 class AbstractStore(ABC):
     """Durable store of named files; names may contain slashes."""
 
-    path: Path | str  # the folder, or the URL
+    path: Path | str  # folder or URL
     #: Factor on the interval between polls, relative to a local folder.
     rarer: int = 1
 
@@ -51,7 +51,7 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def names(self) -> set[str]:
-        """Names at the top, without those that writing leaves there for a moment."""
+        """Names of top-level entries, without temporary files of writers."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -59,10 +59,10 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def get(self, name: str) -> Found | None:
-        """The file of this name, if there is one."""
+        """Read the file of this name; None if it does not exist."""
 
     def read(self, name: str) -> bytes:
-        """Content of a file; FileNotFoundError where there is none."""
+        """Read the content of a file; FileNotFoundError if it does not exist."""
         entry = self.get(name)
         if entry is None:
             raise FileNotFoundError(f"{self.path}/{name} is not there")
@@ -70,33 +70,33 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Content of those of these files that are there."""
+        """Read the content of each of these files that exists."""
 
     @abstractmethod
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Replace a file atomically, and return when it will survive.
+        """Replace a file atomically, and return when it is durable.
 
-        Without `sync` it may be lost with the machine, and comes sooner.
+        Without `sync` the call is faster, and the file may be lost if the machine crashes.
         """
 
     @abstractmethod
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write files below a name, in the place of what a dead run left there.
+        """Write files below a name, replacing any that an interrupted run left there.
 
-        `confirm` raises LostError in who may write no more, and then what its successor wrote is
-        not written over.
+        `confirm` raises LostError if this process has lost the lock, so that it does not overwrite
+        files of its successor.
         """
 
     @abstractmethod
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace the version of a file that `get` or `replace` told last, None where none was.
+        """Replace version `tag` of a file, as last returned by `get` or `replace`; None if new.
 
-        Only the holder of a lock does this. In a folder the kernel sees to it that there is one;
-        where it was silent and is followed, an object store refuses it: LostError.
+        Only the holder of the lock may call this. In a folder the operating system guarantees a
+        single holder; an object store raises LostError if another process has taken over.
         """
 
     @abstractmethod
     def remove(self, *names: str) -> None:
-        """Remove files, and folders with all that is in them; those that are not there too."""
+        """Remove files, and folders with their content; missing names are ignored."""

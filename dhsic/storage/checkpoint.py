@@ -1,17 +1,17 @@
-"""`Checkpoint`: the state of a run after any round, kept so that any death loses one round.
+"""`Checkpoint`: the state of a run, stored after every round, so that a crash loses one round.
 
 It is a plain Zarr v3 group in a folder or at a URL of an object store, with a single writer::
 
     run.dhsic/
       zarr.json       identity of the run, number of the last round; replaced atomically, last
       start/          features: S before the first round; checksums: of the data, feature by feature
-      rounds/000001/  features, scores: what left in that round; its record in the attributes
+      rounds/000001/  features, scores: removed in that round; its record in the attributes
       lock            held by the process that writes; in an object store its lease
 
-A round is written once, made durable, and counts only when the root says so.
+A round is written once, made durable, and counts only when the root refers to it.
 
-A method that needs more than what left in each round (weights, say) keeps arrays with it; they are
-whole in themselves, so those of the last two rounds stay and the others are removed.
+A method that needs more than the removed features of each round (weights, say) stores arrays with
+it. Each round's arrays are complete, so only those of the last two rounds are kept.
 """
 
 from __future__ import annotations
@@ -48,21 +48,20 @@ from dhsic.storage.format import (
 )
 from dhsic.storage.lock import lock_of
 
-#: Name of the lock of the one who writes.
+#: Name of the write lock.
 LOCK = "lock"
-#: Where a run that was left to a cluster keeps what else it needs, see `dhsic.detached.folder`.
+#: Name of the other files of a run detached to a cluster, see `dhsic.detached.folder`.
 DETACHED = "detached"
 
 
 class Checkpoint:
-    """The kept state of one run.
+    """Checkpoint of one run, in a folder or an object store.
 
     Parameters
     ----------
     path : path or URL
-        Folder on a file system; made by `begin` where it is not there, and the one that it is in,
-        if the one above that is there. Or a URL of an object store, such as
-        ``s3://bucket/run.dhsic``.
+        Folder on a file system, or URL of an object store such as ``s3://bucket/run.dhsic``.
+        `begin` creates the folder if it does not exist, and its parent if its grandparent exists.
 
     Examples
     --------
@@ -85,24 +84,24 @@ class Checkpoint:
         self._is_new = False  # `begin` found no run in it
         self.lock = lock_of(self.store, LOCK)
         self._root: Root | None = None
-        self._tag: Tag | None = None  # of the root as it is there
-        self._digest = ""  # of the last round, which the next one covers
-        #: What `save` was given besides the state in the round that `begin` returned.
+        self._tag: Tag | None = None  # version of the stored root
+        self._digest = ""  # of the last round; part of the next digest
+        #: Arrays that `save` stored in the round that `begin` returned.
         self.arrays: Mapping[str, Array] = {}
 
     def begin(self, identity: Mapping[str, Any]) -> SelectionState | None:
-        """Take the checkpoint for writing; return where its run stopped, None for a new one.
+        """Open the checkpoint for writing; return the state of its run, None for a new one.
 
         Parameters
         ----------
         identity : mapping
             ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must be those of
-            the run that made the checkpoint; ``job`` is kept for `job` and not compared.
+            the run that made the checkpoint; ``job`` is stored for `job` and not compared.
 
         Raises
         ------
         CheckpointError
-            The folder is something else, belongs to another run, has a writer, or is damaged.
+            The folder is not a checkpoint, belongs to another run, is being written, or damaged.
         StoreError
             An object store does not answer.
         """
@@ -115,7 +114,7 @@ class Checkpoint:
             raise
 
     def _make(self) -> None:
-        """Make the folder where there is none; refuse one that holds something else."""
+        """Create the folder if necessary; CheckpointError if it has other content."""
         self._is_own = self.store.make()
         if self.store.has(ROOT):
             return
@@ -127,7 +126,7 @@ class Checkpoint:
             )
 
     def _take(self) -> None:
-        """Take the lock; who has left the run to a cluster can reach its writer."""
+        """Take the lock; for a run detached to a cluster the error names the commands for it."""
         try:
             self.lock.take()
         except CheckpointError as error:
@@ -139,11 +138,11 @@ class Checkpoint:
             ) from error
 
     def _discard(self) -> None:
-        """Remove what was written for a run that was refused before its first round."""
+        """Remove the files of a run that was rejected before its first round."""
         self.lock.release()
         self.store.remove(START, "rounds", ROOT, LOCK)
         if self._is_own:
-            with suppress(OSError):  # somebody has put something there
+            with suppress(OSError):  # it has files of others
                 Path(self.path).rmdir()
 
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
@@ -161,10 +160,10 @@ class Checkpoint:
         return recovered.state
 
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
-        """Root of the run that is kept, if one is.
+        """Read the root of the stored run; None if there is none.
 
-        It is written anew before all else, so that whoever had the lock before, and does not know
-        yet that it was taken away, cannot write it any more.
+        The root is rewritten first, so that a previous holder of the lock, which may not know yet
+        that it has lost it, cannot write the root any more.
         """
         while True:
             entry = self.store.get(ROOT)
@@ -175,7 +174,7 @@ class Checkpoint:
             try:
                 self._write(root)
             except LostError:
-                self.lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
+                self.lock.confirm(surely=True)  # if it is ours, our predecessor wrote once more
             else:
                 return root
 
@@ -186,7 +185,7 @@ class Checkpoint:
         self._root = root
 
     def start(self, state: SelectionState, checksums: Array | None = None) -> None:
-        """Keep the state before the first round, and what `check_data` compares with."""
+        """Store the state before the first round, and the checksums for `check_data`."""
         self.store.write_node("rounds", encode({}, {}), self._confirm)
         features = state.survivors.astype(np.int64)
         more = {} if checksums is None else {CHECKSUMS: checksums}
@@ -204,7 +203,7 @@ class Checkpoint:
         held: Mapping[str, Array],
         more: Mapping[str, Array],
     ) -> None:
-        """Write a node, whose digest covers texts too, and have the state count that it ends."""
+        """Write a node with its digest over texts `covered` and arrays, then update the root."""
         names = {name: sha(values) for name, values in more.items()}
         digest = digest_of(names, *covered, *held.values())
         files = encode({**about, "arrays": names, "sha256": digest}, {**held, **more})
@@ -213,10 +212,10 @@ class Checkpoint:
         self._digest = digest
 
     def check_data(self, checksums: Array) -> None:
-        """Refuse to go on with features of other values than those that the run began with.
+        """Raise CheckpointError if values of features have changed since the run began.
 
-        Checksums are (d,) int64, of all features, see `dhsic.sources.views`. Checkpoints of a
-        dhsic that gave `start` none pass.
+        Checksums are (d,) int64, of all features, see `dhsic.sources.views`. Checkpoints without
+        checksums pass.
         """
         stored_checksums = read_checksums(self.store) if self._writable().last_round >= 0 else None
         if stored_checksums is None:
@@ -230,12 +229,12 @@ class Checkpoint:
             )
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
-        """Keep a round: what left in it is written, then the root is switched to it.
+        """Store a round: write its removed features, then make the root refer to it.
 
         Parameters
         ----------
         arrays : mapping, optional
-            More that the next round needs, name to one-dimensional array of int64 or float64.
+            Further arrays for the next round, by name: one-dimensional, int64 or float64.
         """
         root = self._writable()
         if state.round != root.last_round + 1:
@@ -263,24 +262,24 @@ class Checkpoint:
         self._write(replace(self._writable(), complete=True))
 
     def load(self) -> SelectionState | None:
-        """Return the last valid state without taking the checkpoint; None before the start."""
+        """Read the last valid state without locking the checkpoint; None before the start."""
         recovered = recover(self.store, Root.read(self.store))
         return None if recovered is None else recovered.state
 
     def is_begun(self) -> bool:
-        """Return whether a run is kept here."""
+        """Whether a run is stored here."""
         return self.store.has(ROOT)
 
     def job(self) -> Any:
-        """Return what was given as ``identity["job"]``: what a resumed command starts from."""
+        """Read ``identity["job"]``: the arguments from which a command resumes the run."""
         return Root.read(self.store).job
 
     def is_written(self) -> bool:
-        """Return whether a process writes here now, as far as can be seen at once."""
+        """Whether a process seems to be writing here now, without waiting."""
         return self.lock.is_taken()
 
     def is_complete(self) -> bool:
-        """Return whether the run that is kept here has ended."""
+        """Whether the stored run is complete."""
         return Root.read(self.store).complete
 
     def _writable(self) -> Root:
@@ -291,7 +290,7 @@ class Checkpoint:
         return self._root
 
     def close(self) -> None:
-        """Let another process write."""
+        """Release the lock, so that another process can write."""
         self.lock.release()
 
     def __enter__(self) -> Checkpoint:
@@ -303,7 +302,7 @@ class Checkpoint:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        refused = isinstance(error, InputError | DataError)  # the caller mends it: another run
+        refused = isinstance(error, InputError | DataError)  # the corrected call is another run
         if refused and self._is_new and self._root is not None and self._root.last_round <= 0:
             self._discard()
         self.close()

@@ -1,4 +1,4 @@
-"""A folder as a store: files are synced to the disk, and replaced atomically."""
+"""Store in a folder: files are synced to disk, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dhsic.storage.paths import check_place
 
 
 def _sync_folder(folder: Path) -> None:
-    """Return when the names in a folder are on the disk, where folders can be asked for that."""
+    """Sync the directory entries of a folder to disk; does nothing on Windows."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -29,21 +29,21 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unblocked(path: str, flags: int) -> int:
-    """Open a file without waiting for the other end of a pipe."""
+    """Open a file without blocking on a named pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _aside(path: Path) -> Path:
-    """Name under which `replacing` writes before it renames."""
+    """Path of the temporary file that `replacing` writes and renames."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
 def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write that replaces another when the block ends well: else that stays as it was.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Whoever dies when, it holds the old content or the new. Without `sync` it does not wait for the
-    disk, and may be lost with the machine.
+    After a crash `path` has either the old content or the new. Without `sync` the new content is
+    not flushed to disk, and may be lost if the machine crashes.
     """
     part = _aside(path)
     try:
@@ -61,7 +61,7 @@ def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 class FileStore(AbstractStore):
-    """A folder, which need not be there."""
+    """Store in a folder, which need not exist yet."""
 
     path: Path
 
@@ -72,7 +72,7 @@ class FileStore(AbstractStore):
         return self.path.is_dir()
 
     def make(self) -> bool:
-        """Make it, and the one that it is in, if the one above that is there."""
+        """Create the folder and, if its grandparent exists, its parent."""
         check_place(self.path, "The checkpoint", CheckpointError)
         is_new = not self.path.exists()
         try:
@@ -91,7 +91,7 @@ class FileStore(AbstractStore):
         return (self.path / name).exists()
 
     def get(self, name: str) -> Found | None:
-        """The file of this name; of a pipe or a device, which may never end, an OSError."""
+        """Read the file of this name; OSError for a pipe or a device, which may never end."""
         path = self.path / name
         try:
             with open(path, "rb", opener=_unblocked) as file:  # has no opener
@@ -107,7 +107,7 @@ class FileStore(AbstractStore):
         for name in names:
             try:
                 contents[name] = self.read(name)
-            except OSError:  # what the disk does not give back is as good as gone
+            except OSError:  # an unreadable file counts as missing
                 continue
         return contents
 
@@ -121,7 +121,7 @@ class FileStore(AbstractStore):
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write files where nothing is left, in a folder that is there."""
+        """Write files to a new subfolder, replacing an old one; the parent must exist."""
         folder = self.path / name
         if folder.exists():
             shutil.rmtree(folder)
@@ -135,14 +135,14 @@ class FileStore(AbstractStore):
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        folders = {(folder / part).parent for part in files}  # whose names are to survive too
-        # The folder of a round is in one that was synced when it was made.
+        folders = {(folder / part).parent for part in files}  # their entries need a sync too
+        # The folder of rounds was synced when it was created.
         above = (folder.parent,) if "/" in name else (self.path, self.path.parent)
         for changed in (*sorted(folders, reverse=True), *above):
             _sync_folder(changed)
 
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace it; a folder that is not there any more is not made again."""
+        """Replace a file; CheckpointError if the folder was removed."""
         try:
             with replacing(self.path / name) as file:
                 file.write(data)

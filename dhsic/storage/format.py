@@ -1,8 +1,7 @@
 """The format of a checkpoint: nodes of Zarr as names and bytes, the root, and rounds as a chain.
 
-The root says whose run it is, and which round is the last that counts. Every round ends with a
-digest that covers the one before it, so rounds are read as a chain that ends where something is
-damaged.
+The root identifies the run and the last completed round. The digest of every round covers the
+digest of the round before, so rounds form a chain, which is read up to the first damaged one.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ def _plain(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of plain data (NumPy scalars included) as JSON gives it back."""
+    """Return a copy of plain data (NumPy scalars included) after a round trip through JSON."""
     return json.loads(json.dumps(value, default=_plain))
 
 
 def canonical(value: Any) -> str:
-    """Plain data as JSON, the same text for the same data."""
+    """Serialize plain data as JSON with sorted keys: equal data give equal text."""
     return json.dumps(value, sort_keys=True, default=_plain)
 
 
 def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, bytes]:
-    """Files of a group of one-chunk arrays of int64 or float64, each by its name below it.
+    """Encode a Zarr group of one-chunk arrays (int64 or float64): file contents by name.
 
-    They are written as Zarr would write them, in a hundredth of its time.
+    The files are those that Zarr would write, in a hundredth of its time.
     """
     files = {META: _node("group", plain(attributes))}
     for name, values in arrays.items():
@@ -68,7 +67,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
             shape=[values.size],
             data_type=values.dtype.name,
             chunk_grid={"name": "regular", "configuration": grid},
-            # A folder less to sync than Zarr's own names of chunks take.
+            # One folder less to sync than with Zarr's default chunk names.
             chunk_key_encoding={"name": "v2", "configuration": {"separator": "."}},
             fill_value=-1 if values.dtype.kind == "i" else "NaN",
             codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
@@ -81,7 +80,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
 
 
 def _node(kind: str, attributes: Any, **about: Any) -> bytes:
-    """Metadata of a node."""
+    """Encode the metadata file of a node; `about` are further entries."""
     node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
     return json.dumps(node, indent=1).encode()
 
@@ -89,7 +88,7 @@ def _node(kind: str, attributes: Any, **about: Any) -> bytes:
 def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Attributes of a node, and the arrays in it of these names, or why they cannot be read."""
+    """Read the attributes of a node and its arrays of these names; errors if damaged."""
     array_names = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in array_names)):
         if f"{node}/{meta}" not in files:
@@ -100,18 +99,18 @@ def decode(
 
 
 def names_of(node: str, *arrays: str) -> list[str]:
-    """Names of the files of a node with these arrays; an empty array has no chunk."""
+    """List the files of a node with these arrays; the chunk of an empty array does not exist."""
     parts = [META, *(f"{array}/{part}" for array in arrays for part in (META, "0"))]
     return [f"{node}/{part}" for part in parts]
 
 
 def in_memory(files: Mapping[str, bytes]) -> MemoryStore:
-    """Store that holds these files."""
+    """Create a Zarr store in memory from file contents."""
     return MemoryStore({name: Buffer.from_bytes(data) for name, data in files.items()})
 
 
 def as_bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
-    """Files of a store in memory."""
+    """File contents of a store in memory, as bytes."""
     return {name: content.to_bytes() for name, content in files.items()}
 
 
@@ -119,7 +118,7 @@ def as_bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def sha(*parts: str | Array) -> str:
-    """Digest of texts and arrays, in hexadecimal."""
+    """Compute the SHA-256 of texts and arrays, in hexadecimal."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode() if isinstance(part, str) else part.tobytes())
@@ -127,18 +126,18 @@ def sha(*parts: str | Array) -> str:
 
 
 def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
-    """Digest of the start or of a round, of its parts and, by their digests, its other arrays."""
+    """Compute the digest of a node from its parts and the digests `names` of its arrays."""
     return sha(*parts, *([canonical(names)] if names else []))
 
 
 # The root ----------------------------------------------------------------------------------
 
-#: 2: features that are mostly one value weigh less by default.
+#: 2: near-constant features weigh less by default.
 FORMAT = 2
 ROOT = META
 KEY = "dhsic_checkpoint"
 REMEDY = "Pass the folder given as checkpoint=, or a new one."
-#: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
+#: Messages for parameters that are stored only as a digest.
 DIGESTS = {
     "labels": "the labels differ (y, its covariates, or which samples take part)",
     "values": "values of the data have changed",
@@ -156,19 +155,19 @@ class Root:
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """The file, with a mark that tells it from what any other process writes."""
+        """Encode the file, with a random mark so that no two writes are equal."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
         return _node("group", {KEY: content, "dhsic_write": secrets.token_hex(8)})
 
     @classmethod
     def read(cls, store: AbstractStore) -> Root:
-        """Root of a checkpoint; a sentence where it is damaged or there is none."""
+        """Read the root of a checkpoint; CheckpointError if it is missing or damaged."""
         try:
             data = store.read(ROOT)
         except OSError as error:
-            there = store.is_there()
-            why = f"there is no {ROOT} in it" if there else "there is no such folder"
+            exists = store.is_there()
+            why = f"there is no {ROOT} in it" if exists else "there is no such folder"
             raise CheckpointError(
                 f"{store.path} is not a dhsic checkpoint: {why}. {REMEDY}"
             ) from error
@@ -176,7 +175,7 @@ class Root:
 
     @classmethod
     def of(cls, data: bytes, path: Path | str) -> Root:
-        """Root of what was read of the checkpoint at a path."""
+        """Parse the root of the checkpoint at `path`; CheckpointError if it is damaged."""
         content = _content(data, path)
         try:
             version = int(content["format"])
@@ -198,7 +197,7 @@ class Root:
         return cls(**content)
 
     def compare(self, given: Mapping[str, Any], path: Path | str) -> None:
-        """Refuse to go on with another run than the one that is kept."""
+        """Raise CheckpointError if the identity `given` is not that of the stored run."""
         stored_identity = self.identity
         if stored_identity["source"] != given["source"]:
             raise CheckpointError(
@@ -218,7 +217,7 @@ class Root:
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """Return our attributes in the root of a checkpoint; CheckpointError if it is none."""
+    """Parse our attributes in the root; CheckpointError if it is not a checkpoint."""
     try:
         node = json.loads(data)
     except ValueError as error:
@@ -257,7 +256,7 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 START = "start"
 #: Array of the start with a checksum for each feature of the data.
 CHECKSUMS = "checksums"
-#: Array of the first round that stays: scores of all candidates.
+#: Array of the first round that is kept: scores of all candidates.
 FIRST_SCORES = "first_scores"
 
 
@@ -268,7 +267,7 @@ def name_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round as it was read: the state after it, the digest it ends with, the arrays it names."""
+    """Stored round: the state after it, its digest, digests of its arrays, and the arrays."""
 
     state: SelectionState
     digest: str
@@ -277,29 +276,29 @@ class Round:
 
 
 def recover(store: AbstractStore, root: Root) -> Round | None:
-    """Return the last round that is whole and whose whole chain of rounds is valid."""
+    """Return the last undamaged round whose predecessors are all valid; None before the start."""
     if root.last_round < 0:
         return None
     numbers = range(1, root.last_round + 1)
     names = (names_of(name_of(number), "features", "scores") for number in numbers)
-    # All at once: a store far away takes its time.
+    # One request for all, because remote stores have a high latency.
     files = store.read_all([*names_of(START, "features"), *chain.from_iterable(names)])
     first = before = last = opening = _read_start(files, store)
     for number in numbers:
         try:
             before, last = last, _read_round(files, number, last)
             opening = last if number == 1 else opening
-        except Exception as error:  # damage shows in as many ways as there are bytes
+        except Exception as error:  # damaged bytes can raise any error
             _warn(store, root, number, error, number - 1)
             break
-    for round_kept, left in ((last, before.state.round), (before, 0)):
+    for round_kept, n_valid in ((last, before.state.round), (before, 0)):
         try:
             arrays = _arrays(store, name_of(round_kept.state.round), round_kept.names)
             return replace(round_kept, arrays={**_first_scores(store, opening), **arrays})
         except StoreError:
             raise
         except Exception as error:  # as above
-            _warn(store, root, round_kept.state.round, error, left)
+            _warn(store, root, round_kept.state.round, error, n_valid)
     return first
 
 
@@ -336,7 +335,7 @@ def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Rou
 
 
 def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
-    """Return arrays of a node, each by its name, to which it has a digest."""
+    """Read the arrays of a node and check them against `digests`, both by name."""
     if not digests:
         return {}
     if not all(name.isidentifier() for name in digests):
@@ -350,7 +349,7 @@ def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict
 
 
 def _first_scores(store: AbstractStore, opening: Round) -> dict[str, Array]:
-    """Scores of the first round, without which a run goes on all the same."""
+    """Read the scores of the first round; empty, with a warning, if they are damaged."""
     names = {name: sha for name, sha in opening.names.items() if name == FIRST_SCORES}
     try:
         return _arrays(store, name_of(1), names)
@@ -363,7 +362,7 @@ def _first_scores(store: AbstractStore, opening: Round) -> dict[str, Array]:
 
 
 def read_checksums(store: AbstractStore) -> Array | None:
-    """Return the checksums of the data that the start holds; None of one that was given none."""
+    """Read the checksums of the data from the start node; None if it has none."""
     try:
         attributes, _ = decode(store.read_all(names_of(START)), START)
         return _arrays(store, START, attributes.get("arrays", {})).get(CHECKSUMS)

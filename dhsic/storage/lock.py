@@ -1,10 +1,10 @@
-"""The right to write: one process at a time.
+"""Write locks: one process at a time may write to a store.
 
-In a folder the kernel holds the lock. In an object store no kernel sees that a process has died,
-and the lock is a lease: an object that its holder writes anew every few seconds. Who finds it
-unchanged for as long as a lease lasts takes it over. No clock is compared with another one's: who
-wants it watches it. The rare holder that was only silent (paused, cut off) finds out at its next
-write, which is on the condition that the object is as it was left.
+In a folder the operating system holds the lock. In an object store nothing notices that a process
+has died, so the lock is a lease: an object that its holder rewrites every few seconds. A process
+that sees it unchanged for the duration of a lease takes it over. Clocks of different machines are
+not compared, because the waiting process measures the time itself. A holder that was only paused
+or disconnected notices at its next write, which is conditional on the version it wrote last.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("dhsic")
 
 
 class AbstractLock(ABC):
-    """The right to write: one process at a time."""
+    """Write lock of a store, held by one process at a time."""
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def take(self) -> None:
-        """Take the lock; CheckpointError says who has it."""
+        """Take the lock; CheckpointError names the holder if another process has it."""
 
     @abstractmethod
     def release(self) -> None:
@@ -48,25 +48,25 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has it by now, CheckpointError if its place is gone.
+        """Raise LostError if another process has the lock, CheckpointError if the store is gone.
 
-        With `surely` it looks also where that can hardly be.
+        With `surely` it checks even if the lock was renewed recently.
         """
 
     @abstractmethod
     def is_taken(self) -> bool:
-        """Whether some process holds it now, as far as can be seen at once."""
+        """Whether some process seems to hold the lock now, without waiting."""
 
 
 def lock_of(store: AbstractStore, name: str) -> AbstractLock:
-    """The lock of this name in a store."""
+    """Create the lock of this name in a store."""
     if isinstance(store, FileStore):
         return FileLock(store.path / name)
     return Lease(str(store.path), name)
 
 
 def written_by(holder: str, path: Path | str) -> CheckpointError:
-    """The error of a lock that another process has."""
+    """Create the error for a lock that another process holds."""
     return CheckpointError(
         f"{path} is being written by {holder or 'another process'}. Wait until it ends, stop it, "
         "or pass another folder."
@@ -77,10 +77,10 @@ def written_by(holder: str, path: Path | str) -> CheckpointError:
 
 
 class FileLock(AbstractLock):
-    """The right to write in a folder: one process at a time.
+    """Write lock of a folder: an advisory lock on a file.
 
-    The kernel holds the lock and frees it when its holder dies, however it dies and whatever
-    process has its number now; pid and host in the file are for the message.
+    The operating system releases it when its holder dies, in whatever way, even if another process
+    has its PID by then; PID and host in the file are only for the error message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,10 +118,10 @@ class FileLock(AbstractLock):
             self._handle = None
 
     def confirm(self, *, surely: bool = False) -> None:
-        """The kernel does not take a lock away, but somebody may remove the file."""
+        """Raise LostError if the lock file was removed or replaced."""
         if self._handle is None:
             return
-        try:  # not all file systems number a file the same way twice
+        try:  # some file systems change a file's inode number
             is_same = os.path.samestat(self.path.stat(), os.fstat(self._handle))
             is_ours = is_same or self.path.read_bytes() == this_process().encode()
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -144,7 +144,7 @@ class FileLock(AbstractLock):
                 lock.take()
         except CheckpointError:
             return True
-        except OSError:  # who may only read cannot tell
+        except OSError:  # no permission to lock
             return False
         lock.release()
         return False
@@ -157,20 +157,20 @@ def this_process() -> str:
 
 # In an object store ------------------------------------------------------------------------
 
-LEASE = 45.0  # seconds without a word after which a holder is taken for dead
-BEAT = 10.0  # seconds between two words of it
-LOOK = 1.0  # seconds between looks of who waits for it
-PATIENCE = 15.0  # seconds that the store may take over one word
-SKEW = 900.0  # seconds that clocks may differ: stores refuse requests of those that do by more
-SMALL_SKEW = 60.0  # the same where a mistake is mended by the next look
+LEASE = 45.0  # seconds without renewal after which a holder counts as dead
+BEAT = 10.0  # seconds between renewals
+LOOK = 1.0  # seconds between checks of a waiting process
+PATIENCE = 15.0  # timeout of a renewal, in seconds
+SKEW = 900.0  # maximum clock difference, in seconds: stores refuse requests beyond it
+SMALL_SKEW = 60.0  # clock difference allowed if the next check corrects a mistake
 
-#: Leases that this process holds, and processes whose leases have run out.
+#: Leases that this process holds, and processes whose leases have expired.
 ours: set[str] = set()
 dead: set[str] = set()
 
 
 def now() -> float:
-    """Seconds, those of a sleep of the machine included."""
+    """Monotonic time in seconds, including time in which the machine was suspended."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -178,22 +178,22 @@ def now() -> float:
 
 @lru_cache(maxsize=1)
 def process_name(pid: int) -> str:
-    """Name of this process, which no other one will ever have."""
+    """Unique name of this process, never used by another one."""
     return f"{pid}-{secrets.token_hex(8)}"
 
 
 class Lease(AbstractLock):
-    """The right to write below a URL: an object of this name there."""
+    """Write lock of an object store: a lease, stored as an object of this name."""
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
         self._store = ObjectStore(url, PATIENCE)
         self._one_at_a_time = threading.RLock()
-        #: Set when the holder says nothing any more: it has let go, or is to seem dead.
+        #: Set to end the renewals: on release, or to simulate a dead holder.
         self.silenced = threading.Event()
         self._tag: Tag | None = None
-        self._said = Word()  # what we last wrote
-        self._heard = 0.0  # when that was
+        self._said = Word()  # content of our last write
+        self._heard = 0.0  # time of our last write
         self._successor: str | None = None
         self._seen: tuple[Tag | None, float] = (None, 0.0)
 
@@ -202,12 +202,12 @@ class Lease(AbstractLock):
         return self._tag is not None and self._successor is None
 
     def take(self) -> None:
-        """Take the lease; wait for that of a holder who may be dead, refuse that of a living one.
+        """Take the lease; if its holder may be dead, wait until it expires.
 
         Raises
         ------
         CheckpointError
-            Another process has it, and lives; or the store does not honour conditions.
+            Another live process has it, or the store does not support conditional writes.
         """
         if self.held:
             return
@@ -222,7 +222,7 @@ class Lease(AbstractLock):
             seconds=LEASE,
         )
         self._tag = self._written(tag)
-        if self._tag is None:  # another one was faster
+        if self._tag is None:  # another process was faster
             raise written_by(Word.of(self._store.get(self._name)).holder, self._store.path)
         try:
             self._check_store()
@@ -243,7 +243,7 @@ class Lease(AbstractLock):
             raise
 
     def _watched(self, found: Found) -> Tag | None:
-        """Version of a lease that nobody has any more, once that is known; None if it is gone."""
+        """Wait until a lease is free or expired, and return its version; None if it was deleted."""
         word = Word.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
@@ -266,7 +266,7 @@ class Lease(AbstractLock):
         return found.tag
 
     def _check_store(self) -> None:
-        """Refuse a store that writes whatever the condition: it cannot have a single writer."""
+        """Raise CheckpointError if the store ignores conditions of writes: no single writer."""
         if self._store.put_if(self._name, replace(self._said, beat=-1).encode(), None) is not None:
             raise CheckpointError(
                 f"The object store of {self._store.path} does not honour conditional writes "
@@ -281,8 +281,8 @@ class Lease(AbstractLock):
             try:
                 self._renew()
             except StoreError as error:
-                logger.debug("%s", error)  # `confirm` says it when something is to be written
-            except CheckpointError:  # it is lost, or its place is gone
+                logger.debug("%s", error)  # `confirm` raises it before the next write
+            except CheckpointError:  # the lease was lost, or the store removed
                 return
 
     def _renew(self) -> None:
@@ -319,10 +319,10 @@ class Lease(AbstractLock):
             try:
                 self._store.put_if(self._name, b"{}", tag)
             except StoreError as error:
-                logger.debug("%s", error)  # it runs out
+                logger.debug("%s", error)  # the lease expires
 
     def is_taken(self) -> bool:
-        """A holder that died is seen to be dead when the lease has run out."""
+        """Whether a process holds the lease; a dead holder counts until its lease expires."""
         entry = self._store.get(self._name)
         word = Word.of(entry)
         if entry is None or word.is_free or word.is_dead:
@@ -339,10 +339,10 @@ class Word:
     """Content of a lease: its holder; empty if the lease is free."""
 
     holder: str = ""  # process, machine and time, for people
-    process: str = ""  # a name that no other process will ever have,
-    lease: str = ""  # and one that no other lease will
-    seconds: float = 0.0  # that the lease lasts after the word
-    beat: int = 0  # number of the word: no two are the same
+    process: str = ""  # unique name of the process
+    lease: str = ""  # unique name of the lease
+    seconds: float = 0.0  # duration of the lease after this write
+    beat: int = 0  # counter of writes, so that no two are equal
 
     @classmethod
     def of(cls, found: Found | None) -> Word:
@@ -357,7 +357,7 @@ class Word:
             return cls("another process", "?", "?", LEASE)
 
     def encode(self) -> bytes:
-        """The object of the lease."""
+        """Serialize to the bytes of the lease object."""
         return json.dumps(asdict(self)).encode()
 
     @property
@@ -367,12 +367,12 @@ class Word:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the holder is known to be dead, or is an object of this process that is gone."""
+        """Whether the holder is known to be dead, or is a deleted object of this process."""
         if self.process == process_name(os.getpid()):
             return self.lease not in ours
         return self.process in dead
 
 
 def _age(found: Found) -> float:
-    """Seconds since an object was written, if our clock is like that of its store."""
+    """Seconds since an object was written, by our clock and the clock of its store."""
     return (datetime.now(UTC) - found.modified).total_seconds()

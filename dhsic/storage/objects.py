@@ -1,8 +1,8 @@
-"""A part of an object store, in which something is kept.
+"""Store in an object store, below a URL.
 
-A put of one object is atomic. One on a condition ends in one of two ways even where the answer to
-it is lost and it is sent again: what is there then tells which. For that no two writers may ever
-write the same bytes on a condition, which marks in their contents see to.
+A put of one object is atomic. If the response to a conditional put is lost and the request is
+repeated, the stored content shows whether the first one succeeded. This requires that no two
+writers ever write the same bytes conditionally; random marks in the contents ensure it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from dhsic.storage.base import AbstractStore, Found, LostError, Tag, gone
 
 # Objects -----------------------------------------------------------------------------------
 
-#: What begins the names of objects that are there for a moment.
+#: Prefix of the names of temporary objects.
 MOMENTARY = ".dhsic-"
-#: Requests in flight at once.
+#: Maximum number of concurrent requests.
 AT_ONCE = 32
-#: Times that a condition is tried again where the answer left open whether it held.
+#: Number of retries of a conditional write whose outcome is unclear.
 TRIES = 4
 
 
 class ObjectStore(AbstractStore):
-    """Objects below a URL, by the rest of their keys; "" is the object at the URL itself.
+    """Objects below a URL, named by the rest of their keys; "" is the object at the URL itself.
 
-    The store may stay away for `patience` seconds, by default for `PATIENCE`.
+    Requests are retried for `patience` seconds (default: `PATIENCE` of `dhsic.buckets`).
     """
 
     path: str
@@ -46,14 +46,14 @@ class ObjectStore(AbstractStore):
         return bool(self._top())
 
     def make(self) -> bool:
-        """There are no folders to make."""
+        """Return False: object stores have no folders."""
         return False
 
     def names(self) -> set[str]:
         return {name for name in self._top() if not name.startswith(MOMENTARY)}
 
     def _top(self) -> set[str]:
-        """First parts of the names of all objects."""
+        """Names of all objects up to the first slash."""
         with self._asked() as obstore:
             listing = obstore.list_with_delimiter(self._bucket, self._prefix)
         keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
@@ -86,24 +86,24 @@ class ObjectStore(AbstractStore):
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         name_list = list(names)
         entries = zip(name_list, _at_once(self.get, name_list), strict=True)
-        return {name: of.data for name, of in entries if of is not None}
+        return {name: entry.data for name, entry in entries if entry is not None}
 
     def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
-        """Write an object, whatever was there; `data` may be a file."""
+        """Write an object unconditionally; `data` is bytes or a file to upload."""
         with self._asked() as obstore:
             obstore.put(self._bucket, self._key(name), data)
 
     def write_all(self, files: Mapping[str, bytes]) -> None:
-        """Put objects, many at once."""
+        """Write objects, many concurrently."""
         _at_once(lambda name: self.write(name, files[name]), files)
 
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Put objects, many at once: each where none is, or in the place of what a dead run left.
+        """Write objects concurrently, each as a new one or over one of an interrupted run.
 
-        Between looking at what is there and replacing it `confirm` asks for the lease. So what a
-        successor has put there is either seen too late to be replaced, or not at all.
+        `confirm` checks the lease between reading the version of an existing object and replacing
+        that version. So an object of a successor is never overwritten.
         """
 
         def put(part: str) -> None:
@@ -127,7 +127,7 @@ class ObjectStore(AbstractStore):
         )
 
     def put_if(self, name: str, data: bytes, tag: Tag | None) -> Tag | None:
-        """Write an object where version `tag` is, None where none is; None where that is not so."""
+        """Replace version `tag` (None: no object), return the new tag; None if it has changed."""
         exceptions = load_obstore().exceptions
         refused = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
         mode: Any = "create" if tag is None else dict(tag)
@@ -136,12 +136,12 @@ class ObjectStore(AbstractStore):
                 with self._asked() as obstore:
                     return _tag(obstore.put(self._bucket, self._key(name), data, mode=mode))
             except (StoreError, *refused) as error:
-                entry = self.get(name)  # the answer may have been lost, or be that to a second try
+                entry = self.get(name)  # the answer may be lost, or belong to a retry
                 if entry is not None and entry.data == data:
                     return entry.tag
                 if (None if entry is None else entry.tag) != tag:
                     return None
-                if last:  # as it was, and still it is not written
+                if last:  # unchanged, and still not written
                     if isinstance(error, StoreError):
                         raise
                     raise StoreError(no_bucket(self.path)) from None
@@ -155,7 +155,7 @@ class ObjectStore(AbstractStore):
                 except FileNotFoundError:
                     return
 
-        object_names = [name for found in _at_once(self.tree, names) for name in found]
+        object_names = [name for names_below in _at_once(self.tree, names) for name in names_below]
         _at_once(delete, [*object_names, *filter(None, names)])
 
     def _key(self, name: str) -> str:
@@ -177,7 +177,7 @@ class ObjectStore(AbstractStore):
         except FileNotFoundError:
             raise StoreError(no_bucket(self.path)) from None
         except exceptions.BaseError as error:
-            raise StoreError(sentence(self.path, error)) from None  # its text may hold keys
+            raise StoreError(sentence(self.path, error)) from None  # its text may contain secrets
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:

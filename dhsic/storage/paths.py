@@ -1,4 +1,4 @@
-"""Paths and URLs under which stores lie: their forms, and the sentences that refuse others."""
+"""Paths and URLs of stores: parsing and validation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dhsic.errors import DhsicError
 
 
 def is_url(path: str | PathLike[str]) -> bool:
-    """Whether a path is a URL of something else than a folder.
+    """Whether a path is the URL of an object store, not of a folder.
 
     >>> is_url("s3://bucket/run.dhsic"), is_url("file:///tmp/run.dhsic"), is_url("run.dhsic")
     (True, False, False)
@@ -20,18 +20,18 @@ def is_url(path: str | PathLike[str]) -> bool:
 
 
 def as_path(path: str | PathLike[str]) -> Path:
-    """Path of a folder, also where it is said as a URL."""
+    """Convert a path or a file:// URL to a Path."""
     text = fspath(path)
     return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
 
 
 def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
-    """The URL as it is used, without slashes at its end; refuse one that cannot be used.
+    """Return the URL without trailing slashes; raise `refusal` if it cannot be used.
 
-    The message calls it `what`, such as ``"checkpoint="``, and comes as a `refusal`.
+    The message calls it `what`, such as ``"checkpoint="``.
     """
     parts = urlsplit(url)
-    who, is_named, _ = parts.netloc.rpartition("@")  # of Azure: the container in an account
+    who, is_named, _ = parts.netloc.rpartition("@")  # Azure: container@account
     if is_named and (":" in who or parts.scheme not in ("abfs", "abfss")):
         raise refusal(
             f"{what}{without_secrets(url)!r} was given with a user name or password in it, which "
@@ -56,7 +56,7 @@ def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
 
 
 def check_place(path: Path, what: str, refusal: type[DhsicError]) -> None:
-    """Refuse a path for which more than one folder would have to be made: a slip, most likely."""
+    """Raise `refusal` if neither the parent folder nor its parent exists: probably a typo."""
     folder = path.absolute().parent
     if not folder.exists() and not folder.parent.exists():
         raise refusal(

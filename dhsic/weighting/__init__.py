@@ -1,4 +1,4 @@
-r"""Descent over weights of features: what a method of it is, and the optimiser beneath.
+r"""Descent over weights of features: interface of the methods, and their optimiser.
 
 Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2)
 minimises f over a convex region, from x with gradient g:
@@ -10,15 +10,15 @@ minimises f over a convex region, from x with gradient g:
            lambda <- the minimum of a parabola, or half, and back to 3
     5: s <- x' - x,  y <- g' - g,  a <- s's / s'y    (Barzilai and Borwein)
 
-The values need not fall in every step, only below the largest of the last M: that is what lets the
-spectral step do its work. They never rise above the first. Line 4 asks for values alone, and the
-gradient, which costs another pass over the data, is computed once a step.
+Values need not decrease in every step, only below the largest of the last M, so that most spectral
+steps are accepted. They never rise above the first value. Line 4 only needs values; the gradient,
+which costs another pass over the data, is computed once per step.
 
 The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). Its nearest point to
-v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` where the budget leaves room and else the root of
-``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum falls with tau, linearly between the edges
-``v_j - 1`` and ``v_j``: the edges around the root are found by bisection over their sorted list and
-the root in closed form, as Duchi et al. (2008) do without upper bounds.
+v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` if this is within the budget and else the root of
+``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum decreases with tau, linearly between the edges
+``v_j - 1`` and ``v_j``: bisection over the sorted edges brackets the root, which then has a closed
+form (Duchi et al. 2008, without upper bounds).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AbstractWeighting(ABC):
 
     @abstractmethod
     def potential(self, w: Float) -> Float:
-        """How much the objective gains per unit of weight, feature by feature, (n,)."""
+        """Improvement of the objective per unit of weight of each feature, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Region:
 def _root(v: Float, budget: float) -> float:
     """Tau with ``1' clip(v - tau, 0, 1) = budget``; the sum exceeds the budget at tau = 0."""
     edges = np.unique(np.concatenate([v, v - 1.0]))
-    first, last = 0, len(edges) - 1  # above the budget, or on it, at the first; not at the last
+    first, last = 0, len(edges) - 1  # s(first) >= budget > s(last)
     while last - first > 1:
         middle = (first + last) // 2
         if (v - edges[middle]).clip(0.0, 1.0).sum() >= budget:
@@ -120,7 +120,7 @@ def _root(v: Float, budget: float) -> float:
 MEMORY = 10
 #: Gamma: required fraction of the decrease that the gradient predicts.
 SUFFICIENT = 1e-4
-#: A shorter step is between these parts of the last one.
+#: Bounds of a shortened step, relative to the last one.
 SHORTEST, LONGEST = 0.1, 0.9
 #: Spectral steps lie between 1 / LIMIT and LIMIT times the first one.
 LIMIT = 1e10
@@ -195,8 +195,8 @@ class DescentState:
 class ProjectedGradient:
     """Spectral projected gradient.
 
-    `reach` is how far an entry may move in a step before it is projected. Where the function is not
-    convex, short steps follow the slope; long ones end in the corner that is nearest.
+    `reach` is the largest change of an entry in a step, before projection. If the function is not
+    convex, short steps follow the gradient; long ones end in the nearest corner.
     """
 
     objective: Objective

@@ -1,16 +1,16 @@
 r"""The centred kernel matrix of weighted features, ``G_w = H K_w H`` (CCM 4), and its derivative.
 
-``K_w = exp(-sigma ||w o x - w o x'||^2)``. Objectives ask for products and solutions with G_w and
-for ``d <L, G_w R> / dw`` with narrow matrices L and R; they do not see how G_w is represented:
+``K_w = exp(-sigma ||w o x - w o x'||^2)``. Objectives need products and solutions with G_w and
+``d <L, G_w R> / dw`` with narrow matrices L and R. There are two representations of G_w:
 
 - in full: with ``A = K o H (L R' + R L') H / 2``, by the chain rule
-  ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: a quadratic form a feature;
+  ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: one quadratic form per feature;
 - by D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
   ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
 
-Of the data that takes two kinds of passes. A weighted feature is ``w_j x_j``; sums over features go
-one way, from weights to something of the size of the samples, and derivatives come back the other
-way, a number a feature. Features of weight 0 take no part in sums.
+This takes two kinds of passes over the data. A weighted feature is ``w_j x_j``. Sums over weighted
+features give an array over the samples; derivatives are computed from such arrays, one number per
+feature. Features of weight 0 are left out of sums.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def centred(Z: Float) -> Float:
 
 
 class AbstractCentred(ABC):
-    """G_w at one w."""
+    """Centred kernel matrix G_w at one w."""
 
     @abstractmethod
     def times(self, Z: Float) -> Float:
@@ -107,7 +107,7 @@ class FullCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float) -> Centring:
-        """G_w of these data at any w."""
+        """Function from w to G_w of these data."""
         return lambda w: FullCentred(data, w, sigma, gram_of(data.statistic(w), sigma))
 
     def times(self, Z: Float) -> Float:
@@ -147,7 +147,7 @@ class FourierCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float, n_directions: int, seed: int) -> Centring:
-        """G_w of these data at any w; the phases p come from the seed."""
+        """Function from w to G_w of these data; the phases p come from the seed."""
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=n_directions)
 
         def at(w: Float) -> FourierCentred:
