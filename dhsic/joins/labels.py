@@ -69,6 +69,7 @@ class Labelled:
         counting: AbstractCounting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         not_features: Collection[str] = (),
+        compares_samples: bool = True,
         **opening: Any,
     ) -> Labelled:
         """Open data, and match labels and covariates to its samples by name, if both have names.
@@ -88,6 +89,8 @@ class Labelled:
             Function that opens the data; `opening` are its options, see `dhsic.open_source`.
         not_features : collection of str
             Other columns of a frame or a table that are no features.
+        compares_samples : bool
+            Whether some features are read to warn of samples that are there twice.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
         given = data
@@ -133,7 +136,8 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         warn_of_leaks(given, source, y, filtered.samples)
-        warn_of_same_samples(source, filtered.samples, names)
+        if compares_samples:
+            warn_of_same_samples(source, filtered.samples, names)
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
 
 

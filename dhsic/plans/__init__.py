@@ -130,6 +130,7 @@ def plan(
         missing_code=missing_code,
         pass_only=pass_only,
         filters=filters,
+        compares_samples=False,
     )
     if n_workers is None and worker_threads is not None:
         raise InputError(

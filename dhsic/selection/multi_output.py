@@ -64,6 +64,7 @@ def result_of_many(
             options["filters"] = replace(first.filtered, features=None)
         opened_by = own.open_data if first is None else _taken(first.source)
         with named(name):
+            options["compares_samples"] = first is None  # once for all runs
             requests[name] = Request.of(own, data, targets[name], opened_by=opened_by, **options)
     return result_of(requests, dim)
 

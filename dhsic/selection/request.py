@@ -91,6 +91,7 @@ class Request:
         counting: AbstractCounting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         not_features: Collection[str] = (),
+        compares_samples: bool = True,
         **opening: Any,
     ) -> Request:
         """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None means no labels.
@@ -98,7 +99,7 @@ class Request:
         `opened_by` opens the data with the options `opening` of `dhsic.open_source`. `counting`
         computes the per-feature counts that filters need, by default on the selector's runtime.
         `not_features` are columns of a frame or table that are not features, besides labels and
-        covariates.
+        covariates. `compares_samples` is as in `Labelled.of`.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -111,6 +112,7 @@ class Request:
             counting=counting or counting_on(partial(running, selector.runtime)),
             opened_by=opened_by,
             not_features=not_features,
+            compares_samples=compares_samples,
             **opening,
         )
         rows = labelled.filtered.samples
