@@ -136,8 +136,7 @@ class Labelled:
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
         warn_of_leaks(given, source, y, filtered.samples)
-        if compares_samples:
-            warn_of_same_samples(source, filtered.samples, names)
+        warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
 
 

@@ -33,12 +33,14 @@ FEWEST_SAMPLES, MOST_NAMED = 10, 3
 LOOKED_AT = 2000
 
 
-def warn_of_same_samples(source: AbstractSource, rows: Index | None, names: Array | None) -> None:
+def warn_of_same_samples(
+    source: AbstractSource, rows: Index | None, names: Array | None, *, skip: bool = False
+) -> None:
     """Warn of samples (`rows` of a source, None for all) that have the values of another one.
 
-    `names` are those of all samples (m,), if they have any.
+    `names` are those of all samples (m,), if they have any. With `skip` nothing is read.
     """
-    groups, n_compared = same_samples(source, rows)
+    groups, n_compared = ([], 0) if skip else same_samples(source, rows)
     if not groups:
         return
     d = source.n_features
