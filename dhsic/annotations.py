@@ -13,7 +13,7 @@ import xarray as xr
 import zarr
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.results.views import result_of_one
 from dhsic.selectors import select
 from dhsic.sources import FEATURES, AbstractSource
@@ -265,7 +265,7 @@ def select_genes(
             f"select_genes calls the matrix layer=: pass layer={parameters['variable']!r}."
         )
     if hint := AnnDataObject(adata).hint(layer, "layer"):
-        warnings.warn(hint, stacklevel=2)
+        warn(hint)
     layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
     variable = layer if layer == "X" or "/" in layer else f"layers/{layer}"
     result = select(

@@ -51,9 +51,15 @@ class ClusterError(DhsicError, RuntimeError):
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Warn the caller of dhsic: the warning points at the first line outside the package."""
-    level, frame = 1, sys._getframe()
-    outer: FrameType | None = frame
-    while outer is not None and outer.f_globals.get("__name__", "").partition(".")[0] == "dhsic":
-        level, outer = level + 1, outer.f_back
-    warnings.warn(sentence, category, stacklevel=level)
+    """Warn the caller of dhsic: the warning points at the line that called the package.
+
+    Other packages may be between the functions of dhsic that are at work.
+    """
+    outer: FrameType | None = sys._getframe()
+    level = at = 1
+    while outer is not None:
+        level += 1
+        if outer.f_globals.get("__name__", "").partition(".")[0] == "dhsic":
+            at = level
+        outer = outer.f_back
+    warnings.warn(sentence, category, stacklevel=at)

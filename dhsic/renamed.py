@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta
 from collections.abc import Collection, Mapping
 from inspect import signature
 from typing import Any
 
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 
 #: Parameters by their former names, which still work and are those that checkpoints have.
 RENAMED = {"given_others": "rerank", "approx": "solver"}
 
 
-def current_names(
-    parameters: Mapping[str, Any], allowed: Collection[str], *, stacklevel: int = 3
-) -> dict[str, Any]:
+def current_names(parameters: Mapping[str, Any], allowed: Collection[str]) -> dict[str, Any]:
     """Parameters by their names of today; those that are not `allowed` keep their names.
 
     Raises
@@ -29,7 +26,7 @@ def current_names(
         if new in parameters:
             raise InputError(f"{old}= is the former name of {new}=; pass {new}= alone.")
         message = f"{old}= is called {new}= now. Pass {new}=."
-        warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+        warn(message, DeprecationWarning)
     return {names.get(name, name): value for name, value in parameters.items()}
 
 

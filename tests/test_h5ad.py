@@ -24,6 +24,7 @@ RNG = np.random.default_rng(0)
 LEIDEN = np.array([*"012"])[np.arange(M) % 3]
 X = RNG.standard_normal((M, D)).astype("f4")
 X[:, 4] += 2 * (LEIDEN == "1")
+SCORE = (X[:, 0] + np.cos(np.arange(M)) / 2).astype("f4")
 COUNTS = RNG.poisson(3, (M, D)).astype("i4")
 COUNTS[:, 7] += 9 * (LEIDEN == "1")
 AGE = pd.array([None, *range(1, M)], dtype="Int64")
@@ -31,7 +32,7 @@ OBS = pd.DataFrame(
     {
         "leiden": pd.Categorical(LEIDEN),
         "gap": pd.Categorical([None, *LEIDEN[1:]]),
-        "score": X[:, 0],
+        "score": SCORE,
         "age": AGE,
         "treated": np.arange(M) % 2 == 0,
         "note": np.array([f"n{i}" for i in range(M)], dtype=object),
@@ -41,7 +42,7 @@ OBS = pd.DataFrame(
 EXPECTED = {
     "leiden": LEIDEN,
     "gap": ["", *LEIDEN[1:]],
-    "score": X[:, 0],
+    "score": SCORE,
     "age": [np.nan, *range(1, M)],
     "treated": np.arange(M) % 2 == 0,
     "note": [f"n{i}" for i in range(M)],
@@ -108,7 +109,7 @@ def write_records(path):
     with h5py.File(path, "w") as file:
         file["X"] = X
         kinds = [("index", "S4"), ("leiden", "i1"), ("score", "f4")]
-        rows = zip(CELLS, LEIDEN.astype(int), X[:, 0], strict=True)
+        rows = zip(CELLS, LEIDEN.astype(int), SCORE, strict=True)
         file["obs"] = np.array(list(rows), dtype=kinds)
         file["var"] = np.array([(name,) for name in GENES], dtype=[("index", "S4")])
         file["uns/leiden_categories"] = np.array([b"0", b"1", b"2"])
@@ -343,12 +344,12 @@ def test_columns_of_an_object():
 
 
 def test_columns_are_covariates_by_name(tmp_path):
-    expected = ranking(X, LEIDEN, covariates=np.column_stack([X[:, 0], np.arange(M) % 2 == 0]))
+    expected = ranking(X, LEIDEN, covariates=np.column_stack([SCORE, np.arange(M) % 2 == 0]))
     for data in (cells(), write_h5ad(tmp_path / "a.h5ad")):
         assert ranking(data, covariates=["score", "treated"]) == expected
         groups = (np.arange(M) % 3)[:, None] == [1, 2]
         alone = ranking(data, "score", covariates="leiden")
-        assert alone == ranking(X, X[:, 0], covariates=groups.astype(float))
+        assert alone == ranking(X, SCORE, covariates=groups.astype(float))
         with pytest.raises(InputError, match="1 of 24 samples have no 'gap', which is a covariate"):
             ranking(data, covariates="gap")
         with pytest.raises(InputError, match="no column 'liden'"):

@@ -78,7 +78,9 @@ def test_from_the_command_line_with_samples_that_take_no_part(rng, tmp_path):
     assert selected[0]["name"] == "g4"
     assert pd.read_csv(tmp_path / "x.tsv", sep="\t")["q"].notna().sum() == 3
     words = CliRunner().invoke(main, [*asked, "--method", "pearson", "--holdout", "0.25"])
-    assert "selected have, on 15 samples held out, q <= 0.05" in " ".join(words.output.split())
+    assert "selected features have, on the 15 held-out samples, q <= 0.05" in " ".join(
+        words.output.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_the_separator_is_the_mark_that_splits_all_lines_alike(text, separator, 
 
 def test_a_title_above_the_header_is_named(tmp_path):
     (tmp_path / "t.csv").write_text("Table 1. Patients of 2019\nid,y,z\na,1,2\nb,2,3\n")
-    with pytest.raises(InputError, match=r"first line is a title .'Table 1. .* Begin that line"):
+    with pytest.raises(InputError, match=r"is a title .'Table 1. .* Leave it out: tail -n [+]2 "):
         read_table(str(tmp_path / "t.csv"))
 
 

@@ -11,7 +11,7 @@ import pytest
 from commands import run
 
 import dhsic
-from dhsic.joins.likeness import _CHANGES, renaming
+from dhsic.joins.likeness import _CHANGES, lengthening, renaming
 
 M = 60
 COUNTED = [str(i + 1) for i in range(M)]
@@ -100,6 +100,48 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
         names,
     )
     np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+
+
+PATIENTS = [f"TCGA-{'A1' if i % 2 else 'BH'}-{4000 + 7 * i}" for i in range(M)]
+ALIQUOTS = [f"{p}-01A-{11 + i % 3}R-A{100 + i}-07" for i, p in enumerate(PATIENTS)]
+
+
+@pytest.mark.parametrize("is_longer", [True, False])
+def test_samples_of_patients_are_joined_by_the_remedies(is_longer, rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = (ALIQUOTS, PATIENTS) if is_longer else (PATIENTS, ALIQUOTS)
+    X, y = drawn(rng)
+    order = rng.permutation(M)
+    data = pd.DataFrame(X, index=pd.Index(ours, name="sample")).add_prefix("g")
+    data.to_csv("x.csv")
+    table = pd.DataFrame({"bcr_patient_barcode": theirs, "ill": y}).iloc[order]
+    table.to_csv("l.csv", index=False)
+    command = ("test", "x.csv", "--target", "ill", "-n", "1", "--labels")
+    said = " ".join(run(*command, "l.csv", code=2).stderr.split())
+    assert "the same but for parts at the end" in said
+    remedy = re.search(r'(python -c ".*")\. Then pass NEW\.tsv', said)[1]
+    remedy = remedy.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
+    subprocess.run(["bash", "-c", remedy.replace("DATA", "x.csv")], check=True)
+    assert pd.read_csv("NEW.tsv", sep="\t")["bcr_patient_barcode"].tolist() == list(
+        np.array(ours)[order]
+    )
+    assert "g2" in run(*command, "NEW.tsv").stdout
+    more = {"n_features_to_select": 1, "progress": False}
+    best = dhsic.select(data, pd.Series(y, index=ours), **more)["rank"].values
+    for labels, where in (
+        (table, r"y\['bcr_patient_barcode'\]"),
+        (pd.Series(y, theirs), "y.index"),
+    ):
+        names = {"X": data, "y": labels}
+        with pytest.raises(dhsic.InputError, match="the same but for parts at the end") as told:
+            dhsic.select(data, labels, **more)
+        exec(re.search(rf"the same: (import re; .*{where} = \[.*?\)\])", str(told.value))[1], names)
+        np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+
+
+def test_patients_of_several_samples_have_no_rule():
+    twice = [f"{p}-{kind}" for p in PATIENTS for kind in ("01A", "11A")]
+    assert lengthening(PATIENTS, twice) == ""
 
 
 @pytest.mark.parametrize("expression", _CHANGES)

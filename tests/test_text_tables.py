@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 import shlex
 import subprocess
 import sys
@@ -513,7 +514,7 @@ def test_commas_mean_what_all_values_say_and_the_remedy_works(
     with pytest.raises(InputError) as refused:
         open_source("t.csv")
     command = str(refused.value)
-    command = command[max(command.find(" sed -E"), command.find(" python -c")) :].strip()
+    command = command[command.find(" python -c") :].strip()
     command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
     subprocess.run(["bash", "-c", command.replace("NEW.csv", "NEW")], check=True)
     source = open_source((tmp_path / "NEW").rename(tmp_path / "new.csv"))
@@ -548,6 +549,110 @@ def test_the_command_for_numbers_with_commas_leaves_all_else_as_it_was(tmp_path,
     assert held["day"].tolist() == ["01.02.2020", "03.04.2021"]
     assert held["a"].tolist() == ["v1,2", "w"]
     assert source.sample_names().tolist() == ["s#1", "t"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+@pytest.mark.parametrize("n_features", [2, 30])
+def test_the_command_for_german_numbers_leaves_other_columns(n_features, separator, rng, tmp_path):
+    X = rng.normal(2000, 900, (8, n_features)).round(1)
+    y = (rng.uniform(1, 9, 8) + 0.0005).round(3)
+    german = [[f"{x:,.1f}".translate(str.maketrans(",.", ".,")) for x in row] for row in X]
+    table = pd.DataFrame(german, columns=[f"1,3-diol {i}" for i in range(n_features)])
+    table.insert(0, "id", [f"1.00{i}" for i in range(8)])
+    table.insert(1, "first", [f"{v:.3f}" for v in y])
+    table.insert(3, "note, as said", "1,5")
+    table["last"] = table["first"]
+    beside = {"not_features": ["first", "note, as said", "last"]}
+    table.to_csv(tmp_path / "t.csv", sep=separator, index=False)
+    with pytest.raises(InputError, match="points separate thousands") as told:
+        open_source(tmp_path / "t.csv", **beside)
+    command = re.search(r'python -c ".*?to_csv.*?"', str(told.value))[0]
+    subprocess.run(
+        ["bash", "-c", command.replace("python", sys.executable, 1)], check=True, cwd=tmp_path
+    )
+    source = open_source(tmp_path / "NEW.csv", **beside)
+    np.testing.assert_allclose(values_of(source), X)
+    assert source.sample_names().tolist() == [*table["id"]]
+    assert source.feature_names().tolist() == [*table.columns[[2, *range(4, n_features + 3)]]]
+    held = pd.read_csv(tmp_path / "NEW.csv", dtype=str)
+    pd.testing.assert_frame_equal(held[[*beside["not_features"]]], table[beside["not_features"]])
+    # a column of three decimals that nobody named is a feature, and is not made 1000 times it
+    with pytest.raises(InputError, match="points separate thousands") as told:
+        open_source(tmp_path / "t.csv", not_features=["first", "note, as said"])
+    command = re.search(r'python -c ".*?to_csv.*?"', str(told.value))[0]
+    subprocess.run(
+        ["bash", "-c", command.replace("python", sys.executable, 1)], check=True, cwd=tmp_path
+    )
+    source = open_source(tmp_path / "NEW.csv", not_features=["first", "note, as said"])
+    np.testing.assert_allclose(values_of(source)[:, -1], y)
+
+
+def test_the_command_for_german_numbers_in_rows_leaves_other_rows(rng, tmp_path):
+    lines = ["gene;a;b;c", "age;2.123;1.500;3.250", "g1;1.234,5;2,5;0,5", "g2;5;1.234;7"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    with pytest.raises(InputError, match="points separate thousands") as told:
+        open_source(tmp_path / "t.csv", sample_dim=1, not_features=["age"])
+    command = re.search(r'python -c ".*?to_csv.*?"', str(told.value))[0]
+    subprocess.run(
+        ["bash", "-c", command.replace("python", sys.executable, 1)], check=True, cwd=tmp_path
+    )
+    source = open_source(tmp_path / "NEW.csv", sample_dim=1, not_features=["age"])
+    assert values_of(source).T.tolist() == [[1234.5, 2.5, 0.5], [5, 1234, 7]]
+    assert (tmp_path / "NEW.csv").read_text().splitlines()[1] == "age,2.123,1.500,3.250"
+
+
+HEADER, WIDE = "id,a,b,c,d,e,f", ",,,,,,"
+ABOVE = {
+    "a title": "Supplementary Table 3. Expression of genes\n\n",
+    "a title with commas": "Supplementary Table 3. Expression, in log2\n\n",
+    "a title in quotes": '"Table 3: expression, in log2, of genes"\n',
+    "titles of a workbook": f"Table 3,,,,,,\nValues, in log2,,,,,\n{WIDE}\n",
+    "merged cells": ",group A,,,group B,,\n",
+    "groups of columns": "id,A,A,A,B,B,B\n",
+    "groups, and no name of the first column": ",treated,treated,treated,not,not,not\n",
+}
+BELOW = {
+    "a source": "\nSource: our own measurements\n",
+    "a source without an empty line": "Source: our own measurements\n",
+    "notes of a workbook": f"{WIDE}\n* in log2,,,,,,\nNote,see methods,,,,,\n",
+    "notes in quotes": '\n"Note: values are in log2, n = 9"\n\n* p < 0.05\n',
+    "a sum": "Total,1,2,3,4,5,6\n",
+}
+
+
+@pytest.mark.parametrize("kind", [*ABOVE, *BELOW])
+def test_lines_above_and_below_a_table_are_left_out_by_the_command(kind, rng, tmp_path):
+    X = rng.normal(size=(9, 6)).round(3)
+    body = "".join(f"s{i},{','.join(map(str, x))}\n" for i, x in enumerate(X.tolist()))
+    text = f"{ABOVE.get(kind, '')}{HEADER}\n{body}{BELOW.get(kind, '')}"
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=r"title|two rows|as notes|sums up") as told:
+        open_source(tmp_path / "t.csv")
+    command = re.search(r"(tail|head) -n .*", str(told.value))[0]
+    subprocess.run(["bash", "-c", command.replace("NEW", "NEW.csv")], check=True, cwd=tmp_path)
+    source = open_source(tmp_path / "NEW.csv")
+    np.testing.assert_allclose(values_of(source), X)
+    assert source.sample_names().tolist() == [f"s{i}" for i in range(9)]
+    assert source.feature_names().tolist() == [*"abcdef"]
+
+
+def test_a_sample_without_values_is_no_note(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a,b,c\ns1,1,2,3\ns2,,,\ns3,0.5,,\n\ns4,2,,\n")
+    assert open_source(tmp_path / "t.csv").sample_names().tolist() == ["s1", "s2", "s3", "s4"]
+    (tmp_path / "t.csv").write_text("id,a,a,b\ns1,1,2,3\ns2,1,1,1\n")
+    with pytest.raises(InputError, match="two columns are called 'a'"):
+        open_source(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("option", [("--na", "-"), ("--na=-",)])
+def test_a_dash_is_declared_missing_as_the_sentence_says(option, rng, tmp_path):
+    table, path = frame(rng).astype(object), tmp_path / "t.csv"
+    table.iloc[3, 1] = "-"
+    table.to_csv(path, index_label="sample")
+    assert "If it stands for a missing value, say so: --na -." in ran(
+        "select", path, "--target", "status", code=2
+    )
+    assert best(path, *option, "--drop-missing") == "g2"
 
 
 def test_commas_that_no_value_explains_have_two_readings(tmp_path):

@@ -106,14 +106,14 @@ def test_thousands_in_labels_and_covariates_are_refused_and_both_commands_work(r
     said = refused(*options)
     assert "points may separate thousands" in said
     thousands, decimal = re.findall(r'python -c ".*?to_csv.*?"', said)
-    follow(thousands, "NEW.tsv")
-    read = read_table("NEW.tsv").columns["n"].tolist()
+    follow(thousands, "NEW.csv")
+    read = read_table("NEW.csv").columns["n"].tolist()
     assert read == [*map(str, numbers[:-1]), ""]
-    run("test", "x.csv", "--labels", "NEW.tsv", *options, "--drop-missing")
-    follow(decimal, "NEW.tsv")
-    read = read_table("NEW.tsv").columns["n"].tolist()
+    run("test", "x.csv", "--labels", "NEW.csv", *options, "--drop-missing")
+    follow(decimal, "NEW.csv")
+    read = read_table("NEW.csv").columns["n"].tolist()
     assert [float(t) for t in read[:-1]] == [float(t) for t in german(numbers[:-1])]
-    run("test", "x.csv", "--labels", "NEW.tsv", *options, "--drop-missing")
+    run("test", "x.csv", "--labels", "NEW.csv", *options, "--drop-missing")
     if role == "--target":
         with pytest.raises(dhsic.InputError, match="points may separate thousands"):
             dhsic.read_target("l.csv", "n")
@@ -297,10 +297,10 @@ def test_dates_are_refused_and_the_command_makes_days_of_them(way, role, rng, fo
     options = ("--target", "y", "--covariate", "day") if "c" in role else ("--target", "day")
     said = refused(*options)
     assert "no decimal numbers" in said or "are dates (" in said
-    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.tsv")
-    made = read_table("NEW.tsv").columns["day"].astype(float)
+    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.csv")
+    made = read_table("NEW.csv").columns["day"].astype(float)
     np.testing.assert_allclose(made - made.min(), days - days.min())
-    run("test", "x.csv", "--labels", "NEW.tsv", *options)
+    run("test", "x.csv", "--labels", "NEW.csv", *options)
     if way not in ("digits", "days and months"):
         with pytest.raises(dhsic.InputError, match="are dates") as error:
             dhsic.select(X, rng.normal(size=M), covariates=dates.to_numpy(), **PLAIN)
@@ -317,8 +317,8 @@ def test_commands_in_sentences_are_the_same_in_every_command(command, rng, folde
     labels(folder, day=(pd.Timestamp("2020-02-03") + pd.to_timedelta(range(M), unit="D")).date)
     options = ("x.csv", "--labels", "l.csv", "--target", "day")
     said = told(run(command, *options, code=2))
-    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.tsv")
-    assert len(set(read_table("NEW.tsv").columns["day"].tolist())) == M
+    follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.csv")
+    assert len(set(read_table("NEW.csv").columns["day"].tolist())) == M
 
 
 def test_dates_of_batches_are_groups_and_told(rng, folder):
@@ -365,3 +365,114 @@ def test_numbers_of_two_decimals_are_numbers(text, rng, folder):
     features(rng, folder)
     labels(folder, y=np.resize(text, M))
     run("test", "x.csv", "--labels", "l.csv", "--target", "y")
+
+
+# -1 below grades ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["--target", "--covariate"])
+def test_minus_one_below_grades_is_told_with_the_option_that_declares_it(role, rng, folder):
+    grades = np.resize([1, 2, 3, 4, 5], M)
+    grades[[3, 8, 21, 40]] = -1
+    X = features(rng, folder)
+    labels(folder, y=rng.normal(size=M).round(2), grade=grades)
+    options = ("--target", "y", "--covariate", "grade")
+    options = options if role == "--covariate" else ("--target", "grade")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said = told(run("test", "x.csv", "--labels", "l.csv", *options))
+    assert (
+        "'grade' are -1, and are taken for values. All others are whole numbers from 1 to" in said
+    )
+    declared = shlex.split(re.search(r"missing: (--na .*? --drop-missing)", said)[1])
+    said = told(run("test", "x.csv", "--labels", "l.csv", *options, *declared))
+    assert "4 of 60 samples left out" in said
+    run("test", "x.csv", "--labels", "l.csv", *options, "--not-na", "-1")
+    y = rng.normal(size=M)
+    for name, pass_grades in (
+        ("y", lambda: dhsic.select(X, grades, **PLAIN)),
+        ("covariates", lambda: dhsic.select(X, y, covariates=grades, **PLAIN)),
+    ):
+        with pytest.warns(UserWarning, match=f"values of {name} are -1") as caught:
+            pass_grades()
+        keep = re.search(r"keep = ([^;,]*)", str(caught[0].message))[1].partition(" has")[0]
+        assert eval(keep, {name: grades}).sum() == M - 4
+
+
+@pytest.mark.parametrize(
+    "values", [[-1, 1], [-1, 0, 1, 2, 3], [-1, 1, 2], [-1, -2, 1, 2, 3], [-1, 1.5, 2, 3]]
+)
+def test_minus_one_among_ordinary_values_is_taken(values, rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dhsic.select(rng.normal(size=(M, D)), np.resize(values, M), **PLAIN)
+
+
+# Infinite values, and labels that PLINK does not have --------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "-Infinity", "1e400"])
+def test_infinite_values_are_refused_and_declared_missing(text, rng, folder):
+    X = features(rng, folder)
+    column = rng.normal(size=M).round(2).astype(object)
+    column[4] = text
+    value = float(text)
+    na = ("--na", f"{value:g}", "--drop-missing")
+    labels(folder, y=rng.normal(size=M).round(2), infinite=column)
+    for options in (("--target", "infinite"), ("--target", "y", "--covariate", "infinite")):
+        assert "infinite" in refused(*options)
+        said = told(run("test", "x.csv", "--labels", "l.csv", *options, *na))
+        assert "1 of 60 samples left out" in said
+    y, numbers, Z = rng.normal(size=M), column.astype(float), X.copy()
+    Z[4, 1] = value
+    for door in (
+        lambda: dhsic.select(X, numbers, **PLAIN),
+        lambda: dhsic.select(X, y, covariates=numbers, **PLAIN),
+        lambda: dhsic.test_features(X, numbers),
+        lambda: dhsic.test_features(X, y, covariates=numbers),
+        lambda: dhsic.find_pairs(X, y, covariates=numbers),
+        lambda: dhsic.hsic(X, numbers),
+    ):
+        with pytest.raises(dhsic.InputError, match="infinite"):
+            door()
+    for door in (dhsic.test_features, dhsic.find_pairs, dhsic.BAHSIC(2, progress=False).fit):
+        with pytest.raises(dhsic.DataError, match=r"Feature 1 of sample 4 is -?inf"):
+            door(Z, y)
+    table = pd.read_csv("x.csv", dtype=str)
+    table.iloc[4, 2] = text
+    table.to_csv("x.csv", index=False)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=3))
+    assert "Feature 1 of sample 4 is" in said
+    run("test", "x.csv", "--labels", "l.csv", "--target", "y", *na[:2])
+
+
+def test_phenotypes_that_are_all_missing_are_told(rng, folder):
+    table = pd.DataFrame(rng.integers(0, 3, (M, D))).add_prefix("rs").add_suffix("_A")
+    about = {"FID": IDS, "IID": IDS, "PAT": 0, "MAT": 0, "SEX": 1, "PHENOTYPE": -9}
+    pd.DataFrame(about).join(table).to_csv("x.raw", sep=" ", index=False)
+    assert "Missing option '--target'" in told(run("test", "x.raw", code=2))
+    said = told(run("test", "x.raw", "--target", "PHENOTYPE", code=2))
+    assert "which PLINK writes for missing ones" in said
+    assert "(CLI: --labels)" in said
+    labels(folder, y=rng.normal(size=M).round(2))
+    run("test", "x.raw", "--labels", "l.csv", "--target", "y")
+
+
+# Labels again as a covariate ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["same", "other units", "float32", "three decimals"])
+def test_labels_that_are_a_covariate_again_are_refused_or_told(written, rng):
+    X, y = rng.normal(size=(M, D)), rng.normal(size=M)
+    ways = {"same": y, "other units": 12 * y + 3, "float32": y.astype("f4")}
+    covariate = ways.get(written, y.round(3))
+    z = rng.normal(size=M)
+    for door in (dhsic.test_features, lambda *a, **k: dhsic.select(*a, **k, **PLAIN)):
+        if written in ("same", "other units"):
+            with pytest.raises(dhsic.InputError, match="explain target 0 altogether"):
+                door(X, y, covariates=np.column_stack([z, covariate]))
+        else:
+            with pytest.warns(UserWarning, match="What is left of it may be rounding"):
+                door(X, y, covariates=np.column_stack([z, covariate]))
+        door(X, y, covariates=z)
+        door(X, y, covariates=y + 0.05 * z)

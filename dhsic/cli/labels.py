@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import design
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
@@ -30,13 +29,13 @@ from dhsic.joins.text import (
     codes_in,
     either,
     is_missing,
+    likely_codes,
     read_table,
     stripped,
     typed,
     whole_numbers,
     written_by,
     written_twice,
-    zeros_told,
 )
 from dhsic.joins.variables import labels_at
 from dhsic.kernels.labels import (
@@ -274,11 +273,10 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         n = 0 if names is None else table.n_elsewhere(names, wanted)
         order = replace(order, n_elsewhere=n)
         if n:
-            warnings.warn(
+            warn(
                 f"{n:,} of {m:,} rows of {table.what} name samples that are elsewhere in the data, "
                 "and are taken by position, as asked for. If the names are right, these rows are "
                 "of other samples, and the ranking is wrong: leave out --by-position.",
-                stacklevel=2,
             )
     else:
         n_tables = (job.labels is not None) + len(job.covariates)
@@ -441,9 +439,9 @@ def _refuse_coded(job: SelectJob, columns: Columns) -> None:
     for name, values in columns:
         n_of, beside = codes_in(values, allowed), "and no other is near"
         zeros = 0 if 0 in allowed else _zeros(name, values)
-        if sentence := zeros_told(repr(name), values):
-            remedy = f"{_na(name, 0)} --drop-missing"
-            warnings.warn(f"{sentence} If they are missing: {remedy}.", stacklevel=2)
+        for code, sentence in likely_codes(repr(name), values):
+            if code not in allowed and code not in n_of:
+                warn(f"{sentence} If they are missing: {_na(name, code)} --drop-missing.")
         if zeros and not n_of:
             n_of, beside = {0: zeros}, "beside 1 and 2"
         if not n_of:

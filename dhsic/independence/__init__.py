@@ -502,7 +502,7 @@ def standardised(
     order = np.argsort(which, kind="stable")
     features = which[order]
     with Threads() as runtime:
-        reader, values = looked_at(source, runtime, rows, features, stacklevel=3)
+        reader, values = looked_at(source, runtime, rows, features)
         scaled = scales(standardize, values)
         Z, at, scalings = np.empty((reader.n_samples, len(which)), order="F"), 0, []
         absent = np.zeros(Z.shape, dtype=bool)

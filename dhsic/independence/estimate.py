@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.hsic import check_estimator, factored_weights, variance_of_hsic, weights
 from dhsic.independence.forms import (
     HsicForm,
@@ -301,10 +300,9 @@ def _normalized(value: float, x: float, y: float) -> float:
     """``value / sqrt(x y)``; 0, with a warning, if x or y is 0."""
     if x > 0 and y > 0:
         return value / float(np.sqrt(x) * np.sqrt(y))
-    warnings.warn(
+    warn(
         f"HSIC of {'Y' if x > 0 else 'X'} with itself is 0: it does not vary, or too few samples "
         "say how; the normalized HSIC counts as 0.",
-        stacklevel=3,
     )
     return 0.0
 

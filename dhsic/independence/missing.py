@@ -8,13 +8,12 @@ the samples that have all values.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.criteria.missingness import MOST_DIRECTIONS, MissingnessTest, missing_by_label
+from dhsic.errors import warn
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 from dhsic.sources.ids import some
 
@@ -59,10 +58,9 @@ def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> 
         complete = np.zeros_like(lacking)
     else:
         told = f"So the set is tested on the {n:,} samples that have all values."
-    warnings.warn(
+    warn(
         f"Missing values depend on the labels: {where}. Replaced by the mean of their feature they "
         f"would look like dependence of the set. {told}",
-        stacklevel=4,
     )
     return complete
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, InputError, warn
 from dhsic.sources.blocks import Block
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
@@ -44,10 +43,9 @@ def coordinates_of(data: Any, name: str, missing_chunks: MissingChunks = "error"
         )
     if not varies.all():
         flat = ", ".join(map(str, np.flatnonzero(~varies)))
-        warnings.warn(
+        warn(
             f"All samples have the same coordinate in column {flat} of {name!r}, which is left "
             "out.",
-            stacklevel=2,
         )
     values = values[:, varies]
     is_whole = (np.floor(values) == values) | np.isnan(values)

@@ -6,7 +6,6 @@ a set of positions in the data (`Filtered`), so later steps need neither names n
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
@@ -201,11 +200,10 @@ class Filters:
             if value is not None and not (is_number(value) and 0 <= value <= most):
                 raise InputError(f"{name}={value!r}; pass a number from 0 to {most}, 1% is 0.01.")
         if self.max_missing is not None and MOSTLY < self.max_missing < 1:
-            warnings.warn(
+            warn(
                 f"max_missing={self.max_missing:g} leaves in features that lack up to "
                 f"{self.max_missing:.0%} of their values. If so many are to be there, as vcftools "
                 f"means it, pass {1 - self.max_missing:.4g}.",
-                stacklevel=2,
             )
         if self.regions_start is not None:
             if str(self.regions_start) not in ("0", "1"):
@@ -303,11 +301,10 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
     of_unknown = on_x & ~is_mixed
     if of_unknown.any():
         counts[of_unknown] = 0
-        warnings.warn(
+        warn(
             f"hwe= does not test {int(of_unknown.sum()):,} features on X, as the sexes of the "
             "samples are not known: they stay. Sexes are those of .fam and .psam, or told by the "
             "haploid calls of VCF Zarr; chromosomes= leaves X out.",
-            stacklevel=2,
         )
     diploid = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
     if diploid.size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from os import PathLike, fspath
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Mask
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.keys import as_text, written_once
 from dhsic.joins.likeness import difference
 from dhsic.joins.sample_list import SampleList
@@ -57,16 +56,14 @@ class IdList:
                 "inspect), or leave it out."
             )
         if lacking.size:
-            warnings.warn(
+            warn(
                 f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
                 f"not have ({some(lacking)}).",
-                stacklevel=2,
             )
         if repeated.size:
-            warnings.warn(
+            warn(
                 f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
                 f"have more than once ({some(repeated)}); all of these count.",
-                stacklevel=2,
             )
 
 
@@ -111,7 +108,7 @@ def samples_listed(
         remedy = "Correct the FIDs, or list IIDs alone, one in each line."
         if wrong.size == mask.sum():
             raise InputError(f"{sentence}, and no others. {remedy}")
-        warnings.warn(f"{sentence}; as in PLINK they are not meant. {remedy}", stacklevel=2)
+        warn(f"{sentence}; as in PLINK they are not meant. {remedy}")
         mask[wrong] = False
     return mask
 

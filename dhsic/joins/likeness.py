@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 #: Spelling differences between programs, each with a function that normalises a name.
 _WAYS: dict[str, Callable[[str], str]] = {
@@ -29,6 +29,8 @@ _WAYS: dict[str, Callable[[str], str]] = {
 }
 #: Spelling difference: one side prefixes names with the family id.
 _FAMILY = "the FID before '_'"
+#: Spelling difference: one side goes on, with a sample or an aliquot of a patient; marks of parts.
+_LONGER, _MARKS = "parts at the end", "-_.:|/"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
@@ -50,6 +52,9 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
     pairs = {way: matched(change) for way, change in _WAYS.items()}
     pairs[_FAMILY] = _but_for_family(strangers, known)
+    for mark, n in (*_parts_of(strangers), *_parts_of(known)):
+        cut = matched(_beginning(mark, n))
+        pairs[_LONGER] = max(pairs.get(_LONGER, []), cut, key=len)
     way = max(pairs, key=lambda way: len(pairs[way]))
     if not pairs[way]:
         pairs["the ways in which they are written"] = matched(_changed_in_all_ways)
@@ -89,6 +94,37 @@ _CHANGES: dict[str, Callable[[str], str]] = {
 MOST_TRIED = 3
 
 
+def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield marks that split all names into equally many parts, with their number."""
+    for mark in _MARKS:
+        counts = {name.count(mark) + 1 for name in names}
+        if len(counts) == 1 and (n := counts.pop()) > 1:
+            yield mark, n
+
+
+def _beginning(mark: str, n: int) -> Callable[[str], str]:
+    """Return a function that cuts a name after some parts."""
+    return lambda s: mark.join(s.split(mark)[:n])
+
+
+def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
+    """Return a Python dictionary of the data's names {samples} by shorter ones of a table.
+
+    It is "" if the names of the data do not begin with those of the table, each of another one.
+
+    >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
+    "{{'-'.join(n.split('-')[:2]): n for n in {samples}}}"
+    >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-1-11B"])
+    ''
+    """
+    theirs, known = set(names), set(ours)
+    for mark, n in _parts_of(theirs):
+        short = [*map(_beginning(mark, n), known)]
+        if len(set(short)) == len(short) and len(theirs.intersection(short)) > len(theirs & known):
+            return f"{{{{{mark!r}.join(n.split({mark!r})[:{n}]): n for n in {{samples}}}}}}"
+    return ""
+
+
 def _between(before: str, after: str) -> Callable[[str], str]:
     """Return a function that adds a prefix and a suffix to a name."""
     return lambda s: f"{before}{s}{after}"
@@ -109,11 +145,15 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
     if len(lengths) == 1:
         (width,) = lengths
         changes[f"s.zfill({width})"] = lambda s: s.zfill(width)
+    for mark, n in _parts_of(known):
+        changes[f"{mark!r}.join(s.split({mark!r})[:{n}])"] = _beginning(mark, n)
     if theirs:
         longer = sorted((name for name in known if theirs[0] in name), key=lambda s: (len(s), s))
         for before, _, after in (name.partition(theirs[0]) for name in longer[:MOST_TRIED]):
             around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
-            changes[around] = _between(before, after)
+            changes[around] = added = _between(before, after)
+            if 2 * len(known.intersection(map(added, theirs))) < min(len(theirs), len(known)):
+                del changes[around]  # parts that are of few names
 
     def n_matched(change: Callable[[str], str]) -> int:
         matched = [name for name in map(change, theirs) if name in known]

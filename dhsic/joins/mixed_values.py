@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import (
     MAY_BE_CLASS,
     NO_VALUE,
@@ -131,7 +130,7 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
 
     refuse_words(called, text, remedy)
     if sentence := words_told(called, text):
-        warnings.warn(f"{sentence}.", stacklevel=4)
+        warn(f"{sentence}.")
     refuse_dates(WrittenColumn(called, "", values=called), text, "group", category)
     if not are_apart:
         refuse_alike(f"Values of {called}", "names", text[text != ""], f"else {category}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Index, Mask
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.places import chromosome_codes, described
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
@@ -109,10 +108,9 @@ class Regions:
                 "both are of the same genome build, or leave it out."
             )
         if empty.size:
-            warnings.warn(
+            warn(
                 f"{name}= lists {n_held.size:,} regions, {empty.size:,} of which hold no feature "
                 f"of the data ({some(listed)}).",
-                stacklevel=2,
             )
 
 

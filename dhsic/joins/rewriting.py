@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dhsic.sources.delimited import Delimited, is_text_table
+from dhsic.sources.marked_numbers import command
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class WrittenColumn:
         """How to write it anew, by an expression of pandas, {p}, on the text of the column, {v}."""
         if self.values:
             return f"pass {expression.format(p='pandas', v=f'pandas.Series({self.values})')}"
-        return self._command(expression.format(p="p", v="t[c].str.strip()")) or (
+        return self._command(expression) or (
             f"take this of pandas, v being the column: {expression.format(p='pandas', v='v')}"
         )
 
@@ -43,10 +44,6 @@ class WrittenColumn:
         table = Delimited(self.path)
         if table.names is None or self.name not in table.names:
             return ""
-        sep = {"": r"r'\s+'", "\t": r"'\t'"}.get(table.separator, repr(table.separator))
-        return (
-            f'python -c "import pandas as p; t = p.read_csv({self.path!r}, sep={sep}, '
-            f"skiprows={table.top.n_skipped}, dtype=str, keep_default_na=False, "
-            f"skipinitialspace=True); c = t.columns[{table.names.index(self.name)}]; t[c] = "
-            f"{expression}; t.to_csv('NEW.tsv', sep='\\t', index=False)\", then pass NEW.tsv"
-        )
+        changes = {table.names.index(self.name): expression}
+        written = command(self.path, table.separator, table.top.n_skipped, changes)
+        return f"{written}, then pass NEW.csv"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
+from dhsic.errors import warn
 from dhsic.joins.places import chromosome_codes
 from dhsic.sources import AbstractSource
 from dhsic.sources.plink import AbstractPlinkSource
@@ -67,11 +67,10 @@ def missing_rates(
     n_lacking = int((rates[at] > 0).sum())
     rates[at] = 0.0
     if males is None and n_lacking:
-        warnings.warn(
+        warn(
             f"max_missing= does not count {n_lacking:,} features on Y that lack values, as the "
             "sexes of the samples are not known: they stay. Sexes are those of .fam and .psam, or "
             "told by the haploid calls of VCF Zarr on X; chromosomes= leaves Y out.",
-            stacklevel=3,
         )
     if males is None or not n_lacking:
         return np.asarray(rates)

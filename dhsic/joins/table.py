@@ -51,7 +51,7 @@ from dhsic.joins.keys import (
     names_rows,
     quoted,
 )
-from dhsic.joins.likeness import difference, renaming
+from dhsic.joins.likeness import difference, lengthening, renaming
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, did_you_mean, is_id, is_index, plain, some
 from dhsic.validation import as_array
@@ -259,22 +259,23 @@ class Table:
 
     def _renamed(self, column: str, names: Array, ours: Array) -> str:
         """How to write the names of a column as the data have them; "" where no rule does."""
-        change = renaming(names, ours)
+        change, setup = _renaming(names, ours, "'DATA'" if self.lines else "X")
         if not change:
             return ""
         if not self.lines:
             where = f"{self.what}[{column!r}]"
             return (
-                f"Make names the same: import re; {where} = [{change} for s in "
+                f"Make names the same: import re; {setup}{where} = [{change} for s in "
                 f"{where}.astype(str)]."
             )
         top = Delimited(self.what)
         if top.names is None or column not in top.names:
-            return f"Make names the same, for each name s there: {change}."
+            return f"Make names the same, for each name s there: {setup}{change}."
         sep = {"": r"r'\s+'"}.get(top.separator, repr(top.separator))
         at, skipped = top.names.index(column), top.top.n_skipped
         return (
-            f'Make names the same: python -c "import re, pandas as p; t = p.read_csv('
+            f"Make names the same{', DATA being the data' if setup else ''}: "
+            f'python -c "import re, pandas as p; {setup}t = p.read_csv('
             f"{self.what!r}, sep={sep}, skiprows={skipped}, dtype=str, keep_default_na=False, "
             f"skipinitialspace=True); c = t.columns[{at}]; t[c] = [{change} for s in "
             f"t[c].str.strip()]; t.to_csv('NEW.tsv', sep='\\t', index=False)\". Then pass NEW.tsv."
@@ -492,12 +493,25 @@ def check_order(
     )
 
 
+def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
+    """Return an expression of s that renames a sample, and statements that go before it.
+
+    `data` are the data in Python. Both are "" where no rule makes names the same.
+    """
+    if change := renaming(names, ours):
+        return change, ""
+    if not (long_names := lengthening(names, ours)):
+        return "", ""
+    samples = f"dhsic.open_source({data}).sample_names()"
+    return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
+
+
 def _told(told: str, what: str, named: Array, ours: Array) -> str:
     """How names of an index differ from those of the data, and what makes them the same."""
-    change = renaming(named, ours) if told else ""
+    change, setup = _renaming(named, ours, "X") if told else ("", "")
     if not change:
         return f"{told} " if told else ""
     return (
-        f"{told} Make them the same: import re; {what}.index = [{change} for s in "
+        f"{told} Make them the same: import re; {setup}{what}.index = [{change} for s in "
         f"{what}.index.astype(str)]. Otherwise: "
     )

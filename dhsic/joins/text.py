@@ -8,9 +8,8 @@ Taken for values they would be learnt from, so they are refused unless somebody 
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 import zarr
 
 from dhsic._typing import Array, Mask
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import refuse_alike
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import may_be_classes
@@ -31,6 +30,7 @@ from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.sentinels import (
     BESIDE_9,
+    FEWEST_STEPS,
     FILLS,
     OFTEN,
     POSITIVE,
@@ -263,9 +263,9 @@ def check_coded(X: Any, **given: Any) -> None:
                 f"{'it' if len(n_of) == 1 else 'them'}. {_without(X, what, columns, [*n_of])} If "
                 f"{written(code)} is a value, {declared_values}."
             )
-        for sentence in filter(None, (zeros_told(what, column) for column in each)):
-            without = _without(X, what, columns, [0])
-            warnings.warn(f"{sentence} If they are missing: {without}", stacklevel=2)
+        for code, sentence in (told for column in each for told in likely_codes(what, column)):
+            without = _without(X, what, columns, [code])
+            warn(f"{sentence} If they are missing: {without}")
         _check_words(X, what, columns)
 
 
@@ -380,15 +380,40 @@ def zeros_apart(values: Array) -> tuple[int, float]:
     return (n, float(scale[0])) if is_likely else (0, 0.0)
 
 
-def zeros_told(name: str, values: Array) -> str:
-    """Sentence on zeros of labels or of a covariate that may be missing; "" where none may."""
+def grades_below(values: Array) -> tuple[int, float]:
+    """Count -1 below a scale of whole numbers from 1 on, and return the last of the scale.
+
+    >>> grades_below(np.array([1, 2, 3, 4, 5, -1, -1, -1])), grades_below(np.arange(-1, 6))
+    ((3, 5.0), (0, 0.0))
+    """
+    numbers = as_numbers(values)
+    if numbers is None:
+        return 0, 0.0
+    n, scale = int((numbers == -1).sum()), np.unique(numbers[(numbers != -1) & ~np.isnan(numbers)])
+    is_scale = n >= OFTEN and scale.size >= FEWEST_STEPS and scale[0] >= 1
+    is_likely = is_scale and n < values.size / 2 and (scale == np.floor(scale)).all()
+    return (n, float(scale[-1])) if is_likely else (0, 0.0)
+
+
+def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
+    """Yield 0 and -1 where they may stand for missing values, with a sentence on each.
+
+    `values` are labels or a covariate, called `name`.
+    """
     n, nearest = zeros_apart(values)
-    if not n:
-        return ""
-    return (
-        f"{n:,} of {values.size:,} values of {name} are 0, far below all others (from "
-        f"{nearest:.6g}), and are taken for values."
-    )
+    if n:
+        sentence = (
+            f"{n:,} of {values.size:,} values of {name} are 0, far below all others (from "
+            f"{nearest:.6g}), and are taken for values."
+        )
+        yield 0, sentence
+    n, largest = grades_below(values)
+    if n:
+        sentence = (
+            f"{n:,} of {values.size:,} values of {name} are -1, and are taken for values. All "
+            f"others are whole numbers from 1 to {largest:.6g}."
+        )
+        yield -1, sentence
 
 
 def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:

@@ -33,7 +33,6 @@ because values on a line lie close together: incomplete Cholesky decomposition w
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -41,7 +40,7 @@ from functools import reduce
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.bandwidth import few_samples, sigma_of_median
 from dhsic.kernels.base import COMPLETE
 from dhsic.kernels.label_parts import (
@@ -71,6 +70,8 @@ from dhsic.validation import (
 
 #: Standard deviation of residuals, relative to the target's, at which covariates explain it fully.
 EXPLAINED = 1e-8
+#: The same at which what is left of a target may be rounding, of 32 bits or three decimals.
+ROUNDED = 1e-3
 #: Integer labels with more distinct values than this are treated as measurements.
 MOST_CLASSES = 50
 #: Largest number of classes, numbered from 0 or 1 without a gap, that are not measurements.
@@ -362,9 +363,11 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
     names, codes = np.unique(keys, return_inverse=True)
     m, n = len(codes), len(names)
     if n == 1:
+        is_missing = str(names[0]) in ("-9", "-9.0")
         raise InputError(
-            f"All {m} labels are {names[0].item()!r}: one class has nothing to depend on; pass "
-            "labels of at least two classes."
+            f"All {m} labels are {names[0].item()!r}"
+            f"{', which PLINK writes for missing ones' * is_missing}: one class has nothing to "
+            f"depend on; pass labels of at least two classes{' (CLI: --labels)' * is_missing}."
         )
     if n == m and m > 2:
         raise InputError(
@@ -435,10 +438,9 @@ def _lifted(values: Float, kernel: str) -> Float:
     if not exponents.any():
         return values
     if kernel == "linear" and len(ranges) == 1:  # all other kernels are free of scale
-        warnings.warn(
+        warn(
             f"Labels differ by {ranges[0]:.3g} at most, whose square is no number; they are taken "
             f"times 2**{exponents[0]}, and so HSIC with the linear label kernel is that of these.",
-            stacklevel=2,
         )
     return np.asarray(np.ldexp(values, exponents))
 
@@ -453,5 +455,13 @@ def _residuals(values: Float, covariates: Array) -> Float:
         raise InputError(
             f"The covariates explain target {int(np.argmax(lost))} altogether: nothing is left of "
             "it to select for. Leave out the covariate that it follows from."
+        )
+    nearly = remainder.std(axis=0) <= ROUNDED * centred.std(axis=0)
+    if nearly.any():
+        t = int(np.argmax(nearly))
+        share = float((remainder[:, t].std() / centred[:, t].std()) ** 2)
+        warn(
+            f"The covariates explain all but {share:.1g} of the variance of target {t}. What is "
+            "left of it may be rounding. If a covariate is the labels again, leave it out."
         )
     return np.asarray(remainder)

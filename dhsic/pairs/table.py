@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Float, Index
+from dhsic.errors import warn
 from dhsic.pairs.inflation import Inflation
 from dhsic.pairs.scan import HEAVY, Null, Scanned
 from dhsic.sources import AbstractSource
@@ -89,7 +89,7 @@ def table_of(
             attributes["inflation_p_value"] = scanned.inflation.p
             attributes["corrected_by"] = scanned.corrected
         for sentence in _doubts(null, scanned.inflation) if warns else ():
-            warnings.warn(sentence, stacklevel=5)
+            warn(sentence)
     columns["linkage"] = best.linked
     first, second = best.pairs.T
     table = pair_table(source, "pairs", first, second, columns, descriptions)

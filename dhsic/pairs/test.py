@@ -5,7 +5,6 @@ Products, tiles and memory of a scan follow from sizes alone (`Forecast`).
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Float, Index
-from dhsic.errors import InputError, MemoryBudgetError
+from dhsic.errors import InputError, MemoryBudgetError, warn
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
@@ -189,7 +188,7 @@ class PairTest:
         if reader is not None:
             reader = reader.apart()
         else:
-            reader, _ = looked_at(source, runtime, given.rows, stacklevel=3)
+            reader, _ = looked_at(source, runtime, given.rows)
         measure(reader, self.missing, codes_checked=is_inspected)
         with closing(reader), single_blas_thread():  # several threads sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
@@ -342,11 +341,10 @@ def filtered_features(
     unfiltered = whole_of(given.source)
     names = unfiltered.feature_names()
     called = features.astype(str) if names is None else np.asarray(names)[features]
-    warnings.warn(
+    warn(
         f"The filters leave out {features.size:,} features of selection= ({some(called, 10)}). "
         "Their main effects are taken out of the labels all the same; pairs with them are not "
         "scanned.",
-        stacklevel=4,
     )
     values = look_at(given.source, runtime, given.rows)
     reader = Reader(recoded(SubsetSource(unfiltered, features), values), runtime, given.rows)

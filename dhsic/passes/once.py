@@ -7,7 +7,6 @@ examines values: whether they are dosages with codes for missing values, or some
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.leveled import sums_over_codes
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
+from dhsic.errors import warn
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
@@ -328,16 +328,14 @@ def looked_at(
     runtime: AbstractRuntime,
     rows: Index | None,
     features: Index | None = None,
-    *,
-    stacklevel: int = 2,
 ) -> tuple[Reader, ValueKind]:
     """Return a reader of the source, after `look_at`, and the kind of its values.
 
-    Codes that are treated as missing values cause a warning, `stacklevel` calls up.
+    Codes that are treated as missing values cause a warning.
     """
     values = look_at(source, runtime, rows, features)
     if values.codes:
-        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=stacklevel + 1)
+        warn(f"X holds {values}. {KEEPING}")
     return Reader(recoded(source, values), runtime, rows), values
 
 

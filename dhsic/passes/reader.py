@@ -15,7 +15,6 @@ data sum in the same order.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.question import FeatureStats
+from dhsic.errors import warn
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
 from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run, samples_of
@@ -399,11 +399,10 @@ class AbstractReader(ABC):
                 if self._keep(features, form, place):
                     return
             except UnwritableError as error:
-                warnings.warn(
+                warn(
                     f"Survivors cannot be written to scratch ({error}), so the run goes on with "
                     "what it read so far, which is slower. Make room there, or set TMPDIR to a "
                     "place with more (on a cluster, scratch= of its runtime).",
-                    stacklevel=2,
                 )
                 self._recut(features, form)
                 return

@@ -8,7 +8,6 @@ unselected features alike.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.criteria.independence import Independence
 from dhsic.criteria.missingness import LEVEL, missing_by_label
 from dhsic.criteria.multiscale import Multiscale
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.places import described
 from dhsic.passes.jobs import merged
 from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
@@ -166,12 +165,11 @@ def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int
         names = [f"feature {j}" for j in first]
     more = ", ..." if n > MOST_NAMED else ""
     what = "1 feature" if n == 1 else f"{n:,} features"
-    warnings.warn(
+    warn(
         f"Missing values depend on the labels in {what} ({', '.join(names)}{more}; Bonferroni "
         f"level {LEVEL:g}). Samples without a value are left out of the test of a feature, so this "
         "makes no association; but samples measured in different ways give values that differ, "
         f"too. Exclude {'it' if n == 1 else 'them'} (exclude=), or allow fewer missing values "
         "(max_missing=).",
-        stacklevel=2,
     )
     return int(n)

@@ -63,7 +63,7 @@ def parameters_of(method: str) -> list[str]:
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
     """Create the selector of a method with parameters by name."""
     allowed = parameters_of(method)
-    given = current_names(given, allowed, stacklevel=4)
+    given = current_names(given, allowed)
     unknown = sorted(set(given) - set(allowed))
     check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
     if unknown:

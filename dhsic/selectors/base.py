@@ -8,7 +8,6 @@ combines it with the data; `SelectionRun`, which does the steps that all methods
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from inspect import Signature, get_annotations, signature
@@ -20,7 +19,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags
 
 from dhsic.algorithms import how_many
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
@@ -221,9 +220,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         if request.feature_groups is not None:
             d = request.feature_groups.names.size
         if isinstance(n, (int, np.integer)) and n > d:
-            warnings.warn(
+            warn(
                 f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
-                stacklevel=2,
             )
         with told(self.verbose):
             self.result_ = result = result_of(request)

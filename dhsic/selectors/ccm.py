@@ -28,7 +28,6 @@ that w alone descends (variable projection; Golub and Pereyra, 1973). At that al
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -39,7 +38,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from dhsic._typing import Array, Float
 from dhsic.algorithms import how_many
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.label_parts import (
     ClassTarget,
@@ -311,11 +310,10 @@ class CCM(DescentSelector):
         if self.inverse == "exact":
             return WithInverse(self.centring(data), Y, ridge)
         if 2 * self.lambda_2 * ridge <= 1:
-            warnings.warn(
+            warn(
                 f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
                 "eq. 19 is then so loose that weights which explain less of the labels may count "
                 "as better. Pass a higher lambda_2, or inverse='exact'.",
-                stacklevel=2,
             )
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 

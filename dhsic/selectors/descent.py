@@ -8,7 +8,6 @@ steps is reached. Features are ranked by weight.
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.algorithms.state import SelectionState
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     AbstractBandwidth,
@@ -164,11 +163,10 @@ class DescentSelector(Selector):
 
     def _check_converged(self, at: WeightState) -> None:
         if at.residual > self.tolerance and at.iteration >= self.max_iterations:
-            warnings.warn(
+            warn(
                 f"The weights still change after {at.iteration} steps, more than "
                 f"tolerance={self.tolerance:g} allows. Pass a higher max_iterations=, or a higher "
                 "tolerance=.",
-                stacklevel=2,
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 from dhsic.algorithms import how_many
 from dhsic.algorithms.fohsic import added, floating, fohsic
 from dhsic.algorithms.state import SelectionState
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
@@ -164,11 +163,10 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):
-            warnings.warn(
+            warn(
                 "Low rank likely chose another feature than the definition in "
                 f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
                 "result). Pass solver='exact' where the memory is there.",
-                stacklevel=2,
             )
 
     def _n_wanted(self, run: SelectionRun) -> int:

@@ -6,7 +6,6 @@ checkpoint; a subclass defines the rounds.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,7 +18,7 @@ from dhsic.algorithms import check_step, how_many, sizes
 from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.survival import lost_of
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
 from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
@@ -353,10 +352,9 @@ class AbstractElimination(KernelSelector[SourceDependence]):
             return
         many = run.n_samples > MOST_SAMPLES
         why = "low rank can do no better with so many samples" if many else "not as foreseen"
-        warnings.warn(
+        warn(
             f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
             f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
             f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or solver='exact' where "
             "the memory is there.",
-            stacklevel=2,
         )

@@ -6,7 +6,6 @@ See JMLR section 6.
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +17,7 @@ from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, inflation_of
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix, joint_labels, target_kernels
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
@@ -209,11 +208,10 @@ class OnePass(Selector):
         ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
-            warnings.warn(
+            warn(
                 f"{unplaced.size:,} features lie on X, Y, MT or no known chromosome (0 or .). They "
                 "predict nothing here, and are tested against what all autosomes leave of the "
                 "labels; chromosomes= with the others leaves them out.",
-                stacklevel=2,
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
             Q = covariate_basis(C, m)

@@ -30,7 +30,6 @@ A weight of 0 stays 0: the penalty has slope lambda alpha there, HSIC has slope 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -38,6 +37,7 @@ from typing import ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
+from dhsic.errors import warn
 from dhsic.hsic import check_estimator
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
@@ -107,10 +107,9 @@ class ZeroNorm(AbstractWeighting):
             state, K = self._step(state, K)
             yield state
         if not state.w.any():
-            warnings.warn(
+            warn(
                 f"No feature is worth penalty={self.penalty:g}: all weights are 0, and the ranking "
                 "is by what each would add alone. Pass a lower penalty.",
-                stacklevel=2,
             )
 
     def potential(self, w: Float) -> Float:

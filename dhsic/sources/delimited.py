@@ -8,17 +8,18 @@ lines, a mark of the order of bytes, and lines above the header that programs wr
 from __future__ import annotations
 
 import csv
+import shlex
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO, TextIOWrapper
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
 from dhsic.buckets import fetched
 from dhsic.errors import InputError
-from dhsic.sources.compression import DAMAGE, decompressed
+from dhsic.sources.compression import DAMAGE, SUFFIXES, decompressed
 from dhsic.sources.headers import (
     GEO,
     GEO_END,
@@ -28,7 +29,7 @@ from dhsic.sources.headers import (
     may_be_header,
     top_of,
 )
-from dhsic.sources.ids import is_id, plain
+from dhsic.sources.ids import is_id, is_value, plain, some
 
 #: Bytes of a file that are looked at for what is no text.
 HEAD = 1 << 12
@@ -80,7 +81,7 @@ class Delimited:
         if top.title:
             raise self.refused(
                 f"its first line is a title ({top.title[:40]!r}), and the names of the columns are "
-                "expected there. Begin that line with #, or remove it."
+                f"expected there. {self._without_top(top.n_titles)}"
             )
         header, below = [*top.rows[0]], top.rows[1] if len(top.rows) > 1 else []
         is_open = len(header) > 1 and not header[-1]
@@ -99,12 +100,33 @@ class Delimited:
         if self.names[0].startswith("Unnamed: "):
             self.names[0] = ""
         if len(set(header)) < len(header):
+            self._check_names_below(header, top)
             twice = sorted({name for name in header if header.count(name) > 1})
             more = f" ({len(twice)} names in all)" if len(twice) > 1 else ""
             raise self.refused(
                 f"two columns are called {twice[0]!r}{more}; rename one of them, each needs a name "
                 "of its own."
             )
+
+    def _check_names_below(self, header: list[str], top: TableTop) -> None:
+        """Refuse a header whose second row names the columns, and those below it hold values."""
+        names, below = (top.rows[1], top.rows[2]) if len(top.rows) > 2 else ([], [])
+        has_names = len(set(names)) == len(names) > 2 and not any(map(is_value, names[1:]))
+        if has_names and any(map(is_value, below[1:])):
+            groups = some(dict.fromkeys(filter(None, header)), 3)
+            raise self.refused(
+                f"its header has two rows: the first names groups of columns ({groups}), the "
+                f"second each column. {self._without_top(1)}"
+            )
+
+    def _without_top(self, n_rows: int) -> str:
+        """How to leave out rows at the top of a table."""
+        records = (number for number, fields in self._records() if any(fields))
+        with self._reading():
+            line = next(islice(records, n_rows, None))
+        if self._fetched is not None or self.path.lower().endswith((*SUFFIXES,)):
+            return f"Remove what is above line {line}."
+        return f"Leave it out: tail -n +{line} {shlex.quote(self.path)} > NEW"
 
     def _is_of_plink(self, fields: list[str]) -> bool:
         """Whether it is a .fam or .psam file without a header."""

@@ -64,6 +64,8 @@ class TableTop:
         Of a GCT file: features, samples, columns about features and rows about samples.
     title : str
         A first line that neither names columns nor holds values; "" where there is none.
+    n_titles : int
+        Rows of that kind.
     """
 
     n_skipped: int
@@ -72,6 +74,7 @@ class TableTop:
     format_name: str = ""
     sizes: tuple[int, ...] = ()
     title: str = ""
+    n_titles: int = 0
 
 
 def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
@@ -92,8 +95,9 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
         names = _fields([comment[1]], separator)[0]
         if not rows or _names_columns(names, rows, separator):
             n_skipped, rows = comment[0], [names, *rows]
-    title = texts[0].strip() if _is_title(rows) else ""
-    return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title)
+    n_titles = _n_titles(rows)
+    title = texts[0].strip() if n_titles else ""
+    return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title, n_titles)
 
 
 class _Above:
@@ -176,7 +180,7 @@ def _separator(texts: Sequence[str]) -> tuple[str, bool]:
     blanks = _fields(texts, "")
     if len(texts) > 1 and len(blanks[0]) > 1 and _agreement(blanks) == 1:
         return "", True
-    below_title = [mark for mark, of in rows.items() if _is_title(of)]
+    below_title = [mark for mark, of in rows.items() if _n_titles(of)]
     if below_title:
         return below_title[0], False
     likely = [mark for mark in fits if mark != "|"]
@@ -196,10 +200,13 @@ def _agreement(rows: Sequence[Sequence[str]]) -> float:
     return max(shares) / len(below) if below else 1.0
 
 
-def _is_title(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is text in one field, above rows of several."""
-    below = {len(row) for row in rows[1:]}
-    return len(rows) > 2 and len(rows[0]) == 1 and len(below) == 1 and min(below) > 2
+def _n_titles(rows: Sequence[Sequence[str]]) -> int:
+    """Number of rows at the top that are text in few fields, above rows of twice as many."""
+    width = len(rows[-1])
+    n = next((i for i, row in enumerate(rows) if 2 * _width(row) > width), len(rows))
+    has_values = any(is_value(field) for row in rows[:n] for field in row if field)
+    is_table = width > 2 and len(rows) > n + 1 and all(len(row) == width for row in rows[n:])
+    return n if is_table and not has_values else 0
 
 
 def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: str) -> bool:

@@ -7,11 +7,10 @@ variants, they are not, and nobody is taken for a male.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
+from dhsic.errors import warn
 
 #: Places on X at which heterozygous calls are counted, variants at each, and calls in all.
 PLACES, FEWEST, MOST, CALLS = 8, 16, 1024, 1 << 24
@@ -49,11 +48,10 @@ def hardly_heterozygous(counts: Float) -> Mask:
     others = counts[~is_male]
     if often < OFTEN or is_male.sum() < 2 or np.quantile(others, 0.02) < APART * often:
         return np.zeros(len(counts), dtype=bool)
-    warnings.warn(
+    warn(
         f"{int(is_male.sum()):,} of {len(counts):,} samples have no heterozygous calls on X where "
         "others have many: they are taken for males, whose one copy is written as two. Their calls "
         "are one allele in frequencies, and tests on X look at the dosage alone. If they are "
         "inbred instead, leave X out (chromosomes=).",
-        stacklevel=3,
     )
     return is_male

@@ -86,14 +86,17 @@ def words_of(texts: Iterable[str]) -> str:
 
 
 def command(path: str, separator: str, n_skipped: int, changes: Mapping[int, str]) -> str:
-    """Command that writes a table with a header anew, by expressions for some of its columns."""
+    """Command that writes a table with a header anew, by expressions for some of its columns.
+
+    They are expressions of pandas {p} on the text of a column {v}.
+    """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}
     for at, change in changes.items():
         by_change.setdefault(change, []).append(at)
     steps = [
         f"t[t.columns[{_places(at)}]] = t[t.columns[{_places(at)}]].apply(lambda v: "
-        f"{change.format(v='v.str.strip()')})"
+        f"{change.format(p='p', v='v.str.strip()')})"
         for change, at in by_change.items()
     ]
     return (

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import repeat
 from typing import NoReturn
 
 import numpy as np
 
 from dhsic._typing import Array
-from dhsic.sources.compression import SUFFIXES
 from dhsic.sources.ids import BOOLEANS, NA
 from dhsic.validation import is_numeral
 
-#: Suffixes of files that are compressed.
-PACKED = tuple(SUFFIXES)
 #: Numbers whose commas separate thousands, or may; points that do, before a decimal comma or not.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _SURELY_THOUSANDS = re.compile(r".*,.*[,.].*")
@@ -24,6 +21,8 @@ _POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?")
 _SURELY_POINTS = re.compile(r".*\..*[.,].*")
 #: What commas, and points, are in the numbers of a table.
 DECIMAL, THOUSANDS, POINTS, SEVERAL = "decimal", "thousands", "points", "several"
+#: Marks of numbers that do not tell: a point before three digits, a comma, no mark.
+POINT, COMMA, WHOLE = "point", "comma", "whole"
 
 
 def is_comma_number(text: str) -> bool:
@@ -52,25 +51,42 @@ def meaning_of_commas(texts: Iterable[str]) -> str:
     >>> meaning_of_commas(["1.370,5", "1,370.5"]), meaning_of_commas(["0,5", "0.25"])
     ('several', 'decimal')
     """
-    kinds = {_kind_of(text.strip()) for text in texts}
-    if POINTS in kinds or ({DECIMAL, "point"} <= kinds and "." not in kinds):
-        return SEVERAL if kinds & {THOUSANDS, "."} else POINTS
-    if DECIMAL in kinds:
-        return SEVERAL if THOUSANDS in kinds else DECIMAL
-    return THOUSANDS if kinds & {THOUSANDS, "."} else ""
+    return _meaning_of({decimal_mark(text) for text in texts})
 
 
-def _kind_of(text: str) -> str:
-    """Return the decimal mark of a number; "point" and "comma" if it is ambiguous."""
+def _meaning_of(marks: AbstractSet[str]) -> str:
+    """Meaning of commas, by the decimal marks of all numbers."""
+    if POINTS in marks or ({DECIMAL, POINT} <= marks and "." not in marks):
+        return SEVERAL if marks & {THOUSANDS, "."} else POINTS
+    if DECIMAL in marks:
+        return SEVERAL if THOUSANDS in marks else DECIMAL
+    return THOUSANDS if marks & {THOUSANDS, "."} else ""
+
+
+def decimal_mark(text: str) -> str:
+    """Return the decimal mark of a number, `POINT` or `COMMA` if it may separate thousands.
+
+    It is `WHOLE` for digits alone, and "" for other text.
+    """
+    text = text.strip()
     if not is_comma_number(text):
         if "." not in text or not is_numeral(text):
-            return ""
-        return "point" if _POINTS.fullmatch(text) else "."
+            return WHOLE if text.lstrip("+-").isdecimal() else ""
+        return POINT if _POINTS.fullmatch(text) else "."
     if _POINTS.fullmatch(text):
         return POINTS
     if not _THOUSANDS.fullmatch(text):
         return DECIMAL
-    return THOUSANDS if _SURELY_THOUSANDS.fullmatch(text) else "comma"
+    return THOUSANDS if _SURELY_THOUSANDS.fullmatch(text) else COMMA
+
+
+def has_comma_numbers(marks: AbstractSet[str]) -> bool:
+    """Whether a column is to be rewritten, by its decimal marks.
+
+    Where every number has three digits behind a point, and none a comma, nothing tells that points
+    separate thousands.
+    """
+    return bool(marks & {DECIMAL, THOUSANDS, POINTS, COMMA} or {POINT, WHOLE} <= marks)
 
 
 #: Fields that a command rewrites, by what their commas are, and the expression for them.
@@ -84,38 +100,42 @@ _REWRITTEN = {
 }
 
 
-def comma_advice(
-    path: str, separator: str, example: str, texts: Iterable[str], n_skipped: int = 0
-) -> str:
-    """Return what to do about numbers with commas, such as `example`, by all values of a table.
+def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
+    """Command that writes a table anew, with an expression of Python for some of its fields v.
 
+    `where` are their rows and columns, as `loc` of pandas has them for a table t without a header;
     `n_skipped` is the number of lines above its first row.
     """
+    sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
+    return (
+        f'python -c "import re, pandas as p; t = p.read_csv({path!r}, sep={sep}, '
+        f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False); "
+        f"t.loc[{where}] = t.loc[{where}].map(lambda v: {change}); "
+        "t.to_csv('NEW.csv', index=False, header=False)\""
+    )
 
-    def rewritten(meaning: str) -> str:
-        if meaning == POINTS or separator == "," or path.lower().endswith(PACKED):
-            number, change = _REWRITTEN[meaning]
-            sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
-            return (
-                f'python -c "import re, pandas as p; p.read_csv({path!r}, sep={sep}, '
-                f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False)"
-                f".map(lambda v: {change} if re.fullmatch(r'{number}', v.strip()) else v)"
-                ".to_csv('NEW.csv', index=False, header=False)\""
-            )
-        if meaning == DECIMAL:
-            return f"sed -E 's/([0-9]),([0-9])/\\1.\\2/g' {shlex.quote(path)} > NEW"
-        steps = "-e ':a' -e 's/([0-9]),([0-9]{3})/\\1\\2/' -e 'ta'"
-        return f"sed -E {steps} {shlex.quote(path)} > NEW"
 
-    meaning = meaning_of_commas(texts)
+def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractSet[str]) -> str:
+    """Return what to do about numbers with commas, such as `example`, by the marks of all numbers.
+
+    `rewritten` makes a command of an expression for a field v.
+    """
+
+    def with_points(meaning: str) -> str:
+        number, change = _REWRITTEN[meaning]
+        return rewritten(f"{change} if re.fullmatch(r'{number}', v.strip()) else v")
+
+    meaning = _meaning_of(marks)
     if meaning == DECIMAL:
-        return f"Write decimal points, not commas: {rewritten(DECIMAL)}"
+        return f"Write decimal points, not commas: {with_points(DECIMAL)}"
     if meaning == THOUSANDS:
-        return f"These commas separate thousands. Write numbers without them: {rewritten(meaning)}"
+        return (
+            f"These commas separate thousands. Write numbers without them: {with_points(meaning)}"
+        )
     if meaning == POINTS:
         return (
             "Commas are decimal and points separate thousands. Write decimal points, and nothing "
-            f"between thousands: {rewritten(POINTS)}"
+            f"between thousands: {with_points(POINTS)}"
         )
     if meaning == SEVERAL:
         return (
@@ -125,8 +145,8 @@ def comma_advice(
     return (
         f"Commas are decimal or separate thousands, and no value tells which: {example} is "
         f"{example.replace(',', '.', 1)} or {example.replace(',', '')}. If they are decimal, "
-        f"write points: {rewritten(DECIMAL)}. If they separate thousands, leave them out: "
-        f"{rewritten(THOUSANDS)}"
+        f"write points: {with_points(DECIMAL)}. If they separate thousands, leave them out: "
+        f"{with_points(THOUSANDS)}"
     )
 
 

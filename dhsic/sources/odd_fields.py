@@ -86,7 +86,7 @@ class OddFields:
         """Texts that may stand for missing values; none where they are many, or classes."""
         texts = [text for text in self.places if not is_comma_number(text)]
         are_markers = self.are_few and len(texts) <= MOST_NAMED
-        are_markers &= not any(text.lower() in CLASS_WORDS for text in texts)
+        are_markers &= texts == ["-"] or not any(text.lower() in CLASS_WORDS for text in texts)
         return texts if are_markers else []
 
     @property

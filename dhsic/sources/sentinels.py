@@ -12,14 +12,13 @@ others that are not, twice in a single one. What else stands apart again and aga
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.errors import DataError
+from dhsic.errors import DataError, warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import some
 
@@ -243,11 +242,10 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
         MOST_NAMED,
     )
     remedy = f"na=['{called[0]}=0']" if source.read_as else "write NaN there"
-    warnings.warn(
+    warn(
         f"Zeros lie far below all other values of {at.size:,} feature{'s' * (at.size > 1)} "
         f"({listed}). If they stand for missing values there, {remedy} "
         f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
-        stacklevel=2,
     )
 
 
@@ -275,11 +273,10 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
         MOST_NAMED,
     )
     remedy = f"na=['{called[0]}={written(codes[0])}']" if source.read_as else "write NaN there"
-    warnings.warn(
+    warn(
         f"Codes that many programs write for missing values stand apart from all other values of "
         f"{at.size:,} feature{'s' * (at.size > 1)} ({listed}). If they are missing there, {remedy} "
         f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
-        stacklevel=2,
     )
 
 

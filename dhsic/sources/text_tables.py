@@ -24,6 +24,9 @@ from dhsic.sources.marked_numbers import command, numbers_of, words_of
 from dhsic.sources.number_fields import (
     NumberFields,
     comma_advice,
+    decimal_mark,
+    has_comma_numbers,
+    rewritten_fields,
 )
 from dhsic.sources.odd_fields import OddFields, advice, no_features
 from dhsic.sources.options import OpenOptions
@@ -145,8 +148,12 @@ class TextTable:
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
         rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
         pointed: dict[str, PointedNumbers] = {}
+        before = 0
         for n, (line, fields) in enumerate(self.text.rows()):
             self._check_width(line, fields)
+            if before and line != before + 1 and self.text.width > 2:
+                self._check_notes(line, fields)
+            before = line
             selected = fields[start:stop] if is_run else [fields[i] for i in numbers]
             if n < n_apart or (self.turned and ids and self._is_apart(fields[ids[0]])):
                 self.beside[fields[ids[0]]] = np.array(selected, dtype=object)
@@ -206,19 +213,33 @@ class TextTable:
         pointed = {key: of for key, of in every.items() if of.may_separate_thousands}
         if not pointed:
             return
-        columns, start = self.columns, self.columns.numbers[0]
-        where = "1:" if columns.are_named else ":"
-        if not self.turned:
-            listed = [*pointed] if len(pointed) <= MOST_LISTED else f"{start}:"
-            where = f"{where}, {listed}"
-        elif columns.ids and len(pointed) <= MOST_LISTED:
-            where = f"t[{columns.ids[0]}].str.strip().isin({[*pointed]!r}), {start}:"
-        else:
-            where = f"{where}, {start}:"
-        called = (lambda name: f"row {name!r}") if self.turned else columns.called
-        separator, skipped = self.text.separator, self.text.top.n_skipped
+        called = (lambda name: f"row {name!r}") if self.turned else self.columns.called
         named = {called(key): numbers for key, numbers in pointed.items()}
-        refuse_thousands(self.path, separator, skipped, where, named)
+        refuse_thousands(self.path, lambda change: self._rewritten([*pointed], change), named)
+
+    def _rewritten(self, features: Sequence[Any], change: str) -> str:
+        """Command that rewrites fields of some features, rows by name or columns by place."""
+        columns, top = self.columns, self.text.top
+        where = "1:" if columns.are_named else ":"
+        places = _listed(columns.numbers)
+        if not self.turned:
+            listed = _listed(features)
+            places = listed if listed.count(",") <= MOST_LISTED else places
+        elif columns.ids and len(features) <= MOST_LISTED:
+            where = f"t[{columns.ids[0]}].str.strip().isin({[*features]!r})"
+        where = f"{where}, {places}"
+        return rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
+
+    def _decimal_marks(self) -> dict[Any, set[str]]:
+        """Decimal marks of the numbers of each feature, rows by name or columns by place."""
+        marks: dict[Any, set[str]] = {}
+        for line, fields in self.text.rows():
+            row = fields[self.columns.ids[0]].strip() if self.columns.ids else f"of line {line}"
+            for i in self.columns.numbers:
+                if i < len(fields) and not (self.turned and self._is_apart(row)):
+                    key = row if self.turned else i
+                    marks.setdefault(key, set()).add(decimal_mark(fields[i]))
+        return marks
 
     def named(self, beside: list[list[str]], first: Array) -> Names:
         """Names, and what is no feature, by the fields of each row that are not numbers.
@@ -291,10 +312,10 @@ class TextTable:
             raise InputError(f"{sentence} {remedy}")
         commas = [text for column in odd for text in column.commas]
         if commas and all(len(column.commas) == len(column.places) for column in odd):
-            numbers = self.columns.numbers
-            every = (row[i] for _, row in self.text.rows() for i in numbers if i < len(row))
-            skipped = self.text.top.n_skipped
-            remedy = comma_advice(self.path, self.text.separator, commas[0], every, skipped)
+            marks = self._decimal_marks()
+            features = [key for key, of in marks.items() if has_comma_numbers(of)]
+            every = set().union(*marks.values())
+            remedy = comma_advice(lambda v: self._rewritten(features, v), commas[0], every)
         else:
             remedy = " ".join([*(column.told for column in odd[:MOST_TOLD]), advice(odd)])
         raise InputError(f"{sentence} {remedy}")
@@ -345,10 +366,28 @@ class TextTable:
 
     def _check_width(self, line: int, fields: list[str]) -> None:
         if len(fields) != self.text.width:
+            self._check_notes(line, fields)
             raise self.text.refused(
                 f"line {line} has {len(fields)} fields, and {self.text.width} are expected. Write "
                 "NA, or nothing between separators, for what is missing."
             )
+
+    def _check_notes(self, line: int, fields: list[str]) -> None:
+        """Refuse notes below the rows: text in few fields, from a line on to the end."""
+        if not self._is_note(fields):
+            return
+        if all(self._is_note(row) for number, row in self.text.rows() if number >= line):
+            raise InputError(
+                f"{self.path} ends with text ({next(filter(None, fields))[:40]!r}) from line "
+                f"{line} on, as notes below a table are. Leave it out: head -n {line - 1} "
+                f"{shlex.quote(self.path)} > NEW"
+            )
+
+    def _is_note(self, fields: Sequence[str]) -> bool:
+        """Whether a row is text in at most half of the columns."""
+        present = [i for i, field in enumerate(fields) if field.strip()]
+        is_short = 2 * (present[-1] + 1) <= self.text.width if present else True
+        return is_short and not any(is_value(field.strip()) for field in fields[1:] if field)
 
     def _check_first(self, first: list[str], line: int) -> None:
         """Refuse columns of text that nobody said anything of, all that the first row shows."""
@@ -423,3 +462,14 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     source.hint = " ".join(filter(None, (table.hint, repeated)))
     source.read_as, source.counted = table.described(), table.counted()
     return source
+
+
+def _listed(places: Sequence[int]) -> str:
+    """Columns as a list of Python, in which those that follow each other are a range."""
+    breaks = np.flatnonzero(np.diff(places) != 1) + 1
+    runs = [run.tolist() for run in np.split(np.asarray(places), breaks)]
+    parts = [
+        f"*range({run[0]}, {run[-1] + 1})" if len(run) > 2 else ", ".join(map(str, run))
+        for run in runs
+    ]
+    return f"[{', '.join(parts)}]"

@@ -19,7 +19,7 @@ point speak against it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -158,22 +158,13 @@ def are_likely(values: Array) -> bool:
 
 
 def refuse_thousands(
-    path: str, separator: str, n_skipped: int, where: str, named: Mapping[str, PointedNumbers]
+    path: str, rewritten: Callable[[str], str], named: Mapping[str, PointedNumbers]
 ) -> NoReturn:
     """Refuse features of a table whose points may separate thousands, with a command for each way.
 
-    `where` are their rows and columns, as pandas has them; `named` what they are called, and hold.
+    `rewritten` makes a command of an expression for a field v; `named` are the numbers of each
+    column or row, by what it is called.
     """
-    sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
-
-    def rewritten(change: str) -> str:
-        return (
-            f'python -c "import re, pandas as p; t = p.read_csv({path!r}, sep={sep}, '
-            f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False); "
-            f"t.loc[{where}] = t.loc[{where}].map(lambda v: {change}); "
-            "t.to_csv('NEW.csv', index=False, header=False)\""
-        )
-
     others = f" So do {len(named) - 1:,} more." if len(named) > 1 else ""
     called, numbers = next(iter(named.items()))
     raise InputError(
