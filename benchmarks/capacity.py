@@ -33,8 +33,8 @@ from selecting import how_scored
 from tables import seconds, size, table
 
 import dhsic
-from dhsic.plans import Foreseen
-from dhsic.plans.dry import CountedSource
+from dhsic.plans import PlannedRuntime
+from dhsic.plans.dry_run import CountedSource
 from dhsic.plans.report import duration
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Overheads, Rates, Setting
@@ -151,8 +151,10 @@ def show_rates(rates, costs):
 
 def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
-    run = SelectionRun(dhsic.BAHSIC(**asked, memory=UNLIMITED), source, y, Foreseen(n_threads))
-    promise, budget = run.selector.fitted(run)
+    run = SelectionRun(
+        dhsic.BAHSIC(**asked, memory=UNLIMITED), source, y, PlannedRuntime(n_threads)
+    )
+    promise, budget = run.selector.memory_estimate(run)
     return work_of(run, budget), promise
 
 

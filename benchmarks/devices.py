@@ -26,14 +26,14 @@ from tables import size, table
 
 from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import FeatureStats, LowRankQuestion, Question
+from dhsic.engines.scoring_problem import FeatureStats, LowRankScoringProblem, ScoringProblem
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
 from dhsic.lowrank.base import landmark_statistic, uniform_rows
-from dhsic.namespace import moved
+from dhsic.namespace import to_namespace
 from dhsic.passes import TILE
 from dhsic.runtime.threads import single_blas_thread
 
@@ -69,7 +69,9 @@ def prepared(X, y, orders, ranks):
     m, d = X.shape
     kernel, sigma = Gaussian(), 1 / (2 * d)
     wide = X.astype(np.float64)
-    question = Question(kernel, sigma, weights(label_matrix(y).L), Statistic.of(wide @ wide.T))
+    question = ScoringProblem(
+        kernel, sigma, weights(label_matrix(y).L), Statistic.of(wide @ wide.T)
+    )
     for order in orders:
         engine = Dense(order)
         state = engine.prepare(question)
@@ -80,7 +82,7 @@ def prepared(X, y, orders, ranks):
     for R in ranks:
         engine = LowRank(1)
         factor = Spectral(min(R, m)).factor(kernel, sigma, landmarks)
-        question = LowRankQuestion(kernel, sigma, thin, {0: factor}.__getitem__, rank=R)
+        question = LowRankScoringProblem(kernel, sigma, thin, {0: factor}.__getitem__, rank=R)
         state = engine.prepare(question)
         directions = len(state.A[0].theta)
         forms = kernel.expansion(1, sigma).n_forms
@@ -104,13 +106,13 @@ def on_cores(engine, state, rows, facts, n_threads):
 def on_device(engine, state, rows, facts, xp, device):
     """Passes with the block on the device, and with its way there."""
     there = state.on(xp, device)
-    block = moved(rows, xp, device)
+    block = to_namespace(rows, xp, device)
 
     def resident():
         return engine.score(there, block, facts)  # gains are NumPy's: it waits for the device
 
     def with_transfer():
-        return engine.score(there, moved(rows, xp, device), facts)
+        return engine.score(there, to_namespace(rows, xp, device), facts)
 
     return resident, with_transfer
 

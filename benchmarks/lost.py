@@ -18,7 +18,7 @@ from measuring import say
 from tables import markdown
 
 import dhsic
-from dhsic.passes import drawn, engineplan, lowrank
+from dhsic.passes import engineplan, landmark_sampling, lowrank
 
 LAST = (100, 1000)
 #: Directions, landmarks, features from which on a run is exact, tolerance.
@@ -46,7 +46,9 @@ def run(X, y, solver, n=LAST[0], **options):
 
 def in_low_rank(X, y, setting, n):
     """Result of a run in low rank with a setting, for n features."""
-    lowrank.DIRECTIONS, drawn.FIRST_LANDMARKS, engineplan.ALWAYS_EXACT, tolerance = setting
+    lowrank.DIRECTIONS, landmark_sampling.FIRST_LANDMARKS, engineplan.ALWAYS_EXACT, tolerance = (
+        setting
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run(X, y, "lowrank", n, tolerance=tolerance)

@@ -17,7 +17,7 @@ from selecting import how_scored, select
 
 from dhsic.namespace import slices
 from dhsic.passes import landmarks, survivors
-from dhsic.plans.dry import Step
+from dhsic.plans.dry_run import Step
 from dhsic.plans.time import Overheads, Setting
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime

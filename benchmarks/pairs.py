@@ -38,7 +38,7 @@ import dhsic
 from dhsic.interactions import find_pairs, pairs_of
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.pairs import scan
-from dhsic.pairs.judge import n_kept
+from dhsic.pairs.rescore import n_kept
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.test import measured
 from dhsic.pairs.tiles import Scan, run_width

@@ -20,7 +20,7 @@ from tables import table
 import dhsic
 from dhsic.criteria.independence import Independence
 from dhsic.passes import Tile
-from dhsic.passes.once import Judge
+from dhsic.passes.single_pass import Judge
 from dhsic.selection.stability import expected_false, expected_false_concave
 
 LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001, 0.00001)

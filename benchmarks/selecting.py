@@ -10,7 +10,7 @@ from data import matrix_of
 import dhsic
 from dhsic import open_source, read_target
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.hsic import factored_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
@@ -88,14 +88,16 @@ def pass_job(store, rank):
         data = Reader(source, runtime)
         scorer = LowRankScorer(choices, data, weights)
         S = np.flatnonzero(~scorer.measure().constant)
-        fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
+        fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.bandwidth_stats(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)
-        question = LowRankQuestion(kernel, sigma, weights, lambda _: factor, rank, tolerance=0.0)
+        question = LowRankScoringProblem(
+            kernel, sigma, weights, lambda _: factor, rank, tolerance=0.0
+        )
         state = LowRank(1).prepare(question)
         jobs = data.jobs(S)
 
         def score():
-            parts = data.joined(ScoreLowRank(state), jobs)
+            parts = data.map_blocks(ScoreLowRank(state), jobs)
             return {"directions": len(state.A[0].theta), "scored": sum(len(part) for part in parts)}
 
         yield score

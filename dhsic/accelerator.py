@@ -22,7 +22,7 @@ from array_api_compat import is_cupy_namespace
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.namespace import moved
+from dhsic.namespace import to_namespace
 
 #: Environment variable that names the device.
 DEVICE = "DHSIC_DEVICE"
@@ -44,7 +44,7 @@ class Accelerator:
 
     def array(self, X: Array) -> Array:
         """Copy an array to the device."""
-        return moved(X, self.xp, self.device)
+        return to_namespace(X, self.xp, self.device)
 
     def state(self, state: Any) -> Any:
         """Move an engine state to the device; the last one is cached for the tasks of a round."""

@@ -169,7 +169,7 @@ def task_bytes(
     return {"tasks": blocks + n_threads * tile + results * result, "blocks": blocks}
 
 
-def fitted(
+def fit_budget(
     promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
 ) -> tuple[MemoryEstimate, int | None]:
     """Peak-memory estimate, and the survivor budget in bytes if it must be reduced.

@@ -39,7 +39,7 @@ def namespace_of(x: Any) -> Any:
     return np if isinstance(x, np.ndarray) else array_namespace(x)
 
 
-def moved(x: Any, xp: Any, device: Any = None) -> Array:
+def to_namespace(x: Any, xp: Any, device: Any = None) -> Array:
     """Copy an array to namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
     standard = namespace_of(xp.empty(0))  # functions of cupy and torch deviate from the standard
     return standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
@@ -58,7 +58,7 @@ def like(there: Any, x: Array) -> Array:
     """Move a NumPy array to where the array `there` is."""
     if isinstance(there, np.ndarray):
         return x
-    return moved(x, namespace_of(there), there.device)
+    return to_namespace(x, namespace_of(there), there.device)
 
 
 def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
@@ -95,7 +95,7 @@ def _moved_all(value: Any, xp: Any, device: Any) -> Any:
     if isinstance(value, np.floating):
         return float(value)
     if is_array_api_obj(value):
-        return moved(value, xp, device)
+        return to_namespace(value, xp, device)
     if isinstance(value, dict):
         return {key: _moved_all(each, xp, device) for key, each in value.items()}
     if isinstance(value, tuple):
@@ -103,7 +103,7 @@ def _moved_all(value: Any, xp: Any, device: Any) -> Any:
     return value.on(xp, device) if hasattr(value, "on") else value
 
 
-def taken(x: Any, which: Index | Mask, axis: int = 0) -> Array:
+def take(x: Any, which: Index | Mask, axis: int = 0) -> Array:
     """Entries along an axis, as a new array; `which` is a NumPy array of positions or a mask."""
     xp = namespace_of(x)
     where = np.flatnonzero(which) if which.dtype == np.bool_ else which

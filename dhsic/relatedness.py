@@ -50,11 +50,11 @@ from dhsic.joins.table import names_of
 from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.memory import VECTORS, MemoryEstimate, resident_bytes, task_bytes
-from dhsic.passes import TILE, AbstractSum, Cost, Tile, cut, exact_tile
+from dhsic.passes import TILE, AbstractSum, Cost, Tile, exact_tile, split_tiles
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import block_bytes, grouped, n_partials
-from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
+from dhsic.passes.single_pass import looked_at
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
@@ -155,13 +155,13 @@ def pca(
     )
     names = names_of(data) if hasattr(data, "iloc") else labelled.source.sample_names()
     names = None if names is None else labelled.filtered.samples_of(names)
-    request = ComponentsAsked(n_components, passes, missing, seed_of(random_state), memory)
+    request = ComponentsRequest(n_components, passes, missing, seed_of(random_state), memory)
     with running(runtime) as there:
         return request.of(labelled, there, names)
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentsAsked:
+class ComponentsRequest:
     """Request for components; the parameters are those of `pca`."""
 
     n: int = 10
@@ -239,13 +239,13 @@ class ComponentsAsked:
 
 
 def _components(
-    reader: Reader, asked: ComponentsAsked, ploidy: int | None, n_passes: int
+    reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
     """Eigenvalues (n,), vectors (m, n), errors of the values, and the sum of all m values."""
     m = reader.n_samples
     if not n_passes:
         upper = product(reader, Relate(ploidy))
-        values, vectors = eigh(Statistic(upper).whole(), subset_by_index=[m - asked.n, m - 1])
+        values, vectors = eigh(Statistic(upper).to_dense(), subset_by_index=[m - asked.n, m - 1])
         values, vectors, errors = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
     else:
         values, vectors, errors = _randomised(reader, asked, ploidy, n_passes)
@@ -269,14 +269,14 @@ def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Fl
     """
     if reader.is_measured:
         features_read = np.arange(reader.source.n_features) if features is None else features
-        return np.asarray(reader.added(a_pass, grouped(reader.jobs(features_read)))[1])
+        return np.asarray(reader.sum_results(a_pass, grouped(reader.jobs(features_read)))[1])
     products: list[Float] = []
     reader.measure(a_pass, products.append)
     return products[0]
 
 
 def _randomised(
-    reader: Reader, asked: ComponentsAsked, ploidy: int | None, n_passes: int
+    reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float]:
     """The first n eigenvalues of ``Z Z'``, their vectors, and errors."""
     m, n = reader.n_samples, asked.n
@@ -324,7 +324,7 @@ class Relate(AbstractSum):
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Float]:
         total = zero_upper(m) if self.Q is None else np.zeros_like(self.Q)
         parts = []
-        for tile in cut(blocks, TILE):
+        for tile in split_tiles(blocks, TILE):
             if tile.scaling is None:
                 scaling, Z = self._measured(tile)
                 parts.append(scaling)
@@ -424,16 +424,16 @@ def residuals_by_chromosome(
     unplaced : (u,), optional
         Features of no known chromosome.
     """
-    total = Statistic(product(reader, Relate(ploidy))).whole()
+    total = Statistic(product(reader, Relate(ploidy))).to_dense()
     nowhere = np.arange(0) if unplaced is None else unplaced
     if nowhere.size:
-        total -= Statistic(product(reader, Relate(ploidy), nowhere)).whole()
+        total -= Statistic(product(reader, Relate(ploidy), nowhere)).to_dense()
     Y = _without(Q, Y)
     penalty = _best_penalty(_without(Q, _without(Q, total).T), Y, Q)
     for features in [*chromosomes, nowhere] if nowhere.size else chromosomes:
         K = total
         if features is not nowhere:
-            K = total - Statistic(product(reader, Relate(ploidy), features)).whole()
+            K = total - Statistic(product(reader, Relate(ploidy), features)).to_dense()
         K = _without(Q, _without(Q, K).T)
         penalised = penalty * float(np.trace(K)) / len(K)
         V = inverse(K, penalised)

@@ -93,7 +93,7 @@ def s3():
 @pytest.fixture
 def short_leases(monkeypatch):
     """Leases that run out in a moment, and stores that may not stay away for long."""
-    from dhsic import buckets
+    from dhsic import object_store
     from dhsic.storage import lock as lease
 
     lease.dead.clear()
@@ -101,14 +101,14 @@ def short_leases(monkeypatch):
     monkeypatch.setattr(lease, "BEAT", 0.2)
     monkeypatch.setattr(lease, "LOOK", 0.05)
     monkeypatch.setattr(lease, "PATIENCE", 0.4)
-    monkeypatch.setattr(buckets, "PATIENCE", 2.5)
+    monkeypatch.setattr(object_store, "PATIENCE", 2.5)
     taken = []
     take = lease.Lease.take
     monkeypatch.setattr(lease.Lease, "take", lambda self: (taken.append(self), take(self))[1])
     yield
     for one in taken:  # those that a test let go without a word would be renewed in all later tests
         one.silenced.set()
-    buckets.open_bucket.cache_clear()
+    object_store.open_bucket.cache_clear()
 
 
 @pytest.fixture(params=["folder", "URL"])

@@ -16,7 +16,15 @@ from dhsic.cli import main
 GIVEN = ("FeatureTests", "Plan", "Run", "TestResult")
 #: What runs ask of estimators.
 INNER = (
-    *("labels", "rank", "takes_groups", "takes_self", "set_fit_request", "check_samples", "fitted"),
+    *(
+        "labels",
+        "rank",
+        "takes_groups",
+        "takes_self",
+        "set_fit_request",
+        "check_samples",
+        "memory_estimate",
+    ),
     *("smaller", "engines", "algorithm", "rounds", "centring", "check", "described", "identity"),
     *("scales", "resolved", "machine_kernel"),
 )

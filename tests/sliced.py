@@ -15,7 +15,7 @@ from dhsic.lowrank.slices import (
     SlicedRound,
     add_sums,
     factor,
-    fitted,
+    fit_directions,
     rows_of,
 )
 
@@ -82,7 +82,7 @@ class Sliced:
     def fit(self):
         """Directions that are kept; and all that was said of them."""
         sums = self.step(factor, self.asked)
-        return fitted(self.asked, self.block, sums, self.m), sums
+        return fit_directions(self.asked, self.block, sums, self.m), sums
 
     def lead(self, found, *, tolerance=1e-4, most=None, multiplied=0):
         mix, T = leading(found, self.step(gram, found), self.W, tolerance, most)

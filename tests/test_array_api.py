@@ -23,14 +23,14 @@ from dhsic import namespace
 from dhsic.engines import lowrank
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import final_engine
+from dhsic.engines.exact_scoring import final_engine
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank import Cholesky
-from dhsic.namespace import host, moved, namespace_of
+from dhsic.namespace import host, namespace_of, to_namespace
 
 ENGINES = ("dense-1", "dense-2", "dense-5", "direct", "converged", "lowrank-1", "lowrank-3")
 DTYPES = ("float32", "float64")
@@ -96,20 +96,20 @@ class Round:
             return Cholesky(tolerance=0).factor(self.kernel, sigma, landmarks, base=base)
 
         weights = factored_weights(label_matrix(self.y).factor(), self.estimator, None)
-        return LowRankQuestion(self.kernel, sigma, weights, factor)
+        return LowRankScoringProblem(self.kernel, sigma, weights, factor)
 
     def scores(self):
         return self.engine.score(self.state, self.rows, self.facts)
 
     def scores_on(self, xp, device):
-        rows = moved(self.rows, xp, device)
+        rows = to_namespace(self.rows, xp, device)
         return self.engine.score(self.state.on(xp, device), rows, self.facts)
 
     def rounding(self):
         """Of the gains, (d,): of the terms of an expansion, or of the definition."""
         unit = UNITS * float(np.finfo(getattr(self.engine, "dtype", np.float64)).eps)
         question = self.question
-        G, norms = question.statistic.whole(), question.statistic.diagonal
+        G, norms = question.statistic.to_dense(), question.statistic.diagonal
         sizes = np.array(
             [
                 np.vdot(
@@ -258,7 +258,7 @@ def test_kernels_are_those_of_numpy(rng, elsewhere, kernel):
     G = X @ X.T
     norms = np.diagonal(G).copy()
     here = (G[:7], norms[:7], norms)
-    there = tuple(moved(a, *elsewhere) for a in here)
+    there = tuple(to_namespace(a, *elsewhere) for a in here)
     bases = {term.base for term in kernel.expansion(3, 0.05).terms}
 
     for base in sorted(bases):
@@ -269,7 +269,7 @@ def test_kernels_are_those_of_numpy(rng, elsewhere, kernel):
     )
     for j in (0, 3, 7, 9):
         x = X[:, j]
-        z = moved(x, *elsewhere)
+        z = to_namespace(x, *elsewhere)
         got, expected = (
             kernel.decrement(*there, z[:7], z, 0.05),
             kernel.decrement(*here, x[:7], x, 0.05),
@@ -296,7 +296,7 @@ def test_numpy_is_numpy_itself(rng, tmp_path):
 def test_arrays_that_may_not_be_written_move(elsewhere):
     fixed = np.arange(6.0).reshape(2, 3).T
     fixed.flags.writeable = False
-    there = moved(fixed, *elsewhere)
+    there = to_namespace(fixed, *elsewhere)
     there += 1
 
     assert isinstance(namespace_of(there), ModuleType)

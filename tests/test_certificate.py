@@ -24,7 +24,7 @@ from dhsic.engines.certificate import (
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import LowRankQuestion, Question
+from dhsic.engines.scoring_problem import LowRankScoringProblem, ScoringProblem
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
@@ -45,7 +45,7 @@ class Round:
         self.sizes = (X**2).mean(axis=0)
         self.facts = facts_of(X)
         L = label_matrix(y).L
-        self.question = Question(
+        self.question = ScoringProblem(
             self.kernel, self.sigma, weights(L, estimator), Statistic.of(X @ X.T)
         )
         self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), estimator)
@@ -56,7 +56,7 @@ class Round:
         self.slices = Sliced(*given, edges=(m // 3,), beside=np.arange(m))
         found = self.slices.fit()[0]
         self.along, _ = self.slices.lead(replace(found, slope=0.0))
-        question = LowRankQuestion(self.kernel, self.sigma, self.W, None)
+        question = LowRankScoringProblem(self.kernel, self.sigma, self.W, None)
         for base, A in self.slices.home(self.along).items():
             question.suppose(base, A)
         self.state = self.engine.prepare(question)

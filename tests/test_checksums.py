@@ -12,7 +12,7 @@ from stores import draw_matrix, write_matrix
 from dhsic.errors import DataError
 from dhsic.sources.blocks import Block
 from dhsic.sources.opening import open_source
-from dhsic.sources.views import ChecksummedSource, checksums, named
+from dhsic.sources.views import ChecksummedSource, checksums, describe_features
 
 WORD = 2**64
 
@@ -67,9 +67,9 @@ def test_changes_of_many_values_show(rng):
 
 
 def test_features_are_named_in_a_few_words():
-    assert named(np.array([7])) == "1 feature (7)"
-    assert named(np.arange(3)) == "3 features (0 to 2)"
-    assert named(np.array([0, 1, 5, 7, 8, 11])) == "6 features (0 to 1, 5, 7 to 8, ...)"
+    assert describe_features(np.array([7])) == "1 feature (7)"
+    assert describe_features(np.arange(3)) == "3 features (0 to 2)"
+    assert describe_features(np.array([0, 1, 5, 7, 8, 11])) == "6 features (0 to 1, 5, 7 to 8, ...)"
 
 
 ROWS = [None, np.array([9, 2, 4, 0, 7])]

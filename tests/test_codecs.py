@@ -224,5 +224,5 @@ def test_a_chunk_larger_than_its_matrix_is_promised(tmp_path):
         )
         source = open_source(array, sample_dim=1)
         run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads", n_threads=2))
-        promises.append(run.selector.fitted(run)[0].tasks)
+        promises.append(run.selector.memory_estimate(run)[0].tasks)
     assert promises[1] - promises[0] > 2 * 1.9 * 2000 * 2000 * 8  # two threads, twice each

@@ -28,7 +28,7 @@ from dhsic.passes import scratch, survivors
 from dhsic.passes.jobs import writing_jobs
 from dhsic.passes.reader import Reader, worth_compacting
 from dhsic.passes.scratch import LocalScratch, ScratchSource
-from dhsic.passes.survivors import Form, Gather, HeldSource, forms, pack
+from dhsic.passes.survivors import Form, Gather, MemorySource, forms, pack
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -233,7 +233,7 @@ def compact_and_read(kind, budget, chosen, runtime, tmp_path, rng, monkeypatch):
     assert reader.held.size == 11
     assert reader.source.missing_code == code
     assert isinstance(
-        reader.source, ScratchSource if runtime.is_remote or not budget else HeldSource
+        reader.source, ScratchSource if runtime.is_remote or not budget else MemorySource
     )
     reader.close()
 

@@ -24,7 +24,7 @@ from dhsic.cli import main
 from dhsic.criteria import CRITERIA
 from dhsic.criteria.base import UNIT_NUMBERS, AbstractCriterion
 from dhsic.engines import AbstractEngine
-from dhsic.engines.final import FAMILIES, Family
+from dhsic.engines.exact_scoring import FAMILIES, Family
 from dhsic.errors import InputError
 from dhsic.kernels import KERNELS
 from dhsic.kernels.base import AbstractKernel
@@ -149,7 +149,7 @@ class HeavyTails(AbstractProduct):
     def sums(self):
         return Logarithms(self.scale)
 
-    def apart(self, difference):
+    def distance(self, difference):
         return np.log1p(self.scale * difference**2)
 
 
@@ -237,7 +237,7 @@ class Loops(AbstractEngine):
     name = "loops"
 
     def prepare(self, question):
-        return question.kernel, question.sigma, question.W, question.statistic.whole()
+        return question.kernel, question.sigma, question.W, question.statistic.to_dense()
 
     def score(self, state, X, facts):
         kernel, sigma, W, G = state

@@ -263,7 +263,7 @@ def test_inverse_of_trigamma(y):
 def test_a_prior_of_variances_half_of_which_are_zero():
     s2 = np.array([0.0, 0.0, 0.0, 1.0])
 
-    assert np.isfinite(moderated.fitted(s2, 4.0).moderated(s2, 4.0)).all()
+    assert np.isfinite(moderated.fit_prior(s2, 4.0).moderated(s2, 4.0)).all()
 
 
 # -- what the paper claims: each is HSIC_0 --------------------------------------------------------

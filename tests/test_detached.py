@@ -160,9 +160,9 @@ def test_a_runtime_stops_between_results(tmp_path, monkeypatch):
     folder.say(Status("running"))
     with folder.driven() as lock, Threads(2) as runtime:
         look = Driver(folder, lock).look
-        for way in (runtime.map, runtime.joined):
+        for way in (runtime.map, runtime.map_blocks):
             folder.want_stop(wanted=False)
-            with runtime.heeding(look):
+            with runtime.polling_interrupt(look):
                 results = way(lambda source, job, state: job.payload, None, work(5), None)
                 assert (next(results), next(results)) == (0, 1)
                 folder.want_stop()
@@ -344,7 +344,7 @@ def test_jobs_that_workers_die_of_run_in_halves_there_too(client, store, tmp_pat
 
     def perform(self, runtime, **options):
         jobs = [Work(blocks, ("a", "b"))]
-        got.extend(runtime.joined(one_at_most, dhsic.open_source(store), jobs, None))
+        got.extend(runtime.map_blocks(one_at_most, dhsic.open_source(store), jobs, None))
         raise InputError("That was it.")
 
     monkeypatch.setattr(driver, "result_of", perform)

@@ -7,7 +7,7 @@ from suites.factorizer import everyone, standardised
 
 from dhsic.accelerator import Accelerator, accelerator
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
@@ -15,9 +15,9 @@ from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.lowrank import Cholesky
 from dhsic.passes import Columns, Measure, run
 from dhsic.passes.inner import MeasureLinear
-from dhsic.passes.lazy import Change
 from dhsic.passes.projection import ROUNDED, Numbers, Project, from_half
 from dhsic.passes.score import Score, ScoreLowRank
+from dhsic.passes.score_reuse import Change
 from dhsic.passes.statistic import LandmarkSums, MeasureLandmarks
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
@@ -109,8 +109,8 @@ def test_sums_over_codes_are_those_of_the_cores(data, rng, device):
     assert_allclose(there.sums(move(Y)), codes.sums(Y), atol=NEAR * M)
     assert_array_equal(there.counts(), codes.counts())
     some = np.array([3, 7, 20])
-    filled = there.some(some).filled(means)
-    assert_array_equal(np.from_dlpack(filled, device="cpu"), codes.some(some).filled(means))
+    filled = there.take_samples(some).filled(means)
+    assert_array_equal(np.from_dlpack(filled, device="cpu"), codes.take_samples(some).filled(means))
 
 
 @pytest.mark.parametrize("data", KINDS)
@@ -147,7 +147,7 @@ def test_scores_in_low_rank_are_those_of_the_cores(data, kernel, rng, device, se
     def factor(base):
         return Cholesky(tolerance=0).factor(kernel, sigma, everyone(Z), base=base)
 
-    state = LowRank().prepare(LowRankQuestion(kernel, sigma, W, factor))
+    state = LowRank().prepare(LowRankScoringProblem(kernel, sigma, W, factor))
     here, there = (
         run(source, job, (ScoreLowRank(state, device=place), None)) for place in (None, device)
     )

@@ -15,7 +15,7 @@ from dhsic.engines import lowrank
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import LowRankQuestion, Question
+from dhsic.engines.scoring_problem import LowRankScoringProblem, ScoringProblem
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
@@ -39,7 +39,7 @@ class Case:
         self.sigma = more.get("sigma", 1 / (2 * X.shape[1]))
         covariates = more.get("covariates")
         W = weights(label_matrix(y, label_kernel).L, estimator, covariates)
-        self.question = Question(kernel, self.sigma, W, Statistic.of(X @ X.T))
+        self.question = ScoringProblem(kernel, self.sigma, W, Statistic.of(X @ X.T))
         L = label_matrix(y, label_kernel).factor(tolerance=1e-14)
         self.weights = factored_weights(L, estimator, covariates)
         self.landmarks = everyone(X)
@@ -53,7 +53,7 @@ class Case:
 
     def state(self, engine, **options):
         factor = self.factors.__getitem__
-        question = LowRankQuestion(self.kernel, self.sigma, self.weights, factor, **options)
+        question = LowRankScoringProblem(self.kernel, self.sigma, self.weights, factor, **options)
         return engine.prepare(question)
 
     def gains(self, dtype=np.float64, **options):

@@ -11,7 +11,7 @@ from suites.engine import EngineSuite, facts_of, question_of
 
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import Final, final_engine
+from dhsic.engines.exact_scoring import ExactScoring, final_engine
 from dhsic.engines.increment import Increment
 from dhsic.engines.refine import (
     EngineChoice,
@@ -160,7 +160,7 @@ class TestLadder:
     def test_few_features_converge_at_once(self, rng):
         question, facts = self.question(rng, d=8)
 
-        assert isinstance(RemovalEngines(question, np.float32).first(facts, 30, None), Final)
+        assert isinstance(RemovalEngines(question, np.float32).first(facts, 30, None), ExactScoring)
 
     def test_double_precision_on_request(self, rng):
         question, facts = self.question(rng)
@@ -181,7 +181,7 @@ class TestLadder:
 
         engine = self.then(question, facts, np.zeros(d))
 
-        assert isinstance(engine, Final)
+        assert isinstance(engine, ExactScoring)
 
     def test_distant_gains_are_settled_cheaply(self, rng):
         question, facts = self.question(rng)

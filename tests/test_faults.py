@@ -71,13 +71,13 @@ def test_a_worker_lost_in_the_middle_of_a_sum(tmp_path, fault, after):
     source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 900)).astype("float32")
     jobs = [Job((block,)) for block in source.blocks(15)]
     with Threads(1) as reference:
-        expected = reference.added(slow_gram, source, jobs, state, add_slowly)
+        expected = reference.sum_results(slow_gram, source, jobs, state, add_slowly)
     with Processes(tmp_path) as cluster, ThreadPoolExecutor() as waiting:
         cluster.scheduler()
         workers = {worker.pid: worker for worker in cluster.add_workers(5)}
         with DaskRuntime(scheduler=cluster.address) as runtime:
             pids = runtime.client.run(os.getpid)
-            asked = waiting.submit(runtime.added, slow_gram, source, jobs, state, add_slowly)
+            asked = waiting.submit(runtime.sum_results, slow_gram, source, jobs, state, add_slowly)
             found: list[str] = []
 
             def run() -> bool:
@@ -105,7 +105,7 @@ def test_a_job_that_is_too_large_runs_in_halves(tmp_path):
         cluster.add_workers(1, memory="640MiB", nanny=True)
         with DaskRuntime(scheduler=cluster.address, timeout=180) as runtime:
             began = time.monotonic()
-            got = list(runtime.joined(greedy_columns, source, jobs, state))
+            got = list(runtime.map_blocks(greedy_columns, source, jobs, state))
             tell("a job that needs too much memory", time.monotonic() - began)
     assert len(got) > len(jobs)  # jobs that were on the worker too may be blamed with it
     assert_array_equal(np.concatenate(got), expected)

@@ -17,7 +17,7 @@ import dhsic
 from dhsic.algorithms.fohsic import added
 from dhsic.cli import main
 from dhsic.engines.increment import Increment, beyond_zero, separable
-from dhsic.engines.question import FeatureStats, Question
+from dhsic.engines.scoring_problem import FeatureStats, ScoringProblem
 from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
@@ -272,7 +272,7 @@ def test_error_bounds_hold(data):
     Z = rng.standard_normal((d, m)) * rng.uniform(0.2, 2, (d, 1))
     inside = rng.standard_normal((m, data.draw(st.integers(0, 4))))
     W = rng.standard_normal((m, m))
-    question = Question(
+    question = ScoringProblem(
         Gaussian(), data.draw(st.floats(0.005, 0.6)), W + W.T, Statistic.of(inside @ inside.T)
     )
     facts = FeatureStats(np.abs(Z).max(axis=1), (Z**4).mean(axis=1), np.zeros(d, dtype=np.uint8))

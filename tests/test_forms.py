@@ -8,12 +8,20 @@ from suites.engine import facts_of
 from suites.factorizer import standardised, three_populations
 
 from dhsic.engines.lowrank import LowRank, SampledRows
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank.directions import HeldForms
-from dhsic.passes.sliced import Forms, Sampled, begun, ended, sizes, state_of, whole
+from dhsic.passes.sliced import (
+    Forms,
+    Sampled,
+    combine_contributions,
+    concatenate_states,
+    sizes,
+    slice_contributions,
+    state_of,
+)
 
 M = 130
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial()}
@@ -39,13 +47,13 @@ def asked(problem, edges, **options):
 
 def test_slices_make_the_state_of_all_samples(problem):
     case, forms = asked(problem, ())
-    question = LowRankQuestion(problem[2], problem[3], problem[1], None)
+    question = LowRankScoringProblem(problem[2], problem[3], problem[1], None)
     for base, A in case.home(forms.held.along).items():
         question.suppose(base, A)
     wanted = LowRank().prepare(question)
     for edges in ((), (40,), (1, 50, 129)):
         case, forms = asked(problem, edges)
-        found = whole(case.ask(state_of, forms))
+        found = concatenate_states(case.ask(state_of, forms))
         assert_allclose(found.scale, wanted.scale, rtol=1e-12)
         assert found.norms == pytest.approx(wanted.norms)
         facts = facts_of(problem[0])
@@ -61,8 +69,8 @@ def test_slices_score_the_features_that_they_have(problem, edges):
     which = np.array([0, 3, 4, 9])
     X = np.ascontiguousarray(problem[0].T[which])
     sampled = Sampled(forms, which, facts_of(X.T))
-    found = ended(case.block, sampled, case.ask(begun, sampled))
-    wanted = LowRank().score(whole(case.ask(state_of, forms)), X, sampled.facts)
+    found = combine_contributions(case.block, sampled, case.ask(slice_contributions, sampled))
+    wanted = LowRank().score(concatenate_states(case.ask(state_of, forms)), X, sampled.facts)
     if edges:
         assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max())
     else:
@@ -72,7 +80,7 @@ def test_slices_score_the_features_that_they_have(problem, edges):
 def test_rows_for_the_definition_come_from_slices(problem):
     X, W, _, _, _, check = problem
     case, forms = asked(problem, (1, 50, 129), with_rows=True)
-    found = whole(case.ask(state_of, forms)).definition
+    found = concatenate_states(case.ask(state_of, forms)).definition
     wanted = SampledRows(check, X[check] @ X.T, W.rows(check), (X**2).sum(axis=1))
     for name in ("which", "inner", "W", "norms"):
         assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-10, atol=1e-12)

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
 
 from dhsic.errors import ScratchError
-from dhsic.runtime import parcels
+from dhsic.runtime import broadcast
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -34,8 +34,8 @@ def total(source, job, state):
 
 
 def gathered(runtime, n=200):
-    held, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites_of(SOURCE, 20, 7), STATE)
-    return runtime.gathered(held, wide, [3, 2, 5, 1, 1, 2, 1], n, joined)
+    held, _ = runtime.update(None, Grams(0.0), SOURCE, sites_of(SOURCE, 20, 7), STATE)
+    return runtime.gather(held, wide, [3, 2, 5, 1, 1, 2, 1], n, joined)
 
 
 def found(runtime, state):
@@ -61,7 +61,7 @@ def check(runtime, state, wanted):
 def test_it_stays_in_files_that_go_with_it(client, tmp_path, here):
     with DaskRuntime(client, scratch=tmp_path) as runtime:
         made = gathered(runtime)
-        assert isinstance(made, parcels.Gathered)
+        assert isinstance(made, broadcast.Gathered)
         assert files(runtime) == ["result-"] * 2
         assert runtime.traffic[-1].got < 1000
         check(runtime, made, here[200])
@@ -78,12 +78,12 @@ def first_rows(parts):
 def stepped(runtime, disturb=lambda: None):
     """A step whose state is gathered, its values made again, and what is asked of them."""
     sites = sites_of(SOURCE, 20, 7)
-    held, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites, STATE)
-    made = runtime.gathered(held, wide, [3, 2, 5, 1, 1, 2, 1], 200, first_rows)
-    others, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites, made)
+    held, _ = runtime.update(None, Grams(0.0), SOURCE, sites, STATE)
+    made = runtime.gather(held, wide, [3, 2, 5, 1, 1, 2, 1], 200, first_rows)
+    others, _ = runtime.update(None, Grams(0.0), SOURCE, sites, made)
     del held, made
     disturb()
-    return np.stack([*runtime.asked(others, row_of, range(7), 2.0)])
+    return np.stack([*runtime.query(others, row_of, range(7), 2.0)])
 
 
 def test_it_is_there_as_long_as_values_may_be_made_again_of_it(client, tmp_path):
@@ -115,17 +115,17 @@ def test_it_comes_here_where_workers_see_no_folder(client, tmp_path, here):
 
 
 def test_a_worker_that_does_not_see_the_files_is_sent_bytes(client, tmp_path, here, monkeypatch):
-    load, seen = parcels._load, []
+    load, seen = broadcast._load, []
 
     def blind(parcel, *rest):
         if parcel.path is not None and not seen:
             seen.append(parcel.path)
-            raise parcels.StateUnreachableError(f"{parcel.path} cannot be read")
+            raise broadcast.StateUnreachableError(f"{parcel.path} cannot be read")
         return load(parcel, *rest)
 
     with DaskRuntime(client, scratch=tmp_path) as runtime:
         made = gathered(runtime)
-        monkeypatch.setattr(parcels, "_load", blind)
+        monkeypatch.setattr(broadcast, "_load", blind)
         check(runtime, made, here[200])
         assert seen
         assert not runtime.workers_see_folder

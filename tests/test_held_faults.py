@@ -15,7 +15,7 @@ from faults.steps import Grams, sites_of, walk
 from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
 
-from dhsic.runtime import shares
+from dhsic.runtime import partition
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -58,8 +58,8 @@ def test_states_go_with_the_values(client, tmp_path):
     with DaskRuntime(client, scratch=tmp_path) as runtime:
         sites, step = sites_of(SOURCE, 20, 7), Grams(0.0)
         large = np.ones((40, 90_000), dtype=np.float32)
-        held, _ = runtime.stepped(None, step, SOURCE, sites, large)
-        held, _ = runtime.stepped(held, step, SOURCE, sites, large)
+        held, _ = runtime.update(None, step, SOURCE, sites, large)
+        held, _ = runtime.update(held, step, SOURCE, sites, large)
         assert len(list(runtime.folder.glob("state-*"))) == 2
         del held
         assert not list(runtime.folder.glob("state-*"))
@@ -74,7 +74,7 @@ def test_a_worker_has_a_task_for_its_values(client):
 
 
 def test_long_steps_are_several_tasks_a_worker(client, undisturbed, monkeypatch):
-    monkeypatch.setattr(shares, "MOST_VALUES", 1000)
+    monkeypatch.setattr(partition, "MOST_VALUES", 1000)
     with DaskRuntime(client) as runtime:
         assert_array_equal(walked(runtime), undisturbed)
         assert [p.n_tasks for p in runtime.traffic] == [7] * 5

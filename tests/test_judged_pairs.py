@@ -9,7 +9,7 @@ from scipy.stats import beta
 
 import dhsic
 from dhsic.interactions import find_pairs
-from dhsic.pairs import judge
+from dhsic.pairs import rescore
 from dhsic.pairs.inflation import Inflation, medians_of
 
 FEW = {"n_pairs": 1000, "n_permutations": 0}
@@ -64,8 +64,8 @@ def test_features_of_two_values_have_no_square(rng):
 
 def test_pairs_that_a_scan_did_not_keep_are_told_of(in_linkage, monkeypatch):
     X, y = in_linkage
-    monkeypatch.setattr(judge, "LEAST_KEPT", 12)
-    monkeypatch.setattr(judge, "KEPT_EACH", 1)
+    monkeypatch.setattr(rescore, "LEAST_KEPT", 12)
+    monkeypatch.setattr(rescore, "KEPT_EACH", 1)
 
     found = find_pairs(X, y, n_pairs=12, n_permutations=0)
     whole = find_pairs(X, y, **FEW)

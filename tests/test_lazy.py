@@ -10,15 +10,15 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.question import FeatureStats, Question
 from dhsic.engines.refine import LAZY
+from dhsic.engines.scoring_problem import FeatureStats, ScoringProblem
 from dhsic.hsic import weights
 from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.passes import lazy
+from dhsic.passes import score_reuse
 from dhsic.passes.engineplan import EnginePlan
-from dhsic.passes.lazy import may_be_lazy
+from dhsic.passes.score_reuse import may_be_lazy
 from dhsic.runtime.threads import Threads
 
 M, D = 60, 300
@@ -27,10 +27,10 @@ M, D = 60, 300
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Lazy rounds of small data, few features of which are scored."""
-    monkeypatch.setattr("dhsic.passes.lazy.LEAST_KEPT", 40)
-    monkeypatch.setattr("dhsic.passes.lazy.FEWEST", (40, 40))
+    monkeypatch.setattr("dhsic.passes.score_reuse.LEAST_KEPT", 40)
+    monkeypatch.setattr("dhsic.passes.score_reuse.FEWEST", (40, 40))
     monkeypatch.setattr("dhsic.passes.engineplan.ALWAYS_EXACT", 40)
-    monkeypatch.setattr("dhsic.passes.lazy.PROBED", 8)
+    monkeypatch.setattr("dhsic.passes.score_reuse.PROBED", 8)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def question(X, y, S):
     """Question of a round over S, and the standardised features of S."""
     Z = ((X - X.mean(axis=0)) / X.std(axis=0))[:, S]
     W = weights(label_matrix(y).L)
-    return Question(Gaussian(), 1 / (2 * len(S)), W, Statistic.of(Z @ Z.T)), Z
+    return ScoringProblem(Gaussian(), 1 / (2 * len(S)), W, Statistic.of(Z @ Z.T)), Z
 
 
 def fit(data, solver="auto", **options):
@@ -69,9 +69,9 @@ def test_moved_gains_are_those_of_the_definition(data):
     before, now = np.arange(D), np.arange(D)[D // 4 :]
     (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
 
-    form = lazy.FirstOrderForm.of(asked, np.empty((M, M), np.float32))
-    changed, size, alpha = lazy._change(asked_now, form, np.empty((M, M), np.float32))
-    change, _ = lazy._in_few(changed, size)
+    form = score_reuse.FirstOrderForm.of(asked, np.empty((M, M), np.float32))
+    changed, size, alpha = score_reuse._change(asked_now, form, np.empty((M, M), np.float32))
+    change, _ = score_reuse._in_few(changed, size)
     kept = alpha * by_definition(asked, Z)[now]
     moved = change.forms(Z_now.T.astype(np.float32))
 
@@ -89,7 +89,9 @@ def test_the_whole_change_is_known_where_it_has_few_directions(m, rng):
     X = rng.standard_normal((20, m)).astype(np.float32)
     below = np.tril(B, -1).astype(np.float32)
 
-    change, rest = lazy._in_few(lazy.FirstOrderForm(below, np.diagonal(B)), 2 * (below**2).sum())
+    change, rest = score_reuse._in_few(
+        score_reuse.FirstOrderForm(below, np.diagonal(B)), 2 * (below**2).sum()
+    )
 
     expected = np.einsum("ci,ij,cj->c", X, B, X)
     off = np.abs(change.forms(X) - expected).max()
@@ -122,7 +124,7 @@ def test_without_tolerance_every_round_is_exact(data):
 
 
 def test_rounds_in_which_many_would_be_scored_score_all(data, monkeypatch):
-    monkeypatch.setattr("dhsic.passes.lazy.MOST", 0.0)
+    monkeypatch.setattr("dhsic.passes.score_reuse.MOST", 0.0)
     model, exact = fit(data), fit(data, "exact")
 
     assert_array_equal(model.ranking_, exact.ranking_)
@@ -141,7 +143,7 @@ def test_kernels_and_runs_that_have_no_lazy_rounds(data):
 def test_few_digits_do_for_lazy_rounds(data):
     """To a part of the spread of gains that is far below what such a round neglects."""
     asked, Z = question(*data, np.arange(D))
-    few = lazy.Lazy(None).weights(asked.W, asked.sigma, Mock(longest=2.0 * D))
+    few = score_reuse.ScoreReuse(None).weights(asked.W, asked.sigma, Mock(longest=2.0 * D))
     engine = Dense(3, "float32")
     facts = FeatureStats(*(np.zeros(D) for _ in range(3)))
 
@@ -155,19 +157,19 @@ def test_few_digits_do_for_lazy_rounds(data):
 def test_where_few_digits_do_not_do_all_are_taken(data, scale, longest):
     W = scale * question(*data, np.arange(D))[0].W
 
-    assert lazy.Lazy(None).weights(W, 1.0, Mock(longest=longest)) is W
+    assert score_reuse.ScoreReuse(None).weights(W, 1.0, Mock(longest=longest)) is W
 
 
 def test_small_rounds_score_all():
     """And the fewer samples, the more features are few."""
-    assert [lazy.Lazy.may_spare(50, n, M) for n in (10, 50)] == [True, False]
-    assert not lazy.Lazy.may_spare(40, 10, M)
+    assert [score_reuse.ScoreReuse.may_spare(50, n, M) for n in (10, 50)] == [True, False]
+    assert not score_reuse.ScoreReuse.may_spare(40, 10, M)
 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 5, 9, 14, 19])
 @pytest.mark.parametrize("most", [0.25, 0.06])
 def test_a_run_is_resumed_to_the_same_bits(data, tmp_path, last, most, monkeypatch):
-    monkeypatch.setattr("dhsic.passes.lazy.MOST", most)
+    monkeypatch.setattr("dhsic.passes.score_reuse.MOST", most)
 
     def stop(record):
         if record["round"] == last:

@@ -48,7 +48,7 @@ def test_label_factor_is_the_label_matrix(data, m):
 
     actual = label_matrix(y, kernel).factor()
 
-    L, has_gaussian = actual.whole(), "gaussian" in expected.description
+    L, has_gaussian = actual.to_dense(), "gaussian" in expected.description
     atol = m * m * 1e-10 if has_gaussian else 1e-14
     np.testing.assert_allclose(L, expected.L, rtol=1e-12, atol=atol * np.abs(expected.L).max())
     assert actual.error <= (1e-10 if has_gaussian else 1e-14)

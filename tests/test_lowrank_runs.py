@@ -21,7 +21,7 @@ from stores import write_matrix
 from thorough import examples, one_in
 
 import dhsic
-from dhsic.engines.survival import Survival, lost_of
+from dhsic.engines.expected_loss import ExpectedLoss, lost_of
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial, resolve_kernel
@@ -39,16 +39,16 @@ from dhsic.selection.run import SelectionRun
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
-    "drawn.FIRST_LANDMARKS": 24,
-    "drawn.FEWEST": 24,
-    "drawn.MOST_CHECKS": 12,
-    "drawn.FEWEST_CHECKS": 12,
+    "landmark_sampling.FIRST_LANDMARKS": 24,
+    "landmark_sampling.FEWEST": 24,
+    "landmark_sampling.MOST_CHECKS": 12,
+    "landmark_sampling.FEWEST_CHECKS": 12,
     "landmarks.LandmarkSum.epoch": 4,
     "engineplan.ALWAYS_EXACT": 30,
     "candidates.PROBED": 16,
-    "drawn.SAMPLE_MOST": 100,
-    "drawn.SAMPLE_FEWEST": 30,
-    "drawn.MOST_LANDMARKS": 60,
+    "landmark_sampling.SAMPLE_MOST": 100,
+    "landmark_sampling.SAMPLE_FEWEST": 30,
+    "landmark_sampling.MOST_LANDMARKS": 60,
 }
 
 
@@ -130,7 +130,7 @@ class Rounds:
         )
         weights = factored_weights(labels.factor(), given["estimator"], covariates)
         of_those_left = tolerance * given.get("step", 0.2)  # of those leaving, and a little more
-        survival = Survival(n=len(X[0]), tolerance=of_those_left)
+        survival = ExpectedLoss(n=len(X[0]), tolerance=of_those_left)
         low_rank = {"survival": survival, "may_square": may_square}
         self.dependence = low_rank_alone(source_of(X), choices, weights, **low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
@@ -160,8 +160,11 @@ class Rounds:
 @pytest.mark.parametrize("seed", one_in(2, [0, 1]))
 def test_rounds_of_wide_data_agree(monkeypatch, kernel, n_landmarks, least, seed):
     """98 % of what leaves, or all but one feature, at the default tolerance."""
-    patch(monkeypatch, {"drawn.FIRST_LANDMARKS": n_landmarks, "drawn.FEWEST": 40})
-    patch(monkeypatch, {"drawn.MOST_CHECKS": 20, "drawn.FEWEST_CHECKS": 20})
+    patch(
+        monkeypatch,
+        {"landmark_sampling.FIRST_LANDMARKS": n_landmarks, "landmark_sampling.FEWEST": 40},
+    )
+    patch(monkeypatch, {"landmark_sampling.MOST_CHECKS": 20, "landmark_sampling.FEWEST_CHECKS": 20})
     X, y = populations(150, 3000, seed)
     rounds = Rounds(X, y > np.median(y), fewest=257, kernel=kernel)
 
@@ -598,7 +601,9 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
     y = np.arange(25_000) % 2
     with Threads(2) as runtime:
         asked = {a: dhsic.BAHSIC(5, solver=a) for a in ("auto", "exact", "lowrank")}
-        needed = {a: m.fitted(SelectionRun(m, source, y, runtime))[0] for a, m in asked.items()}
+        needed = {
+            a: m.memory_estimate(SelectionRun(m, source, y, runtime))[0] for a, m in asked.items()
+        }
         assert needed["auto"].squares == 0
         beside = needed["auto"].total - needed["auto"].process
         assert beside < 3e9 < 30e9 < needed["exact"].total

@@ -20,7 +20,7 @@ from dhsic import passes
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.linalg import directions
-from dhsic.passes import meeting, reader, statistic
+from dhsic.passes import reader, shared_scan, statistic
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selection import batch as many
 from dhsic.selection.multi_output import parts
@@ -298,7 +298,7 @@ def test_an_error_of_a_pass_is_told_and_no_thread_is_left(rng, monkeypatch):
     def fails(*_):
         raise OSError(5, "the disk is gone")
 
-    monkeypatch.setattr(meeting, "run_together", fails)
+    monkeypatch.setattr(shared_scan, "run_together", fails)
     before = threading.active_count()
     with pytest.raises(OSError, match="the disk is gone"):
         dhsic.select(X, traits(rng, X), per_target=True, method="kta", **QUIET)

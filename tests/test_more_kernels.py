@@ -21,9 +21,9 @@ from thorough import examples
 import dhsic
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct, Inverse, RadialDirect, Solved
-from dhsic.engines.final import LONGEST_TAYLOR, Final, cost_of, final_engine
-from dhsic.engines.question import Question
+from dhsic.engines.exact_scoring import LONGEST_TAYLOR, ExactScoring, cost_of, final_engine
 from dhsic.engines.refine import EngineChoice, RemovalEngines
+from dhsic.engines.scoring_problem import ScoringProblem
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.kernels import (
@@ -76,7 +76,7 @@ def statistic_of(kernel, X):
 
 def question_for(kernel, X, y, estimator, sigma=None):
     W = weights(label_matrix(y).L, estimator)
-    return Question(kernel, sigma or 1 / (2 * X.shape[1]), W, statistic_of(kernel, X))
+    return ScoringProblem(kernel, sigma or 1 / (2 * X.shape[1]), W, statistic_of(kernel, X))
 
 
 def scores(engine, question, X, facts):
@@ -189,11 +189,11 @@ def test_steep_features_go_by_the_definition():
     facts = facts_of(X)
     engine = final_engine(question, facts)
 
-    assert engine == Final("levels", with_direct=True)
+    assert engine == ExactScoring("levels", with_direct=True)
     assert engine.products(question, facts) == 1
     direct = scores(Direct(), question, X, facts)
     assert_allclose(scores(engine, question, X, facts), direct, rtol=1e-10, atol=1e-15)
-    assert final_engine(question, facts.take(np.array([1, 2]))) == Final(
+    assert final_engine(question, facts.take(np.array([1, 2]))) == ExactScoring(
         "levels", with_direct=False
     )
 
@@ -217,7 +217,9 @@ def test_absolute_differences_add_up_and_are_taken_away(X, cut):
     sums.take_away(upper, np.ascontiguousarray(Z[:cut]), map)
     left = [[sum(abs(a - b) for a, b in zip(x[cut:], z[cut:], strict=True)) for z in X] for x in X]
 
-    assert_allclose(Statistic(upper).whole(), left, atol=1e-12 * max(1, np.abs(X).max()) * len(Z))
+    assert_allclose(
+        Statistic(upper).to_dense(), left, atol=1e-12 * max(1, np.abs(X).max()) * len(Z)
+    )
 
 
 def test_the_median_does_not_take_rounding_for_a_distance(rng):
@@ -238,7 +240,7 @@ def test_strips_of_distances_cover_all_pairs(rng):
     upper = zero_upper(len(X))
     AbsoluteDifferences().add(upper, np.ascontiguousarray(X.T))
 
-    assert_allclose(Statistic(upper).whole(), cdist(X, X, "cityblock"), atol=1e-14)
+    assert_allclose(Statistic(upper).to_dense(), cdist(X, X, "cityblock"), atol=1e-14)
     pickle.loads(pickle.dumps(AbsoluteDifferences())).add(upper, X.T.copy())
 
 
@@ -246,7 +248,7 @@ def test_sums_are_inner_products_else(rng):
     Z = rng.standard_normal((4, 6))
     upper = zero_upper(6)
     InnerProducts().add(upper, Z)
-    assert_allclose(Statistic(upper).whole(), Z.T @ Z, atol=1e-14)
+    assert_allclose(Statistic(upper).to_dense(), Z.T @ Z, atol=1e-14)
     InnerProducts().take_away(upper, Z, map)
     assert_allclose(np.triu(upper), 0, atol=1e-14)
 
@@ -283,7 +285,7 @@ class TestRadial(RadialEngineSuite):
 
 class TestRadialBySeries(RadialEngineSuite):
     def engine(self, question, facts):
-        return Final("taylor", LONGEST_TAYLOR)
+        return ExactScoring("taylor", LONGEST_TAYLOR)
 
 
 class TestRadialByDefinition(RadialEngineSuite):
@@ -322,7 +324,7 @@ class TestLevelKernels(EngineSuite):
         return question_for(kernel, X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, estimator)
 
     def engine(self, question, facts):
-        return Final("levels")
+        return ExactScoring("levels")
 
 
 @given(
@@ -374,7 +376,7 @@ def test_what_a_series_leaves_out_is_bounded(name, estimator, seed, spread):
     X[1] = X[2] + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(d)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     question = question_of(X, rng.integers(0, 2, m) + np.arange(m) % 2 * 2, RADIAL[name], estimator)
-    question = Question(question.kernel, spread / d, question.W, question.statistic)
+    question = ScoringProblem(question.kernel, spread / d, question.W, question.statistic)
     facts = facts_of(X)
     exact = scores(Direct(), question, X, facts)
     for order in range(1, LONGEST_TAYLOR + 1):
@@ -431,12 +433,17 @@ class TestLadder:
 
     def test_few_features_and_far_outliers_go_by_definition(self, rng):
         question, facts = self.question(rng, Laplace(), d=20)
-        assert RemovalEngines(question, np.float32).first(facts, 1, None) == Final("taylor")
-        assert named("settled", question, facts) == Final("taylor")
+        assert RemovalEngines(question, np.float32).first(facts, 1, None) == ExactScoring("taylor")
+        assert named("settled", question, facts) == ExactScoring("taylor")
 
     @pytest.mark.parametrize(
         ("kernel", "kind"),
-        [(LaplaceL1(), Final), (Delta(), Final), (Ridge(), Inverse), (KernelRidge(), Solved)],
+        [
+            (LaplaceL1(), ExactScoring),
+            (Delta(), ExactScoring),
+            (Ridge(), Inverse),
+            (KernelRidge(), Solved),
+        ],
     )
     def test_kernels_without_a_series_have_one_engine(self, rng, kernel, kind):
         question, facts = self.question(rng, kernel)
@@ -489,7 +496,7 @@ def test_other_arrays_give_the_same_numbers(rng, name):
     facts = facts_of(X)
     engines = [final_engine(question, facts)]
     if engines[0].name == "settled":
-        engines = [Final("taylor", LONGEST_TAYLOR), RadialDirect(), Dense(3, "float32")]
+        engines = [ExactScoring("taylor", LONGEST_TAYLOR), RadialDirect(), Dense(3, "float32")]
     xp, device = array_api_strict, array_api_strict.Device("device1")
     for engine in engines:
         dtype = getattr(engine, "dtype", "float64")

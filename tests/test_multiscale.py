@@ -111,7 +111,7 @@ def test_moments_are_those_of_all_permutations(rng, x, target):
 
     for w in (0, 2, 5):
         for k, C in enumerate(labels.matrices):
-            expected = naive.moments(naive.kernel(functions, WIDTHS[w]), C.whole().tolist())
+            expected = naive.moments(naive.kernel(functions, WIDTHS[w]), C.to_dense().tolist())
             own = [each[w, k, 0] for each in (found.mean, found.spread, found.skewness)]
             assert_allclose(own, expected, rtol=1e-6, atol=1e-9)
 

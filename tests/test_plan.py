@@ -22,11 +22,11 @@ from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.reader import Reader
 from dhsic.passes.score import ScoreLowRank
 from dhsic.passes.statistic import MeasureLandmarks
-from dhsic.plans import Foreseen, Plan, Rates, Sizes, plan, rounds
-from dhsic.plans.dry import CountedSource, CountingReader, DryRun, Step
+from dhsic.plans import Plan, PlannedRuntime, Rates, Sizes, plan, rounds
+from dhsic.plans.dry_run import CountedSource, CountingReader, DryRun, Step
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Expected, Setting
-from dhsic.runtime import shares
+from dhsic.runtime import partition
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selection.run import SelectionRun
@@ -206,7 +206,7 @@ def test_tasks_of_a_cluster_are_foreseen(tmp_path, monkeypatch, rng, many):
     """Of every pass, those that do it and those that add it up; many, where much is read."""
     monkeypatch.setattr(survivors, "HOME_BYTES", -1)
     if many:
-        monkeypatch.setattr(shares, "MOST_VALUES", M * 200)
+        monkeypatch.setattr(partition, "MOST_VALUES", M * 200)
     X, n_processes = rng.integers(0, 3, (M, 12_000), dtype=np.int8), 7
     write_matrix(tmp_path / "x.zarr", X, chunks=(50, M), dims=("variants", "samples"))
     setting = Setting(RATES, 2 * n_processes, n_processes)
@@ -267,7 +267,7 @@ def test_memory_is_what_the_run_promises(store, data, solver):
         told = plan(store, data[1], rates=RATES, solver=solver, runtime=runtime, interactions=None)
         source = dhsic.open_source(store)
         run = SelectionRun(dhsic.BAHSIC(solver=solver), source, data[1], runtime)
-        promised = run.selector.fitted(run)[0]
+        promised = run.selector.memory_estimate(run)[0]
 
     for part in ("squares", "tasks", "survivors", "vectors", "landmarks"):
         assert getattr(told.promise, part) == getattr(promised, part), part
@@ -496,7 +496,7 @@ def test_html_is_escaped(store, data):
 
 def test_a_plan_runs_nothing():
     with pytest.raises(TypeError, match="runs nothing"):
-        Foreseen(2).map(None, None, [], None)
+        PlannedRuntime(2).map(None, None, [], None)
 
 
 @pytest.fixture(scope="module")
@@ -544,8 +544,8 @@ def test_slices_of_many_samples_stay_on_workers():
     kept = []
     for chunk in (1000, m):  # of a store that spans all samples there is one slice
         source = CountedSource(m, 20_000, np.int8, 1000, in_memory=False, samples=chunk)
-        run = SelectionRun(asked, source, np.arange(m) % 2, Foreseen(160))
-        promise, budget = asked.fitted(run)
+        run = SelectionRun(asked, source, np.arange(m) % 2, PlannedRuntime(160))
+        promise, budget = asked.memory_estimate(run)
         steps = work_of(run, budget).least.steps
         kept.append((promise.total - promise.process, max(s.sum_bytes for s in steps)))
         assert any(s.n_jobs == 30 for s in steps) == (chunk < m)

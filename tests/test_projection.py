@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sliced import Sliced, joined
 
-from dhsic.engines.question import FeatureStats
+from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.hsic import factored_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.dot import Polynomial
@@ -90,7 +90,7 @@ def by_held(project, case, order, X):
             B = A.F * A.weights @ A.F.T
             gains += x.coefficient * np.einsum("ci,ij,cj->c", X**x.a, B, X**x.b)
         else:
-            gains += x.coefficient * np.einsum("ci,ij,cj->c", X**x.a, A.whole(), X**x.b)
+            gains += x.coefficient * np.einsum("ci,ij,cj->c", X**x.a, A.to_dense(), X**x.b)
     return gains
 
 
@@ -100,8 +100,8 @@ def by_pairs(case, order, X):
     series = case.asked.kernel.power_series(order, case.asked.sigma)
     gains = np.zeros(len(X))
     for x in series.products:
-        K = joined([found.factor(x.base, known) for known in case.slices]).whole()
-        A = case.W.whole() * K
+        K = joined([found.factor(x.base, known) for known in case.slices]).to_dense()
+        A = case.W.to_dense() * K
         sums = np.concatenate([found.sums(x.base, known) for known in case.slices])
         if series.of_differences:
             np.fill_diagonal(A, 0.0)

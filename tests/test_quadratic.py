@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dhsic.engines.question import Question
+from dhsic.engines.scoring_problem import ScoringProblem
 from dhsic.hsic import weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
@@ -67,13 +67,13 @@ def test_blas_is_handed_no_wrong_arrays(X, lower):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_above_the_triangle_of_a_round_is_never_read(dtype, strip, width, rng, monkeypatch):
     """Whatever the round before has left in the room: every part of the triangle says the same."""
-    monkeypatch.setattr("dhsic.engines.question.STRIP", strip)
-    monkeypatch.setattr("dhsic.engines.question.WIDTH", width)
+    monkeypatch.setattr("dhsic.engines.scoring_problem.STRIP", strip)
+    monkeypatch.setattr("dhsic.engines.scoring_problem.WIDTH", width)
     m = NARROW + HEIGHT + 30
     Z, X = rng.standard_normal((m, 20)), rng.standard_normal((5, m)).astype(dtype)
     W = weights(label_matrix(rng.integers(0, 2, m)).L)
     G = np.triu(Z @ Z.T) + np.tril(np.full((m, m), np.nan), -1)
-    question = Question(Gaussian(), 0.02, W, Statistic.of(G))
+    question = ScoringProblem(Gaussian(), 0.02, W, Statistic.of(G))
     for key in ("T", 0):
         question.rooms[0].array(key, (m, m), "float64" if key == "T" else dtype).fill(np.nan)
 

@@ -19,9 +19,9 @@ from scipy.stats import chi2, false_discovery_control, pearson3
 
 import dhsic
 from dhsic.cli import main
+from dhsic.criteria.discrete import LevelForms, sums_over_codes
 from dhsic.criteria.features import median_square, medians_of_levels
 from dhsic.criteria.independence import Independence, Permuted
-from dhsic.criteria.leveled import LevelForms, sums_over_codes
 from dhsic.criteria.mixture import log_mixture_tail
 from dhsic.criteria.null import NullOf, log_tail
 from dhsic.criteria.rare import DRAWS, RareLaw, subsets

@@ -30,7 +30,7 @@ from suites.runtime import (
 
 import dhsic
 from dhsic.errors import ClusterError, MemoryBudgetError
-from dhsic.runtime import choose_runtime, flight, mapping, parcels, shares, worker
+from dhsic.runtime import broadcast, choose_runtime, ordered_map, partition, task_attempt, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -78,14 +78,14 @@ def test_a_state_whose_file_is_lost_or_damaged_is_sent(client, tmp_path):
         state = {"shift": harm, "array": np.ones(10**5)}
         with DaskRuntime(client, scratch=tmp_path, window=2) as runtime:
             results = runtime.map(tell_late, Ramp(), numbered(8), state)
-            write = parcels.write
+            write = broadcast.write
 
             def writes_badly(pieces, path, harm=harm, write=write):
                 write(pieces, path)
                 path.unlink() if harm == "lost" else path.write_bytes(b"x" * 1000)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(parcels, "write", writes_badly)
+                patch.setattr(broadcast, "write", writes_badly)
                 assert list(results) == [(i, 600, harm, 1e5) for i in range(8)]
             assert not runtime.workers_see_folder
 
@@ -327,11 +327,11 @@ def test_a_lost_scheduler_is_an_error_about_the_checkpoint():
 
 def test_a_large_result_is_a_file_for_a_moment(tmp_path):
     values = np.arange(100_000.0), "and more"
-    parcel = parcels.shelved(values, tmp_path)
-    assert isinstance(parcel, parcels.Parcel)
+    parcel = broadcast.shelved(values, tmp_path)
+    assert isinstance(parcel, broadcast.Parcel)
     assert len(list(tmp_path.iterdir())) == 1
 
-    array, text = parcels.fetched(parcel)
+    array, text = broadcast.fetched(parcel)
 
     np.testing.assert_array_equal(array, values[0])
     assert text == "and more"
@@ -339,24 +339,24 @@ def test_a_large_result_is_a_file_for_a_moment(tmp_path):
 
 
 def test_a_small_result_travels_as_it_is(tmp_path):
-    assert parcels.shelved([1, 2], tmp_path) == [1, 2]
-    assert parcels.fetched([1, 2]) == [1, 2]
+    assert broadcast.shelved([1, 2], tmp_path) == [1, 2]
+    assert broadcast.fetched([1, 2]) == [1, 2]
 
 
 def test_a_result_without_room_travels(tmp_path):
     array = np.arange(100_000.0)
-    assert parcels.shelved(array, tmp_path / "nowhere") is array
+    assert broadcast.shelved(array, tmp_path / "nowhere") is array
 
 
 def test_a_damaged_result_is_no_result(tmp_path):
-    parcel = parcels.shelved(np.arange(100_000.0), tmp_path)
+    parcel = broadcast.shelved(np.arange(100_000.0), tmp_path)
     path = next(tmp_path.iterdir())
     data = bytearray(path.read_bytes())
     data[400_000] ^= 1
     path.write_bytes(data)
 
-    with pytest.raises(parcels.StateUnreachableError, match="other bytes"):
-        parcels.fetched(parcel)
+    with pytest.raises(broadcast.StateUnreachableError, match="other bytes"):
+        broadcast.fetched(parcel)
     assert not list(tmp_path.iterdir())
 
 
@@ -384,7 +384,7 @@ DONE = threading.Event()
 
 
 def test_a_job_that_is_late_runs_on_another_worker(client, monkeypatch):
-    monkeypatch.setattr(flight, "NEVER_BEFORE", 0.2)
+    monkeypatch.setattr(task_attempt, "NEVER_BEFORE", 0.2)
     DONE.clear()
     with DaskRuntime(client) as runtime:
         began = time.monotonic()
@@ -438,7 +438,7 @@ def test_a_job_that_is_too_large_is_halved_twice(client, most):
     with Threads(1) as reference:
         expected = np.concatenate(list(reference.map(columns, source, jobs, 4)))
     with DaskRuntime(client) as runtime:
-        got = list(runtime.joined(columns, source, jobs, most))
+        got = list(runtime.map_blocks(columns, source, jobs, most))
     assert len(got) == 12 // most
     np.testing.assert_array_equal(np.concatenate(got), expected)
 
@@ -447,7 +447,7 @@ def test_after_two_halvings_the_error_is_of_memory(client):
     source = Ramp()
     sentence = r"Memory of inproc\S+ was not enough for features 0 to 50 alone \(1 blocks\)\. Give "
     with DaskRuntime(client) as runtime, pytest.raises(ClusterError, match=sentence):
-        list(runtime.joined(columns, source, four_blocks_each(source), 0))
+        list(runtime.map_blocks(columns, source, four_blocks_each(source), 0))
 
 
 def test_results_that_are_summed_are_not_halved(client):
@@ -476,7 +476,7 @@ def test_a_state_is_loaded_once_by_workers_of_any_age(seen, tmp_path, monkeypatc
         DaskRuntime(own, scratch=tmp_path) as runtime,
     ):
         runtime.workers_see_folder = seen
-        monkeypatch.setattr(shares, "MOST_VALUES", 2000)
+        monkeypatch.setattr(partition, "MOST_VALUES", 2000)
         results = runtime.map(loads, Ramp(), of_one_block(), np.ones(100_000))
         next(results)
         cluster.scale(2)
@@ -489,8 +489,8 @@ def test_a_state_is_loaded_once_by_workers_of_any_age(seen, tmp_path, monkeypatc
 
 
 def test_an_adaptive_cluster_grows_from_nothing(monkeypatch):
-    monkeypatch.setattr(mapping, "RECOUNT", 0.05)
-    monkeypatch.setattr(shares, "MOST_VALUES", 1200)
+    monkeypatch.setattr(ordered_map, "RECOUNT", 0.05)
+    monkeypatch.setattr(partition, "MOST_VALUES", 1200)
     with LocalCluster(
         n_workers=0, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
     ) as cluster:
@@ -505,7 +505,7 @@ def test_an_adaptive_cluster_grows_from_nothing(monkeypatch):
 def test_tasks_tell_what_they_are(client):
     source = Ramp()
     with DaskRuntime(client, window=3) as runtime:
-        results = runtime.joined(columns, source, four_blocks_each(source), 4)
+        results = runtime.map_blocks(columns, source, four_blocks_each(source), 4)
         next(results)
         seen = client.run_on_scheduler(annotations)
         list(results)

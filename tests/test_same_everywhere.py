@@ -131,10 +131,10 @@ def tiled(tiles, grid, monkeypatch, **more):
     n_slices, n_blocks = GRIDS[grid]
     for name, value in {
         "landmarks.SLICE": SAMPLES // n_slices,
-        "drawn.FIRST_LANDMARKS": 40,
-        "drawn.FEWEST": 40,
-        "drawn.MOST_CHECKS": 20,
-        "drawn.FEWEST_CHECKS": 20,
+        "landmark_sampling.FIRST_LANDMARKS": 40,
+        "landmark_sampling.FEWEST": 40,
+        "landmark_sampling.MOST_CHECKS": 20,
+        "landmark_sampling.FEWEST_CHECKS": 20,
         "landmarks.WORTH_MANY": FEATURES // (2 * n_blocks) if n_blocks > 1 else 10 * FEATURES,
         "jobs.WORTH_FEW": FEATURES // n_blocks,
     }.items():

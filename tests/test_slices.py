@@ -75,7 +75,7 @@ def test_rows_that_tell_turns_are_those_of_the_product(rng, monkeypatch, kernel,
     _, sums = case.fit()
     rows, norms = case.rows[case.asked.turning], (X**2).sum(axis=1)
     K = case.asked.kernel.part(None, X @ X.T, norms, norms, case.asked.sigma)
-    A = (case.W.whole() * K)[rows]
+    A = (case.W.to_dense() * K)[rows]
 
     assert_allclose(sums["2 A"].columns, 2 * A, rtol=1e-5, atol=1e-7 * np.abs(A).max())
     assert_allclose(sums["A 1"], A.sum(axis=1), atol=1e-9 * np.abs(A).max())
@@ -87,7 +87,7 @@ def test_rows_that_tell_turns_are_those_of_the_product(rng, monkeypatch, kernel,
 def test_row_sums_are_those_of_the_factor_and_what_it_misses(rng, estimator, edges):
     X, case = a_round(rng, estimator=estimator, edges=edges)
     found, _ = case.fit()
-    W, check = case.W.whole(), case.rows[case.asked.check]
+    W, check = case.W.to_dense(), case.rows[case.asked.check]
     missed, by_factor = {}, {}
     for key in (0, LINEAR):
         fit, F = found.fits[key], case.joined("F", key)[:, found.fits[key].kept]

@@ -17,9 +17,9 @@ from spots import UrlSpot
 from test_checkpoint import IDENTITY, RUN, keep, same
 
 import dhsic
-from dhsic import buckets
-from dhsic.buckets import sentence
+from dhsic import object_store
 from dhsic.errors import CheckpointError, InputError, StoreError
+from dhsic.object_store import sentence
 from dhsic.storage import lock as lease
 from dhsic.storage import store_at
 from dhsic.storage.base import LostError
@@ -97,7 +97,7 @@ def test_who_is_silent_is_followed_and_never_writes_again(at, caplog):
             first.finish()
         first.close()
         assert (at.names(), at.read("lock"))[0] == before[0]
-        assert second.lock.held
+        assert second.lock.is_held
         second.save(RUN[4])
     assert same(Checkpoint(at.path).load(), RUN[4])
 
@@ -265,12 +265,12 @@ def test_a_store_that_stays_away_stops_the_run_and_no_round_is_lost(at):
 def test_what_a_store_refuses_is_a_sentence(at, monkeypatch):
     with pytest.raises(StoreError, match=r"there is no bucket 'elsewhere'"):
         Checkpoint("s3://elsewhere/run").begin(IDENTITY)
-    buckets.open_bucket.cache_clear()
+    object_store.open_bucket.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     for call in (Checkpoint(at.path).load, lambda: Checkpoint(at.path).begin(IDENTITY)):
         with pytest.raises(StoreError, match=r"refuses access to s3://.* \(403 Forbidden"):
             call()
-    buckets.open_bucket.cache_clear()
+    object_store.open_bucket.cache_clear()
 
 
 def test_answers_of_a_store_are_not_passed_on():

@@ -16,8 +16,8 @@ from dhsic.engines.certificate import (
     standing,
     wrong,
 )
-from dhsic.engines.survival import (
-    Survival,
+from dhsic.engines.expected_loss import (
+    ExpectedLoss,
     lost_of,
     most_lost,
     most_of,
@@ -53,7 +53,7 @@ def raced(d, n_last, noise, seed, *, alike=0.98, until=0):
     Returns features truly lost of the last `n_last`, and the records of the noisy run. Gains move
     by themselves, whatever is left; below `until` features the noise is none.
     """
-    scores, survival = Scores(d, seed, alike), Survival(n_last, 1.0, a_tenth, until)
+    scores, survival = Scores(d, seed, alike), ExpectedLoss(n_last, 1.0, a_tenth, until)
     S = exact = np.arange(d)
     records, truly = [], None
     while S.size:
@@ -127,7 +127,7 @@ def test_wrong_ones_are_next_to_the_threshold_and_as_many_as_swaps():
 def test_chances_are_chances_and_rise_with_standing(rounds):
     """And of all that stay the chances add up to those that are left."""
     d, n = 4000, 500
-    scores, survival, S = Scores(d, 1, 0.95), Survival(n, 0.01, a_tenth), np.arange(d)
+    scores, survival, S = Scores(d, 1, 0.95), ExpectedLoss(n, 0.01, a_tenth), np.arange(d)
     for _ in range(rounds):
         leaving = largest(scores.move()[S], a_tenth(S.size))
         survival.follow(scores.now[S], leaving)
@@ -150,7 +150,7 @@ def one_wrong(place, leaves):
 
 
 def test_nothing_is_lost_where_nothing_is_wrong_and_unknown_is_never_allowed():
-    survival = Survival(50, 0.01, a_tenth)
+    survival = ExpectedLoss(50, 0.01, a_tenth)
 
     assert survival.allows(EXACT, 1000, 100)
     assert survival.rate(EXACT, 1000, 100) == 1.0
@@ -159,7 +159,7 @@ def test_nothing_is_lost_where_nothing_is_wrong_and_unknown_is_never_allowed():
 
 
 def test_early_rounds_may_be_rougher_than_late_ones_and_what_is_spent_counts():
-    scores, survival, S = Scores(20000, 2), Survival(100, 0.01, a_tenth), np.arange(20000)
+    scores, survival, S = Scores(20000, 2), ExpectedLoss(100, 0.01, a_tenth), np.arange(20000)
     rates = []
     while S.size > 120:
         gains, n = scores.move()[S], a_tenth(S.size)
@@ -178,7 +178,7 @@ def test_early_rounds_may_be_rougher_than_late_ones_and_what_is_spent_counts():
 
 
 def test_at_tolerance_0_nothing_may_be_wrong():
-    survival = Survival(100, 0.0, a_tenth)
+    survival = ExpectedLoss(100, 0.0, a_tenth)
     found = certified(0.0, np.arange(1000.0), 100, 5.0, np.ones(1000))
 
     assert survival.rate(found, 1000, 100) == 0.0
@@ -235,7 +235,7 @@ def test_the_most_rises_with_the_mean(mean):
 
 @pytest.mark.parametrize("d", [997, 33])
 def test_it_goes_on_with_the_same_bits(d):
-    survival, again = (Survival(10, 0.01, a_tenth, 50) for _ in range(2))
+    survival, again = (ExpectedLoss(10, 0.01, a_tenth, 50) for _ in range(2))
     scores, S = Scores(d, 0), np.arange(d)
     for number in range(9):
         gains, n = scores.move()[S], a_tenth(S.size)
@@ -245,7 +245,7 @@ def test_it_goes_on_with_the_same_bits(d):
         assert survival.follow(gains, leaving) == again.follow(gains, leaving)
         S = np.delete(S, leaving)
         if number in (0, 3, 6):
-            again = Survival(10, 0.01, a_tenth, 50)
+            again = ExpectedLoss(10, 0.01, a_tenth, 50)
             again.restore(survival.arrays(), S.size)
     kept, other = survival.arrays(), again.arrays()
 

@@ -22,7 +22,7 @@ def drawn(rng, m, r):
 def test_a_form_of_low_rank_is_its_matrix(m, r, q, seed):
     rng = np.random.default_rng(seed)
     low = drawn(rng, m, r)
-    full = DenseSymmetric(low.whole())
+    full = DenseSymmetric(low.to_dense())
     Q = np.linalg.qr(rng.standard_normal((m, q)))[0]
     Z, diagonal = rng.standard_normal((m, 3)), rng.standard_normal(m)
     P = np.stack([rng.permutation(m) for _ in range(4)])
@@ -30,14 +30,14 @@ def test_a_form_of_low_rank_is_its_matrix(m, r, q, seed):
     close = {"rtol": 1e-10, "atol": 1e-12 * max(1.0, full.norm**2)}
 
     for before, after in ((low, full), (low.projected(Q), full.projected(Q))):
-        np.testing.assert_allclose(before.whole(), after.matrix, **close)
+        np.testing.assert_allclose(before.to_dense(), after.matrix, **close)
         np.testing.assert_allclose(before.diagonal, after.diagonal, **close)
         np.testing.assert_allclose(before.row_sums, after.row_sums, **close)
         np.testing.assert_allclose(before.quadratic(Z), after.quadratic(Z), **close)
         np.testing.assert_allclose(before.inner(P, [other]), after.inner(P, [other]), **close)
         np.testing.assert_allclose(before.norm**2, after.norm**2, **close)
         for less in (0.0, 0.7):
-            changed = before.changed(3.0, diagonal, less).whole()
+            changed = before.changed(3.0, diagonal, less).to_dense()
             np.testing.assert_allclose(changed, after.changed(3.0, diagonal, less).matrix, **close)
     R = np.eye(m) - Q @ Q.T
     np.testing.assert_allclose(full.projected(Q).matrix, R @ full.matrix @ R, **close)
@@ -47,7 +47,7 @@ def test_a_form_of_low_rank_is_its_matrix(m, r, q, seed):
 def test_powers_are_sums_over_entries(m, r, seed):
     rng = np.random.default_rng(seed)
     low = drawn(rng, m, r)
-    A = low.whole()
+    A = low.to_dense()
     cubes = sum(a**3 for a in A.ravel())
     traces = sum(A[i, j] * A[j, k] * A[k, i] for i, j, k in np.ndindex(m, m, m))
     squares = sum(A[i, i] * a * a for i, row in enumerate(A) for a in row)
@@ -56,7 +56,7 @@ def test_powers_are_sums_over_entries(m, r, seed):
     for form in (low, DenseSymmetric(A)):
         assert form.cubic_sums() == pytest.approx((cubes, squares, traces), abs=scale)
         less = form.changed(1.0, form.diagonal, 0.7)
-        np.testing.assert_allclose(less.whole(), A - 0.7 * H, atol=scale)
+        np.testing.assert_allclose(less.to_dense(), A - 0.7 * H, atol=scale)
 
 
 def test_rows_that_are_multiplied_together_do_not_matter(rng, monkeypatch):
@@ -85,7 +85,7 @@ def test_kernels_of_one_feature_are_of_low_rank(rng, kernel):
     low = low_rank_kernel(kernel, X, 0.3)
 
     K = dense_kernel(kernel, X, 0.3).matrix
-    np.testing.assert_allclose(low.whole(), K, rtol=0, atol=COMPLETE * np.trace(K))
+    np.testing.assert_allclose(low.to_dense(), K, rtol=0, atol=COMPLETE * np.trace(K))
     assert low.F.shape[1] < 50
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dhsic
-from dhsic.engines.turns import form_rows, turn, turned_at
+from dhsic.engines.kernel_drift import form_rows, turn, turned_at
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
-from dhsic.passes.drawn import turning_rows
+from dhsic.passes.landmark_sampling import turning_rows
 
 
 def forms(m, seed):

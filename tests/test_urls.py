@@ -16,7 +16,7 @@ from s3 import SECRET
 from stores import dosage, draw_genotypes, write, write_anndata, write_plink, write_vcz
 
 import dhsic
-from dhsic import buckets
+from dhsic import object_store
 from dhsic.errors import CheckpointError, DataError, InputError, StoreError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import fetching
@@ -90,7 +90,7 @@ def test_commands_read_and_write_urls(at, s3, folder):
     for covariates in (f"{at}/labels.tsv:age", f"{folder}/labels.tsv:age"):
         out = f"{at}/top.tsv"
         run("select", f"{at}/x.vcz", *tables, covariates, *asked, "--out", out, "--force")
-    found = buckets.fetched(f"{at}/top.tsv")
+    found = object_store.fetched(f"{at}/top.tsv")
     tables = ("--labels", folder / "labels.tsv", "--target", "y", "--covariates", covariates)
     run("select", folder / "x.vcz", *tables, *asked, "--out", folder / "top.tsv")
     assert found == (folder / "top.tsv").read_bytes()
@@ -116,12 +116,12 @@ def test_what_is_wrong_with_a_url_is_a_sentence(at, s3, monkeypatch, folder):
     s3.objects.pop(chunk)
     with pytest.raises(DataError, match="is missing; the writer died"):
         source.read(source.blocks(D)[0])
-    buckets.open_bucket.cache_clear()
+    object_store.open_bucket.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     for name in ("x.vcz", "x.csv"):
         with pytest.raises(StoreError, match=r"refuses access to s3://.*403 Forbidden"):
             dhsic.open_source(f"{at}/{name}")
-    buckets.open_bucket.cache_clear()
+    object_store.open_bucket.cache_clear()
 
 
 def test_a_store_on_the_web(folder):

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
-from dhsic.passes.once import look_at
+from dhsic.passes.single_pass import look_at
 from dhsic.runtime.threads import Threads
 from dhsic.selection.run import SCALED
 from dhsic.selectors.base import scales

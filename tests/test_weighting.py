@@ -599,10 +599,10 @@ def test_weights_of_0_are_read_no_more(problem, store, monkeypatch):
     data = WeightedSource(store, Threads(1))
     data.measure()
     w = np.where(np.arange(200) % 20 == 3, 0.5, 0.0)
-    before = data.statistic(w).whole()
+    before = data.statistic(w).to_dense()
     n_bytes = data.bytes_read
     data.compact(w)
-    assert_allclose(data.statistic(w).whole(), before, rtol=1e-12, atol=1e-12)
+    assert_allclose(data.statistic(w).to_dense(), before, rtol=1e-12, atol=1e-12)
     assert data.bytes_read - n_bytes == 10 * 60 * 4
     A = np.eye(60)
     assert_allclose(data.spreads(A, w != 0)[w != 0], data.spreads(A, w >= 0)[w != 0], atol=1e-9)

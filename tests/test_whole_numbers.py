@@ -185,7 +185,7 @@ def test_tails_of_one_direction_are_those_of_a_correlation(nu):
     law = WidthLaw.of(weights, LowRankSymmetric.of(np.eye(1), np.ones(1)), nu)
     moments = RatioMoments.of(weights[weights > 0], nu)
     squares = np.array([1.0, 4, 10, 20, 40])
-    z = (squares - moments.mean) / moments.spread
+    z = (squares - moments.mean) / moments.std
     expected = beta.logsf(squares / nu, 0.5, (nu - 1) / 2)
     found = law.log_p(z, np.full(z.size, moments.skewness))
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from dhsic.cli.console import EPILOG, Command, listen
-from dhsic.cli.options import PATH, TLS, Option, but, named, of_sections, size
+from dhsic.cli.options import PATH, TLS, Option, of_sections, select_options, size, with_changes
 
 __all__ = ["main"]
 
@@ -51,7 +51,7 @@ def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **abou
 
 
 DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], type=PATH)
-(OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = named(
+(OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = select_options(
     "out", "force", "as_json", "scheduler", "n_features"
 )
 #: Options of methods that `dhsic test` accepts.
@@ -71,11 +71,16 @@ LABELS_OF_PAIRS = (
     "auto, linear, multiclass, ...: whether numbers are measured (linear) or name classes "
     "(multiclass)."
 )
-OUTPUT = named("checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json")
+OUTPUT = select_options(
+    "checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json"
+)
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
 #: Options that name the cluster of a detached run.
-ASKED = (but(SCHEDULER, help="Ask this cluster; by default the one that was sent to."), *TLS)
+ASKED = (
+    with_changes(SCHEDULER, help="Ask this cluster; by default the one that was sent to."),
+    *TLS,
+)
 _shown = partial(Option, show_default=True)
 _count = partial(_shown, metavar="N")
 
@@ -109,8 +114,8 @@ _add(
     _shown(
         "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
     ),
-    but(FORCE, section="Options", help="Overwrite a store that is there."),
-    but(JSON, section="Options"),
+    with_changes(FORCE, section="Options", help="Overwrite a store that is there."),
+    with_changes(JSON, section="Options"),
     example="dhsic simulate g.vcz --samples 500 --variants 20000",
     help="""Write simulated genotypes to PATH, and the truth beside it.
 
@@ -123,8 +128,11 @@ _add(
     "inspect.inspect",
     DATA,
     UNGROUPED,
-    but(*named("target"), help="Labels to describe: of a table, a column that is no feature."),
-    named("na"),
+    with_changes(
+        *select_options("target"),
+        help="Labels to describe: of a table, a column that is no feature.",
+    ),
+    select_options("na"),
     JSON,
     example="dhsic inspect g.vcz",
     help="""Say what PATH holds, how it is laid out, what a selection needs.
@@ -139,14 +147,17 @@ _add(
     "stores.convert",
     DATA,
     click.Argument(["out"], type=PATH),
-    named("variable", "sample_dim", "transpose", "not_feature", "missing_chunks", "na"),
-    but(*named("memory"), help="Refuse to start if more may be needed; 1GB where that is enough."),
+    select_options("variable", "sample_dim", "transpose", "not_feature", "missing_chunks", "na"),
+    with_changes(
+        *select_options("memory"),
+        help="Refuse to start if more may be needed; 1GB where that is enough.",
+    ),
     _shown(
         "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
     ),
-    but(FORCE, section="Options", help="Overwrite a store that is there."),
-    named("progress"),
-    but(JSON, section="Options"),
+    with_changes(FORCE, section="Options", help="Overwrite a store that is there."),
+    select_options("progress"),
+    with_changes(JSON, section="Options"),
     example="dhsic convert expression.csv expression.zarr",
     help="""Write PATH as a Zarr store that is read fast.
 
@@ -236,10 +247,10 @@ _add(
 _add(
     "select.resume",
     RUN,
-    but(OUT, help="Write the result here, not to --out of the run."),
-    but(FORCE, default=None, help="Overwrite what is at --out."),
-    named("progress"),
-    but(JSON, default=None),
+    with_changes(OUT, help="Write the result here, not to --out of the run."),
+    with_changes(FORCE, default=None, help="Overwrite what is at --out."),
+    select_options("progress"),
+    with_changes(JSON, default=None),
     MACHINE,
     of_sections("Cluster"),
     TLS,
@@ -255,9 +266,11 @@ _add(
     DATA,
     UNGROUPED,
     of_sections("Target"),
-    but(N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."),
+    with_changes(
+        N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."
+    ),
     [
-        but(option, default="multiscale", show_default=True, help=WIDTHS_OF_TESTS)
+        with_changes(option, default="multiscale", show_default=True, help=WIDTHS_OF_TESTS)
         if option.name == "bandwidth"
         else option
         for option in of_sections("Method")
@@ -328,11 +341,11 @@ _add(
     DATA,
     UNGROUPED,
     [
-        but(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
+        with_changes(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
         for one in of_sections("Target", without=("per_target", "per_class"))
     ],
     [
-        but(one, section="Target", show_default="auto", help=LABELS_OF_PAIRS)
+        with_changes(one, section="Target", show_default="auto", help=LABELS_OF_PAIRS)
         for one in of_sections("Method")
         if one.name == "label_kernel"
     ],
@@ -370,8 +383,8 @@ _add(
     Option("--checkpoint", type=PATH, help="Keep what is found here; the same command goes on."),
     Option("--out", type=PATH, help="Write the pairs here, as a table in .tsv or .csv."),
     Option("--truth", type=PATH, help="Planted variants of a simulation; says which were found."),
-    but(FORCE, section="Options"),
-    but(JSON, section="Options"),
+    with_changes(FORCE, section="Options"),
+    with_changes(JSON, section="Options"),
     Option("--plan", "is_planned", is_flag=True, help="Say what it will take, and do nothing."),
     Option(
         "--shares",
@@ -394,7 +407,7 @@ _add(
     "pca.pca",
     DATA,
     UNGROUPED,
-    named("na"),
+    select_options("na"),
     _count(
         "-n",
         "--components",
@@ -410,11 +423,15 @@ _add(
         help="Passes over the data for randomised components; default: exact ones in one pass up "
         "to 4,096 samples, and 2 passes of more.",
     ),
-    [but(one, section="Options") for one in of_sections("Method") if one.name == "missing"],
+    [
+        with_changes(one, section="Options")
+        for one in of_sections("Method")
+        if one.name == "missing"
+    ],
     _count("--seed", default=0, type=click.IntRange(0), help="Seed of randomised components."),
     Option("--out", type=PATH, help="Write the components here, as a table in .tsv or .csv."),
-    but(FORCE, section="Options"),
-    but(JSON, section="Options"),
+    with_changes(FORCE, section="Options"),
+    with_changes(JSON, section="Options"),
     MACHINE,
     SCHEDULER,
     TLS,
@@ -439,7 +456,7 @@ _add(
     ),
     Option("--pairs", type=PATH, help="Pairs to draw: the table that dhsic pairs --out wrote."),
     Option("--shares", type=PATH, help="Shares to draw: that of dhsic pairs --shares --out."),
-    but(FORCE, section="Options"),
+    with_changes(FORCE, section="Options"),
     example="dhsic report selection.zarr -o report.html",
     help="""Write a page about the result at PATH, which --out of select or test wrote in .zarr.
 
@@ -458,8 +475,8 @@ _add(
 _add(
     "detached.attach",
     RUN,
-    but(OUT, help="Write the result here, as of dhsic select."),
-    named("selected_only", "force", "truth", "progress", "as_json"),
+    with_changes(OUT, help="Write the result here, as of dhsic select."),
+    select_options("selected_only", "force", "truth", "progress", "as_json"),
     ASKED,
     example="dhsic attach run.dhsic --out best.tsv",
     help="Follow the run of CHECKPOINT until it ends; print its features.",

@@ -22,7 +22,7 @@ from dhsic.cli.out import write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.passes.effects import AdditiveEffects, regression_labels
-from dhsic.passes.once import looked_at
+from dhsic.passes.single_pass import looked_at
 from dhsic.results.views import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
@@ -64,7 +64,7 @@ def write_effects(
     with single_blas_thread():
         reader, _ = looked_at(given.source, runtime, given.rows)
         jobs = reader.jobs(np.arange(given.source.n_features, dtype=np.int64))
-        n, beta, error, p = np.concatenate([*reader.joined(effects_pass, jobs)]).T
+        n, beta, error, p = np.concatenate([*reader.map_blocks(effects_pass, jobs)]).T
     table = pd.DataFrame(described_by(result))
     if "alt" in table:
         table["A1"], table["A2"] = table["alt"], table["ref"]

@@ -31,7 +31,7 @@ from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
-from dhsic.passes.once import LOOKED_AT, look_at
+from dhsic.passes.single_pass import LOOKED_AT, look_at
 from dhsic.results.files import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
@@ -42,7 +42,7 @@ from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.chunked import ChunkedArray, member, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.frames import AbstractFrame
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import AbstractPlinkSource, samples_table
@@ -181,7 +181,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     advised = _about_file(path, source) if layout is None else advice(whole_of(source), layout)
     sites = Sites.of(source, filtered.left_out)
     run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
-    promise, values = run.selector.fitted(run)[0], _values(source, rows)
+    promise, values = run.selector.memory_estimate(run)[0], _values(source, rows)
     targets = dict(_targets(path, source, data) if store is None else _of_cells(path, store))
     if job.target:
         targets = {name: targets.get(name) or _of_target(job, name) for name in job.target}
@@ -212,7 +212,11 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     labelled_lines = [
         ("data", f"{name}: {run.n_samples:,} samples x {source.n_features:,} features"),
         *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
-        *([("values", _held(source, values))] if layout is None else layout.facts(source, values)),
+        *(
+            [("values", _describe_storage(source, values))]
+            if layout is None
+            else layout.facts(source, values)
+        ),
         *([("alleles", f"counted is {source.counted}")] if source.counted else []),
         *([("table", whole_of(source).read_as)] if whole_of(source).read_as else []),
         ("samples", _names(source.sample_names())),
@@ -240,7 +244,7 @@ def _values(source: AbstractSource, rows: Index | None) -> str:
     return kind if reads_all else f"{kind} (in the few blocks that were read)"
 
 
-def _held(source: AbstractSource, values: str) -> str:
+def _describe_storage(source: AbstractSource, values: str) -> str:
     code = "no code" if source.missing_code is None else str(source.missing_code)
     return f"{source.dtype}, missing: {'NaN' if source.dtype.kind == 'f' else code}; {values}"
 
@@ -328,7 +332,7 @@ def _matrices(store: AbstractAnnData) -> Iterator[tuple[str, str]]:
             description = f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
         elif node.attrs["encoding-type"] == "dataframe":
             columns: Any = node.attrs.get("column-order", ())
-            description = f"dataframe with columns {some(map(str, columns), 3)}"
+            description = f"dataframe with columns {abbreviate(map(str, columns), 3)}"
         else:
             description = f"sparse ({node.attrs['encoding-type']})"
         value_note = store.glance(name)
@@ -384,7 +388,7 @@ class Layout:
             "array",
             f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
         )
-        yield "values", _held(source, values)
+        yield "values", _describe_storage(source, values)
         size = source.n_samples * whole_of(source).n_features * source.dtype.itemsize
         ratio = size / self.stored_bytes
         yield "stored", f"{human(self.stored_bytes)}, {ratio:.1f} times smaller than the values"
@@ -407,7 +411,7 @@ class Layout:
 
 
 def _names(names: Array | None) -> str:
-    return "no names" if names is None else some(names, 3).replace("in all", "names")
+    return "no names" if names is None else abbreviate(names, 3).replace("in all", "names")
 
 
 def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.kernels.labels import CLASS_KERNELS, MIXED, REAL_KERNELS, auto_kernel, target_kernels
-from dhsic.sources.ids import plain, some
+from dhsic.sources.ids import abbreviate, plain
 
 #: PLINK's codes of cases (2), controls (1) and missing (0).
 CASE_CONTROL = {0, 1, 2}
@@ -60,8 +60,9 @@ def single_samples(y: Array | None) -> Iterator[str]:
     if alone:
         one = "class has" if len(alone) == 1 else "classes have"
         yield (
-            f"{len(alone):,} {one} one of {len(y):,} samples ({some(alone, MOST_TOLD)}), about "
-            "which nothing can be found out. Check the labels, or leave that sample out (--remove)"
+            f"{len(alone):,} {one} one of {len(y):,} samples ({abbreviate(alone, MOST_TOLD)}), "
+            "about which nothing can be found out. Check the labels, or leave that sample out "
+            "(--remove)"
         )
 
 
@@ -73,8 +74,8 @@ def small_classes(y: Array | None) -> Iterator[str]:
     small = [f"{_plain(n)} ({c})" for n, c in zip(names, counts, strict=True) if c < FEW]
     if small:
         yield (
-            f"{some(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is selected is "
-            "weak evidence; dhsic select --stability 20 tells how often it would be"
+            f"{abbreviate(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is "
+            "selected is weak evidence; dhsic select --stability 20 tells how often it would be"
         )
 
 
@@ -109,7 +110,7 @@ def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_column
             column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
         )
         order = np.argsort(-counts, kind="stable")
-        sizes = some((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
+        sizes = abbreviate((f"{_plain(names[i])} ({counts[i]:,})" for i in order), MOST_TOLD)
         plural = "class" if len(names) == 1 else "classes"
         if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > 2:
             other = "linear" if in_columns else MIXED

@@ -48,7 +48,7 @@ from dhsic.kernels.labels import (
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited, is_text_table
-from dhsic.sources.ids import did_you_mean, is_id, na_of, plain, some
+from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
 from dhsic.sources.marked_numbers import command, numbers_of
 from dhsic.sources.opening import is_table, open_source
 from dhsic.sources.sentinels import written
@@ -72,7 +72,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     if before is not None:
-        return _taken(job, before, *_columns(job, before, table))
+        return _add_labels(job, before, *_columns(job, before, table))
     try:
         with waiting(job.path):
             source = open_source(job.path, **job.opening)
@@ -87,7 +87,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     filtered = job.filters.by_name(job.path, hinted(source), job.missing_chunks)
     filtered = job.filters.by_samples(filtered, source, counting)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
-    labelled = _taken(job, data, *_columns(job, data, table))
+    labelled = _add_labels(job, data, *_columns(job, data, table))
     rows = filtered.samples if job.per_target else labelled.rows  # each target has its own samples
     filtered = job.filters.by_values(filtered, source, rows, counting)
     return replace(labelled, source=filtered.features_of(source), filtered=filtered)
@@ -151,7 +151,7 @@ def _columns(
         for name in job.covariate:  # a column of the table, or a variable of the store
             is_here = name.removeprefix("#") in table.columns
             values_by_name[name] = order.take(table.column(name)) if is_here else stored(name)
-        notes = _told(table, order)
+        notes = _table_notes(table, order)
         orders.append(order)
     if job.target:
         where = "the store" if table is None else Path(table.what).name
@@ -165,7 +165,7 @@ def _columns(
     owners = dict.fromkeys(job.covariate, "--covariate")
     for one, chosen in beside:
         order = _order(job, data, one, chosen)
-        notes.append(f"{Path(one.what).name}: {'; '.join(_told(one, order))}")
+        notes.append(f"{Path(one.what).name}: {'; '.join(_table_notes(one, order))}")
         orders.append(order)
         for name in chosen or _but_names(one, order):
             _refuse_second(name, one.what, owners)
@@ -258,7 +258,9 @@ def _check_said(job: SelectJob, tables: list[Table]) -> None:
     """Reject a column of sample names that none of several tables has."""
     key = job.sample_column
     if key is not None and len(tables) > 1 and not any(table.has_key(key) for table in tables):
-        listed = "; ".join(f"{table.what} has {some(map(repr, table.columns))}" for table in tables)
+        listed = "; ".join(
+            f"{table.what} has {abbreviate(map(repr, table.columns))}" for table in tables
+        )
         raise InputError(
             f"--sample-column {key}: no table has such a column: {listed}. Name the column that "
             "holds the names of samples, in one of them or both."
@@ -308,11 +310,11 @@ def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputErr
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             raise InputError(
                 f"Column {name!r} of {table.what} names columns of {job.path}, which are taken for "
-                f"features ({some(values, 3)}). If they are samples, {turned}."
+                f"features ({abbreviate(values, 3)}). If they are samples, {turned}."
             ) from error
 
 
-def _told(table: Table, order: RowOrder) -> list[str]:
+def _table_notes(table: Table, order: RowOrder) -> list[str]:
     return [note for note in (table.assumed, order.note) if note]
 
 
@@ -326,8 +328,9 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
     ]
     if not names:
         raise InputError(
-            f"{table.what} has no column but names of samples ({some(map(repr, table.columns))}); "
-            "name the covariates with --covariates FILE:a,b."
+            f"{table.what} has no column but names of samples "
+            f"({abbreviate(map(repr, table.columns))}); name the covariates with --covariates "
+            "FILE:a,b."
         )
     return names
 
@@ -355,7 +358,7 @@ def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     is_measured = kernel == "auto" and len(distinct) >= MEASURED and 2 * len(distinct) > texts.size
     if not takes_numbers and not (change and is_measured):
         return
-    shown = some(map(repr, sorted(distinct)), 3)
+    shown = abbreviate(map(repr, sorted(distinct)), 3)
     path = job.labels or job.path
     remedy = "Leave that option out if they name classes; else write numbers"
     if change and is_text_table(path):
@@ -380,7 +383,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
     return values
 
 
-def _taken(
+def _add_labels(
     job: SelectJob,
     data: Labelled,
     labels: Columns,

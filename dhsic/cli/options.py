@@ -294,7 +294,7 @@ def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
                 yield Declared(name, defaults[name], section, kind, " ".join(text.split()))
 
 
-def but(option: Option, **about: Any) -> Option:
+def with_changes(option: Option, **about: Any) -> Option:
     """Copy an option with other settings."""
     other = copy(option)
     vars(other).update(about)
@@ -315,7 +315,7 @@ _of_methods = {
 }
 
 
-def named(*names: str) -> list[Option]:
+def select_options(*names: str) -> list[Option]:
     """Return options of `dhsic select` by name."""
     return [_of_select[name] for name in names]
 

@@ -75,13 +75,13 @@ def pairs(
         about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
     else:
         heed = partial(heed_signals, click.get_current_context())
-        with closing(job.runtime()) as runtime, runtime.heeding(heed):
+        with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
             if is_planned:
                 _plan(test, labelled, chosen, runtime.n_here, as_json=job.as_json)
                 return
             main = ChosenFeatures.of(chosen, labelled.source)
             result = test.of(labelled, runtime, main.here, elsewhere=main.elsewhere)
-        notes = [*_told(result, time.perf_counter() - started, planted)]
+        notes = [*_summary_lines(result, time.perf_counter() - started, planted)]
         about = "pairs", result, [*notes, *_effect_sentences(result, labelled.source.counted)]
     _show(result, *about, out, as_json=job.as_json)
 
@@ -160,7 +160,9 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     click.echo(paragraph("time", f"{durations} threads or workers as fast as this one, about"))
 
 
-def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
+def _summary_lines(
+    found: xr.Dataset, took: float, planted: Truth | None
+) -> Iterator[tuple[str, str]]:
     about = found.attrs
     sentence = f"{counted(about['n_pairs'], 'pair')} were scanned in {seconds(took)}"
     if "threshold" in about:
@@ -181,7 +183,7 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
         advice = "Take main effects out with --selection or --covariates."
         yield "note", f"{tried}{about['n_lost']:,}. {advice}"
     if planted is not None:
-        yield "planted", _found(found, planted)
+        yield "planted", _report_planted(found, planted)
 
 
 def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[str, str]]:
@@ -204,7 +206,7 @@ def _parts(found: xr.Dataset) -> str:
     return f"{parts} of HSIC {about['hsic']:.3g} ({about['kernel']} kernel, {about['estimator']})"
 
 
-def _found(found: xr.Dataset, planted: Truth) -> str:
+def _report_planted(found: xr.Dataset, planted: Truth) -> str:
     """Report which planted pairs are in the table."""
     names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
     planted_pairs = {

@@ -21,7 +21,7 @@ from dhsic.cli.report import filters_told
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import read_table
 from dhsic.passes.call_counts import counting_on
-from dhsic.relatedness import ComponentsAsked
+from dhsic.relatedness import ComponentsRequest
 from dhsic.sources.opening import on_disk, open_source
 from dhsic.sources.plink import samples_table
 from dhsic.storage.format import plain
@@ -43,7 +43,7 @@ def pca(
     """Compute components and print how much each of them explains."""
     started = time.perf_counter()
     job = SelectJob.of(options)
-    request = ComponentsAsked(n_components, passes, missing, seed, job.memory)
+    request = ComponentsRequest(n_components, passes, missing, seed, job.memory)
     beside = None
     if job.out is not None:
         check_table(job.out, "components", force=force)
@@ -60,7 +60,7 @@ def pca(
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     heed = partial(heed_signals, click.get_current_context())
-    with closing(job.runtime()) as runtime, runtime.heeding(heed):
+    with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
         components = request.of(labelled, runtime)
     scores = _scores(job.path, components, labelled)
     columns = {name: components[name].to_numpy() for name in ("eigenvalue", "share", "error")}

@@ -147,7 +147,9 @@ def show(
     ``peak_bytes`` of this process if it made the result. Several runs are printed one by one, with
     their names.
     """
-    shown_runs = {name: _Told.of(part, truth, took or {}, first) for name, part in parts(result)}
+    shown_runs = {
+        name: _RunPrinter.of(part, truth, took or {}, first) for name, part in parts(result)
+    }
     if as_json:
         each = {
             name: _as_json(one.chosen, one.costs, one.planted) for name, one in shown_runs.items()
@@ -177,7 +179,7 @@ def show(
         tell(f"{what} in {shown(out)}")
 
 
-def _lines(told: Mapping[str, _Told]) -> dict[str, list[str]]:
+def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
     """Sentences about each run, by its name; those common to all runs are under ""."""
     every = {
         name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
@@ -220,7 +222,7 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _RunPrinter:
     """Printed parts of a run: result, selected features, costs, comparison with the truth."""
 
     result: xr.Dataset
@@ -231,7 +233,7 @@ class _Told:
     @staticmethod
     def of(
         result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any], first: int | None
-    ) -> _Told:
+    ) -> _RunPrinter:
         """Collect the parts for a result of one run."""
         shown = result
         if first is not None:
@@ -239,7 +241,7 @@ class _Told:
         planted = None if truth is None else compare(shown, truth)
         if planted is not None and first is not None:
             planted = replace(planted, among=f" among the first {planted.markers.size:,} features")
-        return _Told(result, selected_lazily(shown), costs_of(result, took), planted)
+        return _RunPrinter(result, selected_lazily(shown), costs_of(result, took), planted)
 
 
 def filters_told(left_out: Mapping[str, int]) -> str:

@@ -48,7 +48,7 @@ from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
-from dhsic.plans import Foreseen, Sizes, plan_of
+from dhsic.plans import PlannedRuntime, Sizes, plan_of
 from dhsic.results.files import exists, load, save_by
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import of_tests
@@ -56,7 +56,7 @@ from dhsic.selection.multi_output import numbered, of_classes, result_of
 from dhsic.selection.request import Request
 from dhsic.selection.run import SelectionRun
 from dhsic.simulation.truth import read_truth
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
 
@@ -111,7 +111,7 @@ def plan(
             "--worker-threads is of workers that need not be there; pass --workers N too. Those "
             "of --scheduler say how many they have."
         )
-    foreseen = Foreseen(n_workers, worker_threads) if n_workers else None
+    foreseen = PlannedRuntime(n_workers, worker_threads) if n_workers else None
     with closing(foreseen or job.runtime()) as runtime:
         labelled = sizes or open_with_labels(job.each[0])
         left_out = labelled.filtered.left_out
@@ -174,7 +174,7 @@ def perform(job: SelectJob) -> None:
         return
     with closing(job.runtime()) as runtime:
         announce = partial(_announce, ctx, job)
-        with runtime.heeding(partial(heed_signals, ctx)):
+        with runtime.polling_interrupt(partial(heed_signals, ctx)):
             result = result_of(requests, job.dim, runtime, announce=announce)
         result = of_tests(result) if job.tests else result
         result = beside.write(result, runtime)
@@ -219,7 +219,7 @@ def _announce(
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
-    say("run", f"{run.selector.described()}, on {where}{_kept(job)}")
+    say("run", f"{run.selector.described()}, on {where}{_checkpoint_note(job)}")
     say("memory", f"peak memory {promise}; allowed {human(allowed)}")
 
 
@@ -227,7 +227,9 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     source, filtered = every[0].source, every[0].filtered
     n_left = source.n_samples if filtered.samples is None else filtered.samples.size
     size = f"{n_left:,} samples x {source.n_features:,} features"
-    not_features = f"; no features: {some(source.not_features)}" if source.not_features else ""
+    not_features = (
+        f"; no features: {abbreviate(source.not_features)}" if source.not_features else ""
+    )
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{not_features}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
@@ -264,7 +266,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         say("note", f"{more}; all are {'shown' if job.tests else 'selected'}")
 
 
-def _kept(job: SelectJob) -> str:
+def _checkpoint_note(job: SelectJob) -> str:
     if job.checkpoint is None:
         return ""
     checkpoint = Checkpoint(job.checkpoint)

@@ -22,7 +22,7 @@ from dhsic.errors import InputError
 from dhsic.memory import human, peak_bytes
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.storage.paths import check_place
 
 #: Options of `dhsic.open_source` that a conversion accepts.
@@ -102,7 +102,7 @@ def convert(
     if result.is_resumed:
         say("note", "what an earlier conversion had written was kept")
     if result.left:
-        say("note", f"left behind: {some(result.left)}")
+        say("note", f"left behind: {abbreviate(result.left)}")
     took = f"{seconds(time.perf_counter() - started)}, peak memory {human(peak_bytes())}"
     passes = "one pass" if result.n_passes == 1 else f"{result.n_passes} passes"
     click.echo(

@@ -139,7 +139,7 @@ def convert(
     passes, max_values = _planned(matrix, chunks, memory)
     aside = path.with_name(f".{path.name}.partial")
     request = {"matrix": matrix.identity(), "file": _stamp(X), "format": zarr_format}
-    old_passes = _begun(aside, request, passes, max_values)
+    old_passes = _start_or_resume(aside, request, passes, max_values)
     is_resumed, passes = old_passes is not None, old_passes or passes
     group = _group(aside / STORE, zarr_format)
     content.write(group)
@@ -220,7 +220,7 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     refuse_parts(path, options)
     table = TextTable(path, options)
     matrix = TextMatrix(table)
-    return matrix, Content.of_table(table.named(matrix.beside, matrix.first))
+    return matrix, Content.of_table(table.resolve_names(matrix.beside, matrix.first))
 
 
 # The folder --------------------------------------------------------------------------------
@@ -252,7 +252,9 @@ def _stamp(X: Any) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
-def _begun(aside: Path, asked: dict[str, Any], passes: list[Pass], room: int) -> list[Pass] | None:
+def _start_or_resume(
+    aside: Path, asked: dict[str, Any], passes: list[Pass], room: int
+) -> list[Pass] | None:
     """Start a conversion; return the passes of an interrupted one if it can be continued."""
     request_path = aside / ASKED
     asked = json.loads(json.dumps(asked))

@@ -61,9 +61,9 @@ class Content:
         """Metadata of a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
-            content, store = cls.named(source), anndata_of(X)
+            content, store = cls.of_source(source), anndata_of(X)
             if store is not None:
-                content._add_frames(store, source, store.named(variable))
+                content._add_frames(store, source, store.full_name(variable))
         else:
             array = chunked.opened()
             group = parent(array)
@@ -72,7 +72,7 @@ class Content:
                 dims = (*OF_CALLS, "ploidy")[: array.ndim]
             content = cls(array.basename or "X", dims)
             content.attributes = _attributes_of(array)
-            found_store = AnnDataStore.around(array)
+            found_store = AnnDataStore.containing(array)
             if found_store is not None:
                 content._add_frames(found_store[0], source, found_store[1])
             elif group is not None:
@@ -86,7 +86,7 @@ class Content:
         return content
 
     @classmethod
-    def named(cls, source: AbstractSource) -> Content:
+    def of_source(cls, source: AbstractSource) -> Content:
         """Metadata of a source that is no store, from its own names and coordinates."""
         coords = dict(source.feature_coords())
         samples, is_calls = source.sample_names(), source.dosages

@@ -49,7 +49,7 @@ class CriterionScores:
     def order_by(self) -> Float:
         return self.score if self.key is None else self.key
 
-    def told(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
+    def extra_results(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
         """Results for each feature besides the score: values and their descriptions."""
         if self.statistic is None:
             return self.others

@@ -7,7 +7,7 @@ variants with few carriers it takes few values, which are enumerated or sampled
 (`dhsic.criteria.rare`).
 
 Features with few values, mainly genotypes, take O(q^3) besides sums of a few directions over their
-levels (`dhsic.criteria.leveled`). Others take O(m r^3) each, with r directions of their kernel
+levels (`dhsic.criteria.discrete`). Others take O(m r^3) each, with r directions of their kernel
 matrix, 20 to 40; and O(m^3) if the labels have many directions (more than 64 classes, a given
 matrix).
 """
@@ -24,10 +24,10 @@ from scipy.stats import chi2, false_discovery_control
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
+from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
 from dhsic.criteria.kernels import COPIES, PAIRS
 from dhsic.criteria.label_functions import LabelDirections
-from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.mixture import Correction
 from dhsic.criteria.multiscale import AT_ONCE, SHAPES, Multiscale

@@ -13,8 +13,8 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.criteria.class_tables import SMALL, ClassTable, exact_log_p
+from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import Levels
-from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.multiscale import (
     PART_OF_SHAPE,
     FeatureScores,

@@ -54,7 +54,7 @@ class Correction:
         if isinstance(C, LowRankSymmetric):
             mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         elif C.n_samples <= MOST_DECOMPOSED:
-            mu = np.linalg.eigvalsh(C.whole())
+            mu = np.linalg.eigvalsh(C.to_dense())
         else:
             return None
         mu = mu[np.abs(mu) > LEAST * np.abs(mu).max()]

@@ -123,7 +123,7 @@ def _moderated(classes: Classes, columns: Float) -> tuple[Float, Prior]:
     """Moderated t, (s,), and the prior."""
     difference, variances = columns
     degrees = _degrees(classes)
-    prior = fitted(variances, degrees)
+    prior = fit_prior(variances, degrees)
     error = np.sqrt(prior.moderated(variances, degrees) * _unscaled(classes))
     return ratio(difference, error), prior
 
@@ -161,7 +161,7 @@ class Prior:
         return min(self.degrees + degrees, degrees * n_features)
 
 
-def fitted(variances: Float, degrees: float) -> Prior:
+def fit_prior(variances: Float, degrees: float) -> Prior:
     """Prior from the variances of s features, not all 0, with `degrees` of freedom each."""
     middle = float(np.median(variances)) or 1.0  # most are 0: as limma
     s2 = np.maximum(variances, LEAST * middle)

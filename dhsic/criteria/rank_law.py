@@ -72,7 +72,7 @@ class RatioMoments:
         return RatioMoments(one, variance, third - 3.0 * one * second + 2.0 * one**3)
 
     @property
-    def spread(self) -> float:
+    def std(self) -> float:
         return float(np.sqrt(self.variance))
 
     @property
@@ -134,7 +134,7 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
             continue
         z_computed = Z[COMPUTED]
         ordinary = log_tail(z_computed, np.full(z_computed.size, moments.skewness))
-        exact = log_ratio_tail(terms, degrees, moments.mean + moments.spread * z_computed)
+        exact = log_ratio_tail(terms, degrees, moments.mean + moments.std * z_computed)
         computed = (ordinary < ALL) & np.isfinite(exact)
         row = np.interp(PLACES, PLACES[COMPUTED][computed], (exact - ordinary)[computed])
         rows.append(np.where(log_tail(Z, np.full(Z.size, moments.skewness)) < ALL, row, 0.0))

@@ -20,8 +20,8 @@ from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 
 from dhsic._typing import Array, Float, Index
+from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import medians_of_levels
-from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.null import NullOf, log_tail
 from dhsic.criteria.sums import gaussian
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -124,13 +124,13 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
         first = np.multiply.outer(x, classes[1]) + np.multiply.outer(k - x, classes[0])
         second = np.multiply.outer(y, classes[1]) + np.multiply.outer(n - y, classes[0])
         return first, second, parts, False
-    carrier_sets = _drawn(m, k + n)
+    carrier_sets = _sample_sets(m, k + n)
     first, second = sums_over(columns, carrier_sets[:, :k]), sums_over(columns, carrier_sets[:, k:])
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
 
 
 @lru_cache(FEW)
-def _drawn(m: int, k: int) -> Index:
+def _sample_sets(m: int, k: int) -> Index:
     """Sample `DRAWS` sets of k of m samples, the same for every caller."""
     return subsets(np.random.default_rng([m, k]), m, k, DRAWS)
 

@@ -111,7 +111,7 @@ def kernel_sums(
             level_group, sigma[level_group.which], place, w, present
         )
     many = np.flatnonzero(features.n_levels == 0)
-    B = features.directions.some(place) if many.size else np.empty((0, 0))
+    B = features.directions.of_run(place) if many.size else np.empty((0, 0))
     for j in many:
         x, F, weights = features.X[j], B, None
         if present is not None and features.missing is not None and features.missing[j].any():

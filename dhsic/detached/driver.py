@@ -128,7 +128,7 @@ class Driver:
         # Time goes on from where the last driver stopped.
         self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
         self.look()
-        with runtime.heeding(self.look):
+        with runtime.polling_interrupt(self.look):
             asked = self.folder.request()
             asked.selector.set_params(
                 checkpoint=str(self.folder.path),

@@ -172,7 +172,7 @@ class Folder:
     def driven(self) -> Iterator[AbstractLock]:
         """Hold the lock; wait up to `LOCK_WAIT` for a driver that was replaced to release it."""
         lock, deadline = lock_of(self.store, LOCK), time.monotonic() + LOCK_WAIT
-        while not lock.held:
+        while not lock.is_held:
             try:
                 lock.take()
             except CheckpointError:

@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.question import FeatureStats, RoundState
-from dhsic.namespace import cast, host, taken, zeros
+from dhsic.engines.scoring_problem import FeatureStats, RoundState
+from dhsic.namespace import cast, host, take, zeros
 
 
 class AbstractEngine(ABC):
@@ -77,7 +77,7 @@ class AbstractSplitEngine(AbstractEngine):
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         gains = np.empty(0)
         for way, which in self.ways(state, facts):
-            X_part = X if which.all() else taken(X, which)
+            X_part = X if which.all() else take(X, which)
             part = self.one_way(way, state, X_part, facts.take(which))
             gains = gains if gains.size else np.empty((X.shape[0], *part.shape[1:]))
             gains[which] = part

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.lowrank.base import BaseRows, Landmarks
 from dhsic.namespace import slices
 
@@ -82,7 +82,7 @@ def certified(
     return Certificate(relative_error, swaps, deviation, wrong(gains, n, deviations))
 
 
-def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:
+def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
     """``n e_j / m`` row by row, (n, c), for joining features X (c, m); the kernel is a product."""
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines import AbstractEngine
-from dhsic.engines.question import FeatureStats, Question, RoundState
+from dhsic.engines.scoring_problem import FeatureStats, RoundState, ScoringProblem
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
@@ -45,14 +45,14 @@ class Dense(AbstractEngine):
     def is_final(self) -> bool:
         return False
 
-    def prepare(self, question: Question) -> RoundState:
+    def prepare(self, question: ScoringProblem) -> RoundState:
         bases = {t.base for t in question.kernel.expansion(self.order, question.sigma).terms}
         return RoundState.of(question, bases, self.dtype, scaled=np.dtype(self.dtype) != np.float64)
 
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
-    def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
+    def error(self, question: ScoringProblem, facts: FeatureStats, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding errors (8 standard deviations).
 
         If A has few distinct values, their rounding errors do not average out; that part of the
@@ -67,7 +67,7 @@ class Dense(AbstractEngine):
             error += question.neglected(self.order, facts)
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
-    def products(self, question: Question, facts: FeatureStats) -> int:
+    def products(self, question: ScoringProblem, facts: FeatureStats) -> int:
         """One column per feature and order; for radial kernels, with several bases, per form."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":

@@ -30,7 +30,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines import AbstractEngine, one_by_one
-from dhsic.engines.question import FeatureStats, Question
+from dhsic.engines.scoring_problem import FeatureStats, ScoringProblem
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, inverse_of
@@ -64,8 +64,8 @@ class Direct(AbstractEngine):
     def name(self) -> str:
         return "exact" if self.joining else "direct"
 
-    def prepare(self, question: Question) -> DirectState:
-        G, norms = question.statistic.whole(), question.statistic.diagonal
+    def prepare(self, question: ScoringProblem) -> DirectState:
+        G, norms = question.statistic.to_dense(), question.statistic.diagonal
         return DirectState(question.kernel, question.sigma, question.W, G, norms)
 
     def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
@@ -105,7 +105,7 @@ class RadialState(Movable):
 class RadialDirect(AbstractEngine):
     """Gains by the definition of a radial kernel, in float64."""
 
-    def prepare(self, question: Question) -> RadialState:
+    def prepare(self, question: ScoringProblem) -> RadialState:
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
         norms = question.statistic.diagonal
         z = np.empty_like(question.W)
@@ -157,12 +157,12 @@ class Inverse(AbstractEngine):
     def name(self) -> str:
         return "inverse" if self.joining is None else "exact"
 
-    def prepare(self, question: Question) -> InverseState:
+    def prepare(self, question: ScoringProblem) -> InverseState:
         """Invert M once: on the range of K, or for joining features on the whole space."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:
-            G = question.statistic.whole()
+            G = question.statistic.to_dense()
             relative = AbstractMatrixFunction.of(question.kernel).penalty
             penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
             inverse = inverse_of(G, penalty)
@@ -177,7 +177,7 @@ class Inverse(AbstractEngine):
         sign = -1.0 if self.joining is None else 1.0
         return host(sign * state.penalty * state.B.forms(X) / (1.0 + sign * state.inverse.forms(X)))
 
-    def products(self, question: Question, facts: FeatureStats) -> int:
+    def products(self, question: ScoringProblem, facts: FeatureStats) -> int:
         return 2 * len(facts.max_abs)
 
 
@@ -189,9 +189,9 @@ class Solved(AbstractEngine):
     cancellation.
     """
 
-    def prepare(self, question: Question) -> tuple[Any, ...]:
+    def prepare(self, question: ScoringProblem) -> tuple[Any, ...]:
         kernel = AbstractMatrixFunction.of(question.kernel)
-        G = question.statistic.whole()
+        G = question.statistic.to_dense()
         norms = np.diagonal(G)
         K = kernel.inside.gram(G, norms, norms, question.sigma)
         penalty = question.resolvent.penalty

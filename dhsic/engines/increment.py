@@ -39,10 +39,15 @@ from dhsic.engines import AbstractSplitEngine
 from dhsic.engines.dense import by_terms, rounding_of, rounding_of_terms
 from dhsic.engines.direct import Direct
 from dhsic.engines.levels import level_gains, level_products
-from dhsic.engines.question import AnyQuestion, FeatureStats, LowRankQuestion, RoundState
+from dhsic.engines.scoring_problem import (
+    AnyQuestion,
+    FeatureStats,
+    LowRankScoringProblem,
+    RoundState,
+)
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
+from dhsic.namespace import cast, host, namespace_of, slices, to_namespace, zeros
 
 #: Remainder of R in the last engine, at the level of rounding errors.
 NOTHING = 1e-14
@@ -82,7 +87,7 @@ class Separable:
             polynomials.append(2.0 * t * polynomials[-1] - polynomials[-2])
         stacked = xp.reshape(xp.stack(polynomials[:n]), (n, -1))  # (n, c m)
         Q = self.coefficients[:n_terms].astype(str(X.dtype).split(".")[-1])
-        Q = Q if xp is np else moved(Q, xp, X.device)
+        Q = Q if xp is np else to_namespace(Q, xp, X.device)
         f: Array = xp.reshape(Q @ stacked, (n_terms, *X.shape))
         return f
 
@@ -220,7 +225,7 @@ class Increment(AbstractSplitEngine):
         return self.share / m if self.share else NOTHING
 
     def _definition(self, question: AnyQuestion) -> Any:
-        if isinstance(question, LowRankQuestion):
+        if isinstance(question, LowRankScoringProblem):
             raise InputError(
                 f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
                 "by definition they are scored from m x m matrices only. Pass standardize=True, "

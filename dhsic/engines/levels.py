@@ -25,8 +25,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines import one_by_one
-from dhsic.engines.question import RoundState
-from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
+from dhsic.engines.scoring_problem import RoundState
+from dhsic.namespace import cast, first_of, host, namespace_of, take, write, zeros
 
 #: Largest F for which differences of sums are accurate.
 STEEP = 100.0
@@ -47,7 +47,7 @@ def level_gains(
         rows = max(1, INDICATORS // int(q))
         for a in range(0, same.size, rows):
             which = same[a : a + rows]
-            gains[which] = _gains(state, taken(X, which), int(q), sigma, dtype)
+            gains[which] = _gains(state, take(X, which), int(q), sigma, dtype)
     return state.scale * gains
 
 
@@ -66,9 +66,9 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
     if mild.all():  # the common case, without a copy
         return _by_row_sums(state, indicators, F, dtype)
     gains = np.empty(X.shape[0])
-    gains[mild] = _by_row_sums(state, taken(indicators, mild, 1), taken(F, mild, 2), dtype)
-    N = state.A[0].pairs(cast(taken(indicators, ~mild, 1), dtype))  # (q, q, c)
-    gains[~mild] = host(xp.sum(taken(F, ~mild, 2) * N, axis=(0, 1)))
+    gains[mild] = _by_row_sums(state, take(indicators, mild, 1), take(F, mild, 2), dtype)
+    N = state.A[0].pairs(cast(take(indicators, ~mild, 1), dtype))  # (q, q, c)
+    gains[~mild] = host(xp.sum(take(F, ~mild, 2) * N, axis=(0, 1)))
     return gains
 
 

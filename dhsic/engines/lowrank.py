@@ -7,7 +7,7 @@ From the same A there are three ways to compute the gain of a feature; the first
 - the series, to the order at which its remainder is small next to the spread of the gains: one
   product of 2 m R c flops per term for a block of c features;
 - sums over the levels of a feature, if its values are codes (`dhsic.engines.levels`), computed by
-  the pass that reads codes (`dhsic.passes.ScoreLowRank`);
+  the pass that reads codes (`dhsic.passes.score.ScoreLowRank`);
 - the definition on a sample of rows, for the few features for which no series is short enough.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines import AbstractSplitEngine
 from dhsic.engines.dense import sufficient_orders
-from dhsic.engines.question import FeatureStats, LowRankQuestion, RoundState
+from dhsic.engines.scoring_problem import FeatureStats, LowRankScoringProblem, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 
@@ -72,7 +72,7 @@ class Part:
         return Part(self.gains + other.gains, along)
 
     @staticmethod
-    def joined(parts: Sequence[Part]) -> Part:
+    def concatenate(parts: Sequence[Part]) -> Part:
         """Concatenate the features of all parts."""
         along = {t: np.concatenate([part.along[t] for part in parts]) for t in parts[0].along}
         return Part(np.concatenate([part.gains for part in parts]), along)
@@ -89,14 +89,14 @@ class LowRank(AbstractSplitEngine):
     order: int | None = None
     dtype: Any = "float32"
 
-    def prepare(self, question: LowRankQuestion) -> RoundState:
+    def prepare(self, question: LowRankScoringProblem) -> RoundState:
         kernel = question.kernel
         order = self.order or kernel.exact_order or 1  # all orders have the same bases
         bases = {term.base for term in kernel.expansion(order, question.sigma).terms}
         return RoundState.of(question, bases, self.dtype)
 
     def ways(
-        self, known: LowRankQuestion | RoundState, facts: FeatureStats
+        self, known: LowRankScoringProblem | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
         """Orders of the series; above `LONGEST_LOW_RANK` for the definition."""
         if self.order is None:
@@ -106,7 +106,7 @@ class LowRank(AbstractSplitEngine):
         for order in np.unique(orders):
             yield int(order), orders == order
 
-    def columns(self, way: int, known: LowRankQuestion, facts: FeatureStats) -> int:
+    def columns(self, way: int, known: LowRankScoringProblem, facts: FeatureStats) -> int:
         n_forms = known.kernel.expansion(min(way, LONGEST_LOW_RANK), known.sigma).n_forms
         return n_forms * len(facts.max_abs)
 
@@ -120,14 +120,18 @@ class LowRank(AbstractSplitEngine):
             gains[tile] = _gains(state, expansion, part)
         return host(gains * state.scale)
 
-    def begun(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
+    def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
         """Contributions to `score` of the samples of X and the state; by the series only."""
         return [
-            Part.joined([part for _, part in self._parts(state, _expansion(way, state), X[which])])
+            Part.concatenate(
+                [part for _, part in self._parts(state, _expansion(way, state), X[which])]
+            )
             for way, which in self.ways(state, facts)
         ]
 
-    def ended(self, state: RoundState, facts: FeatureStats, total: list[Part]) -> Float:
+    def combine_contributions(
+        self, state: RoundState, facts: FeatureStats, total: list[Part]
+    ) -> Float:
         """Gains from the added contributions of all samples; the state may be that of a few."""
         gains = np.empty(len(facts.max_abs))
         for (way, which), part in zip(self.ways(state, facts), total, strict=True):

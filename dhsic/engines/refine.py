@@ -25,9 +25,9 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.engines import AbstractEngine
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import DOUBLE_COST, FAMILIES, cost_of, final_engine
+from dhsic.engines.exact_scoring import DOUBLE_COST, FAMILIES, cost_of, final_engine
 from dhsic.engines.increment import Increment
-from dhsic.engines.question import AnyQuestion, FeatureStats, Question
+from dhsic.engines.scoring_problem import AnyQuestion, FeatureStats, ScoringProblem
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
 TIE = 1e-10
@@ -228,7 +228,7 @@ class AbstractEngines(ABC):
 class RemovalEngines(AbstractEngines):
     """Engines for features that leave: series of increasing order, then the converged one."""
 
-    question: Question
+    question: ScoringProblem
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         rough = self._guess(facts) if choice is None else choice.engine

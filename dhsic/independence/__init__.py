@@ -58,7 +58,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.call_counts import counting_on
-from dhsic.passes.once import looked_at
+from dhsic.passes.single_pass import looked_at
 from dhsic.results.views import LEVEL, of_tests
 from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
@@ -68,7 +68,7 @@ from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
-from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.sources.views import AbstractView, SubsetSource
 from dhsic.validation import SCALING, as_array
@@ -506,7 +506,7 @@ def standardised(
         scaled = scales(standardize, values)
         Z, at, scalings = np.empty((reader.n_samples, len(which)), order="F"), 0, []
         absent = np.zeros(Z.shape, dtype=bool)
-        for scaling, block, mask in reader.joined(Standardise(scaled), reader.jobs(features)):
+        for scaling, block, mask in reader.map_blocks(Standardise(scaled), reader.jobs(features)):
             Z[:, order[at : at + len(block)]] = block.T
             absent[:, order[at : at + len(block)]] = mask.T
             scalings.append(scaling)
@@ -543,8 +543,8 @@ def features_at(given: Any, source: AbstractSource) -> Index:
         twice = sorted({str(name) for name in ids.ravel()}.intersection(texts[counts > 1]))
         if twice:
             raise InputError(
-                f"{len(twice)} of the features are there more than once in X ({some(twice, 3)}); "
-                "pass positions, which say which."
+                f"{len(twice)} of the features are there more than once in X "
+                f"({abbreviate(twice, 3)}); pass positions, which say which."
             )
     positions = np.array([place[str(name)] for name in ids.ravel()])
     return _positions(positions, len(names), "features", "features")

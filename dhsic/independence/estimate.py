@@ -289,7 +289,7 @@ def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
             own_values.append(own if own > CONSTANT * float(np.abs(A.diagonal).max()) ** 2 else 0.0)
         return own_values
     norms = form.sample().diagonal  # of all samples: the form is dense
-    K = spec.kernel.gram(form.sample().whole(), norms, norms, sigma)
+    K = spec.kernel.gram(form.sample().to_dense(), norms, norms, sigma)
     for matrix in (K, spec.labels.L):
         own = float(np.vdot(weights(matrix, estimator, C), matrix))
         own_values.append(own if own > CONSTANT * float(np.abs(matrix).max()) ** 2 else 0.0)

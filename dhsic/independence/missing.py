@@ -15,7 +15,7 @@ from dhsic._typing import Array, Float, Mask
 from dhsic.criteria.missingness import MOST_DIRECTIONS, MissingnessTest, missing_by_label
 from dhsic.errors import warn
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 
 #: Number of feature names in the warning.
 MOST_NAMED = 5
@@ -47,7 +47,7 @@ def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> 
     called = [names[j] for j in by_label.tolist() if j < len(names)]
     where = "samples that lack any value of the set"
     if called:
-        where = f"{len(called):,} of the {len(names):,} features ({some(called, MOST_NAMED)})"
+        where = f"{len(called):,} of the {len(names):,} features ({abbreviate(called, MOST_NAMED)})"
     complete: Mask = np.logical_not(lacking)
     n = int(complete.sum())
     if n < fewest:

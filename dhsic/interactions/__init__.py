@@ -6,7 +6,7 @@ of two features explains the labels after the mean, covariates, main effects of 
 *both main effects of the pair* are regressed out (`dhsic.pairs.share`). It tests all d (d - 1) / 2
 pairs of d features in tiles (`dhsic.pairs.tiles`), on threads or a Dask cluster, from any source;
 permutations give the null distribution of the largest share (`dhsic.pairs.scan`). The best pairs
-are tested again, given the squares of their features (`dhsic.pairs.judge`).
+are tested again, given the squares of their features (`dhsic.pairs.rescore`).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES
 
@@ -278,7 +278,7 @@ def shared_out(
             main += c * (flat**r @ w)
         for c, r, s in terms.pairs:
             pairs += c * ((flat**r * w) @ (flat**s).T)
-        hsic += float(_whole(flat, kernel) @ w)
+        hsic += float(_joint_kernel(flat, kernel) @ w)
     return hsic, main, np.triu(pairs, 1)
 
 
@@ -315,7 +315,7 @@ def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Floa
     return x[rows, None] * x
 
 
-def _whole(Z: Float, kernel: AbstractKernel) -> Float:
+def _joint_kernel(Z: Float, kernel: AbstractKernel) -> Float:
     """Kernel of all features from single-feature kernels (p, n)."""
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
@@ -414,7 +414,7 @@ def _called(wanted: Array, names: Array) -> Index:
     times = np.bincount(place[place >= 0], minlength=each.size)
     repeated = (times > 1) | each.isin(wanted[pd.Index(wanted).duplicated()])
     faults = {"not there": each[times == 0], "there more than once": each[repeated]}
-    bad = [f"{of.size:,} {what} ({some(of)})" for what, of in faults.items() if of.size]
+    bad = [f"{of.size:,} {what} ({abbreviate(of)})" for what, of in faults.items() if of.size]
     if bad:
         raise InputError(
             f"selection= has {wanted.size:,} features, which are looked for in the data by name: "

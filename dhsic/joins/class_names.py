@@ -13,7 +13,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 
 #: Words, in lower case, for a value that is not there; hardly a name of a class.
 NO_VALUE = frozenset(
@@ -105,7 +105,7 @@ def words_told(
     n_of = words_among(text, MAY_BE_CLASS, known)
     if not n_of:
         return ""
-    listed = some(f"{word!r} ({n:,})" for word, n in n_of.items())
+    listed = abbreviate(f"{word!r} ({n:,})" for word, n in n_of.items())
     option = "" if na is None else f"; if it does: {na([*n_of])} --drop-missing"
     return f"{listed} of {called} is a name, and may stand for missing values{option}"
 
@@ -129,6 +129,6 @@ def refuse_alike(called: str, are: str, text: Array, remedy: str) -> None:
     if several:
         raise InputError(
             f"{called} are {are}, and some are the same but for upper and lower case "
-            f"or blanks ({some((' and '.join(map(repr, texts)) for texts in several), 3)}). Write "
-            f"them alike; {remedy}"
+            f"or blanks ({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). "
+            f"Write them alike; {remedy}"
         )

@@ -21,7 +21,7 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.keys import as_text
 from dhsic.joins.text import is_missing, typed
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import text
 
 COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -82,14 +82,14 @@ class Condition:
     def holds(self, values: Mapping[str, Array]) -> Mask:
         """Return the mask (n,) of items that meet the condition; `values` are (n,) per variable."""
         missing = (is_missing(_typed(values[name])) for name in self.names)
-        return self._met(self.tree, values) & ~reduce(operator.or_, missing)
+        return self._evaluate(self.tree, values) & ~reduce(operator.or_, missing)
 
-    def _met(self, node: ast.expr, values: Mapping[str, Array]) -> Mask:
+    def _evaluate(self, node: ast.expr, values: Mapping[str, Array]) -> Mask:
         if isinstance(node, ast.BoolOp):
-            parts = [self._met(part, values) for part in node.values]
+            parts = [self._evaluate(part, values) for part in node.values]
             return reduce(operator.and_ if isinstance(node.op, ast.And) else operator.or_, parts)
         if isinstance(node, ast.UnaryOp):
-            return ~self._met(node.operand, values)
+            return ~self._evaluate(node.operand, values)
         if isinstance(node, ast.Compare):
             sides = pairwise([node.left, *node.comparators])
             steps = zip(sides, node.ops, strict=True)
@@ -115,7 +115,7 @@ class Condition:
             mask = COMPARED[type(op)](*texts)
         else:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
-            held = "; ".join(f"{n} holds {some(_first(values[n]))}" for n in names)
+            held = "; ".join(f"{n} holds {abbreviate(_first(values[n]))}" for n in names)
             raise InputError(
                 f"{self.what}={self.said!r} compares what cannot be compared: {held}. Numbers are "
                 "compared with numbers, text in quotes by == and !=."

@@ -12,7 +12,7 @@ from dhsic.errors import InputError
 from dhsic.joins.table import id_columns, values_of
 from dhsic.joins.text import is_missing, typed
 from dhsic.kernels.labels import MOST_CLASSES
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.validation import refuse_dtype
 
 
@@ -64,7 +64,8 @@ def design(name: str, values: Array) -> Array:
     groups = np.unique(values.astype(str))
     if len(groups) > MOST_CLASSES:
         raise InputError(
-            f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
-            "more like names than groups; choose others (CLI: --covariates FILE:a,b)."
+            f"Covariate {name!r} is text with {len(groups)} different values "
+            f"({abbreviate(groups, 3)}), more like names than groups; choose others (CLI: "
+            "--covariates FILE:a,b)."
         )
     return np.asarray(values[:, None] == groups[1:], dtype=np.float64)

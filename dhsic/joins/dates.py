@@ -14,7 +14,7 @@ import pandas as pd
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.rewriting import WrittenColumn
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.validation import is_numeral
 
 #: Ways to write a day; then the time of day that may follow; and other ways to write times.
@@ -67,7 +67,7 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
     if not formats:
         return ""
     counts = pd.Series(text[text != ""]).value_counts()
-    n, shown = len(counts), some(sorted(counts.index), 3)
+    n, shown = len(counts), abbreviate(sorted(counts.index), 3)
     if n < FEWEST or n * (OF_FEW if n <= FEW else OF_MORE) <= counts.sum():
         return f"{column.called}: each of {n} dates ({shown}) is a {group}, as of batches"
     month_first = [way for way in formats[1:] if way.startswith("%m")]

@@ -169,7 +169,10 @@ class Filters:
                 data, name, source, missing_chunks, what="extract_if", otherwise=otherwise
             )
 
-        samples, features = _Left("samples", source.n_samples), _Left("features", source.n_features)
+        samples, features = (
+            _RemainingMask("samples", source.n_samples),
+            _RemainingMask("features", source.n_features),
+        )
         samples.keep("keep", self.keep, samples_called)
         samples.keep("remove", self.remove, samples_called)
         samples.meet(keep_if, of_samples)
@@ -231,7 +234,7 @@ class Filters:
         at = np.arange(source.n_samples) if before.samples is None else before.samples
         mask = np.zeros(source.n_samples, dtype=bool)
         mask[at] = True
-        remaining = _Left("samples", source.n_samples, mask)
+        remaining = _RemainingMask("samples", source.n_samples, mask)
         remaining.out |= {k: n for k, n in before.left_out.items() if k in OF_SAMPLES}
         passes = np.zeros(source.n_samples, dtype=bool)
         passes[at] = n_missing / here.n_features <= self.mind
@@ -257,7 +260,7 @@ class Filters:
         at = np.arange(source.n_features) if at is None else at
         mask = np.zeros(source.n_features, dtype=bool)
         mask[at] = True
-        remaining = _Left("features", source.n_features, mask)
+        remaining = _RemainingMask("features", source.n_features, mask)
         remaining.out |= {k: n for k, n in before.left_out.items() if k not in OF_SAMPLES}
         m = source.n_samples if rows is None else rows.size
         alleles = counting.alleles(here, rows, genotypes=self.hwe is not None)
@@ -333,7 +336,7 @@ def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -
     return frequencies
 
 
-class _Left:
+class _RemainingMask:
     """Mask of the remaining ones of `n` samples or features; `out` counts removals by filter."""
 
     def __init__(self, noun: str, n: int, mask: Mask | None = None) -> None:

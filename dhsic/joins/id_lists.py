@@ -18,7 +18,7 @@ from dhsic.joins.sample_list import SampleList
 from dhsic.namespace import slices
 from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import IDS
 
 #: Maximum number of names of the list, and of the data, that are compared for similarity.
@@ -52,18 +52,18 @@ class IdList:
             hint += " " * bool(hint)
             raise InputError(
                 f"{name}= names {self.names.size:,} {noun} and none of the data "
-                f"({some(self.names) or 'it is empty'}). {hint}Check how they are called (dhsic "
-                "inspect), or leave it out."
+                f"({abbreviate(self.names) or 'it is empty'}). {hint}Check how they are called "
+                "(dhsic inspect), or leave it out."
             )
         if lacking.size:
             warn(
                 f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
-                f"not have ({some(lacking)}).",
+                f"not have ({abbreviate(lacking)}).",
             )
         if repeated.size:
             warn(
                 f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
-                f"have more than once ({some(repeated)}); all of these count.",
+                f"have more than once ({abbreviate(repeated)}); all of these count.",
             )
 
 

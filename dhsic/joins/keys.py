@@ -158,9 +158,9 @@ class Keys:
         for name in names:
             if not (has_ids and is_index(name, self.columns[name])):
                 yield self._judged(self._of((name,), quoted(name), self.columns[name]))
-        yield from self._joined()
+        yield from self._combined_keys()
 
-    def _joined(self) -> Iterator[Key]:
+    def _combined_keys(self) -> Iterator[Key]:
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
         if fid is not None and iid is not None:
             pairs = zip(self.columns[fid], self.columns[iid], strict=True)

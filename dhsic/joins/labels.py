@@ -35,7 +35,7 @@ from dhsic.joins.variables import (
 )
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import NAMELESS, is_id, plain, some
+from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
 from dhsic.sources.opening import (
     is_table,
     open_source,
@@ -118,7 +118,7 @@ class Labelled:
         filtered = _filtered(filters, data, source, counting, fill)
         source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
-        def joined(given: Any, called: str, values: Array | None = None) -> Array | None:
+        def align_rows(given: Any, called: str, values: Array | None = None) -> Array | None:
             if given is None:
                 return None
             store = hasattr(given, "iloc") and not hasattr(data, "iloc")
@@ -129,12 +129,12 @@ class Labelled:
             order = join(ours, given, called, by_position=by_position, remedy=remedy)
             if order is None:
                 if is_of_all or by_position or ours is None or names_of(given) is None:
-                    return _left(values, called, filtered, m)
+                    return _remaining_rows(values, called, filtered, m)
                 return values  # of the samples that are left, by name
             notes.append(f"{called}: {order.note}")
             return order.take(values)
 
-        y, C = joined(target, what, labels), joined(covariates, "covariates")
+        y, C = align_rows(target, what, labels), align_rows(covariates, "covariates")
         warn_of_leaks(given, source, y, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
         return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
@@ -177,7 +177,7 @@ def hinted(source: AbstractSource) -> AbstractSource:
     return source
 
 
-def _left(values: Array, what: str, filtered: Filtered, m: int) -> Array:
+def _remaining_rows(values: Array, what: str, filtered: Filtered, m: int) -> Array:
     """Select the rows of the remaining samples from labels or covariates of all m samples."""
     if filtered.samples is not None and len(values) != m:
         raise InputError(
@@ -283,6 +283,6 @@ def refuse_ids(name: Any, labels: Array) -> None:
     if 2 * n > len(labels) > 2 or is_measured:
         raise InputError(
             f"The labels are {name!r}, which names the samples: {n:,} of {len(labels):,} values "
-            f"differ ({some(labels.tolist(), 3)}). Pass what was measured of the samples; if this "
-            "is it, give it a name that is not one of ids."
+            f"differ ({abbreviate(labels.tolist(), 3)}). Pass what was measured of the samples; if "
+            "this is it, give it a name that is not one of ids."
         )

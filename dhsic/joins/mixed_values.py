@@ -69,7 +69,7 @@ def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]
     na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in odd.markers)
     missing = f" If they are missing: {na} --drop-missing." if na else ""
     raise InputError(
-        f"{odd.told} Write numbers there, with decimal points.{missing} If all are names of "
+        f"{odd.sentence} Write numbers there, with decimal points.{missing} If all are names of "
         "groups, begin each with a letter."
     )
 
@@ -96,8 +96,8 @@ def check_mixed(called: str, given: Any) -> None:
         odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
         if is_measured(odd, values):
             raise InputError(
-                f"{odd.told} Pass numbers: pandas.to_numeric({one}, errors='coerce') has NaN for "
-                f"text, and samples of NaN are left out. If all are names of groups, say so: "
+                f"{odd.sentence} Pass numbers: pandas.to_numeric({one}, errors='coerce') has NaN "
+                f"for text, and samples of NaN are left out. If all are names of groups, say so: "
                 f"pandas.Series({one}, dtype='category')."
             )
         check_names(one, values)

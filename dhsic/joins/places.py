@@ -16,7 +16,7 @@ from dhsic.joins.keys import as_text
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME, STRETCH, Column
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import (
     CONTIG,
     POSITION,
@@ -108,10 +108,10 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
         place.said for place, is_there in zip(places, is_matched, strict=True) if not is_there
     ]
     if unknown or not places:
-        which = "" if len(unknown) == len(places) else f"{some(unknown, 30)} of "
+        which = "" if len(unknown) == len(places) else f"{abbreviate(unknown, 30)} of "
         raise InputError(
             f"No feature lies at {which}chromosomes={said!r}; the data have those of "
-            f"{some(chromosomes, 30)}. Pass names, numbers such as 1-5, or places such as "
+            f"{abbreviate(chromosomes, 30)}. Pass names, numbers such as 1-5, or places such as "
             "6:25000000-34000000."
         )
     return mask

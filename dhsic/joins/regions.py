@@ -15,7 +15,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.places import chromosome_codes, described
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import POSITION, chromosome_name, plink_numbers
 
 #: Lines of BED that are no regions begin so.
@@ -104,13 +104,13 @@ class Regions:
         if empty.size == n_held.size:
             raise InputError(
                 f"{name}= lists {n_held.size:,} regions, and no feature of the data lies in any "
-                f"({some(listed)}). The data have the chromosomes {some(names, 30)}. Check that "
-                "both are of the same genome build, or leave it out."
+                f"({abbreviate(listed)}). The data have the chromosomes {abbreviate(names, 30)}. "
+                "Check that both are of the same genome build, or leave it out."
             )
         if empty.size:
             warn(
                 f"{name}= lists {n_held.size:,} regions, {empty.size:,} of which hold no feature "
-                f"of the data ({some(listed)}).",
+                f"of the data ({abbreviate(listed)}).",
             )
 
 

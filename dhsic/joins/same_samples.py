@@ -17,7 +17,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.sparse import SparseSource
 from dhsic.sources.stored_sparse import StoredSparse
 from dhsic.sources.views import SubsetSource, whole_of
@@ -64,8 +64,8 @@ def warn_of_same_samples(
     )
     warn(
         f"{n:,} {what} {are} in the data twice: {them} {values} of another one "
-        f"({some(called, MOST_NAMED)}), and {'counts' if n == 1 else 'count'} twice. Leave out all "
-        f"but one of each: {remedy}."
+        f"({abbreviate(called, MOST_NAMED)}), and {'counts' if n == 1 else 'count'} twice. Leave "
+        f"out all but one of each: {remedy}."
     )
 
 

@@ -53,7 +53,7 @@ from dhsic.joins.keys import (
 )
 from dhsic.joins.likeness import difference, lengthening, renaming
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import PARENTS, did_you_mean, is_id, is_index, plain, some
+from dhsic.sources.ids import PARENTS, abbreviate, did_you_mean, is_id, is_index, plain
 from dhsic.validation import as_array
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.
@@ -93,21 +93,21 @@ class Table:
         """Number of rows."""
         return len(next(iter(self.columns.values())))
 
-    def named(self, name: str) -> str:
+    def column_name(self, name: str) -> str:
         """Name of a column, which may be written with or without the "#" of a header."""
         bare = name.removeprefix("#")
         if bare not in self.columns:
             assumed = f" ({self.assumed})" if self.assumed else ""
             raise InputError(
                 f"{self.what} has no column {name!r}; its columns are "
-                f"{some((repr(c) for c in self.columns), 20)}{assumed}."
+                f"{abbreviate((repr(c) for c in self.columns), 20)}{assumed}."
                 f"{did_you_mean(bare, self.columns)}"
             )
         return bare
 
     def column(self, name: str) -> Array:
         """Values of a column, (rows,)."""
-        return self.columns[self.named(name)]
+        return self.columns[self.column_name(name)]
 
     def place(self, row: int) -> str:
         """Where a row stands, for sentences."""
@@ -162,7 +162,7 @@ class Table:
             Samples that the table lacks are left out.
         """
         if said is not None and (said in self.columns or plain(said) != JOINED):
-            said = self.named(said)
+            said = self.column_name(said)
         text = {name: as_text(values) for name, values in self.columns.items()}
         if names is None:
             self._check_nameless(text, wanted, said)
@@ -171,8 +171,8 @@ class Table:
         if not pd.Index(ours).is_unique:
             twice = np.unique(ours[pd.Index(ours).duplicated()].astype(str))
             raise InputError(
-                f"The data name {len(twice)} samples more than once ({some(twice)}), so rows of "
-                f"{self.what} cannot be matched by name; make sample names unique, or "
+                f"The data name {len(twice)} samples more than once ({abbreviate(twice)}), so rows "
+                f"of {self.what} cannot be matched by name; make sample names unique, or "
                 f"{BY_POSITION}"
             )
         able = [key for key in Keys(text, wanted, ours).all(said) if key.counts]
@@ -196,9 +196,9 @@ class Table:
         for name in _ids(text, wanted):
             if not is_index(name, text[name]):
                 raise InputError(
-                    f"{self.what} names its rows (column {quoted(name)}: {some(text[name], 3)}), "
-                    "and the data have no sample names to compare with. Pass by_position=True if "
-                    "the rows are in the order of the data."
+                    f"{self.what} names its rows (column {quoted(name)}: "
+                    f"{abbreviate(text[name], 3)}), and the data have no sample names to compare "
+                    "with. Pass by_position=True if the rows are in the order of the data."
                 )
 
     def _best(self, able: list[Key], ours: Array) -> Key:
@@ -207,13 +207,13 @@ class Table:
         if best.is_luck:
             raise InputError(
                 f"Column {best.told} of {self.what} holds whole numbers, as the names of the "
-                f"samples are ({some(ours)}), and may be no names: it is not called like ids. If "
-                f"it holds the names of the samples, {self.remedies[0]}; or {BY_POSITION}"
+                f"samples are ({abbreviate(ours)}), and may be no names: it is not called like "
+                f"ids. If it holds the names of the samples, {self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
                 f"Column {best.told} of {self.what} names {len(best.repeated)} samples more than "
-                f"once ({some(best.repeated)}); make sample names unique, a row each."
+                f"once ({abbreviate(best.repeated)}); make sample names unique, a row each."
             )
         for other in other_keys:
             self._check_other(best, other)
@@ -243,13 +243,14 @@ class Table:
             ids = sorted(_ids(text, wanted), key=lambda name: plain(name) == FAMILY)
         if ids:
             problem = (
-                f"Column {quoted(ids[0])} of {self.what} looks like names ({some(text[ids[0]])}), "
-                f"and none of them is a sample of the data ({some(ours)})"
+                f"Column {quoted(ids[0])} of {self.what} looks like names "
+                f"({abbreviate(text[ids[0]])}), and none of them is a sample of the data "
+                f"({abbreviate(ours)})"
             )
         else:
             problem = (
-                f"No column of {self.what} names the samples of the data ({some(ours)}); it has "
-                f"{some(map(repr, text), 20)}"
+                f"No column of {self.what} names the samples of the data ({abbreviate(ours)}); it "
+                f"has {abbreviate(map(repr, text), 20)}"
             )
         if hint and (remedy := self._renamed(likely, text[likely], ours)):
             raise InputError(f"{problem}.{hint} {remedy}")
@@ -299,8 +300,8 @@ class Table:
         if set(lacking) & set(self.columns):
             raise InputError(
                 f"The first row of {self.what} names a sample of the data "
-                f"({some(self.columns)}), and the names of the columns are expected there; write "
-                "a row of them."
+                f"({abbreviate(self.columns)}), and the names of the columns are expected there; "
+                "write a row of them."
             )
         if is_asked and is_sure:
             return
@@ -313,7 +314,7 @@ class Table:
             luck += f" {renamed}" if renamed else ""
         raise InputError(
             f"Column {key.told} of {self.what} lacks {len(lacking)} of the {key.m} samples of "
-            f"the data: {some(lacking)}. It names {more} that they do not have.{luck} "
+            f"the data: {abbreviate(lacking)}. It names {more} that they do not have.{luck} "
             f"{self.remedies[1]}, or {self.remedies[0]}."
         )
 
@@ -477,8 +478,9 @@ def check_order(
         told, _ = difference(row_names, set(ours) - set(row_names))
         raise InputError(
             f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). {_told(told, what, row_names, ours)}Take the "
-            f"samples that both have, or pass {position}."
+            f"names are not among them ({problem}). "
+            f"{_explain_mismatch(told, what, row_names, ours)}Take the samples that both have, or "
+            f"pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(
@@ -506,7 +508,7 @@ def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
     return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
 
 
-def _told(told: str, what: str, named: Array, ours: Array) -> str:
+def _explain_mismatch(told: str, what: str, named: Array, ours: Array) -> str:
     """How names of an index differ from those of the data, and what makes them the same."""
     change, setup = _renaming(named, ours, "X") if told else ("", "")
     if not change:

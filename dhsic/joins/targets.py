@@ -17,7 +17,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.opening import is_table
 
 #: Samples from which on a feature that tells all labels is hardly one by chance.
@@ -54,7 +54,7 @@ def split_frame(
     for name in columns:
         n = int((X.columns == name).sum())
         if n != 1:
-            columns_text = some(map(repr, X.columns), 20)
+            columns_text = abbreviate(map(repr, X.columns), 20)
             there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
             what = "Rename all but one" if n else "Pass one of them, or the values themselves"
             meant = did_you_mean(name, map(str, X.columns))
@@ -62,14 +62,14 @@ def split_frame(
                 f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
             )
 
-    def taken(given: Any) -> Any:
+    def select_columns(given: Any) -> Any:
         names = names_said(given)
         if not names:
             return given
         return X[given] if isinstance(given, str) else X[list(names)]
 
     features = X.drop(columns=[*columns]) if columns else X
-    return features, taken(target), taken(covariates)
+    return features, select_columns(target), select_columns(covariates)
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:
@@ -172,8 +172,8 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     if leaks:
         what = "a value of its own for each class" if of_classes else "the values"
         warn(
-            f"{some(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} of the "
-            f"labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}."
+            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} of "
+            f"the labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}."
         )
 
 
@@ -185,13 +185,13 @@ def refuse_records(y: Array, what: str) -> None:
     event_field = next((name for name in names if y.dtype[name].kind == "b"), None)
     if event_field is None:
         raise InputError(
-            f"{what} holds records of {some(map(repr, names))}. Pass one field: "
+            f"{what} holds records of {abbreviate(map(repr, names))}. Pass one field: "
             f"{what}[{names[0]!r}]."
         )
     raise InputError(
-        f"{what} holds records of {some(map(repr, names))}, as of survival: times, and whether "
-        "their end was seen. dhsic has no target for times that are cut off. Pass a number for "
-        "each sample: martingale residuals of a Cox model without the features (lifelines has "
+        f"{what} holds records of {abbreviate(map(repr, names))}, as of survival: times, and "
+        "whether their end was seen. dhsic has no target for times that are cut off. Pass a number "
+        "for each sample: martingale residuals of a Cox model without the features (lifelines has "
         f"them), which rank as real labels; or {what}[{event_field!r}] alone, if all samples were "
         "followed for as long."
     )

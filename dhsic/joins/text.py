@@ -24,7 +24,7 @@ from dhsic.kernels.labels import may_be_classes
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrow import arrow_table
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, plain, some
+from dhsic.sources.ids import NA, abbreviate, plain
 from dhsic.sources.opening import on_disk, opener_of
 from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.sources.parquet import open_parquet
@@ -100,10 +100,12 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
                 f"{', '.join(FAM)}."
             )
         names = list(FAM[: len(columns)]) if is_fam else _headless(columns, values)
-        assumed = f"no header, columns taken for {some(names, 8)}"
+        assumed = f"no header, columns taken for {abbreviate(names, 8)}"
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise InputError(f"{path} has two columns {some(map(repr, twice))}; rename one of each.")
+        raise InputError(
+            f"{path} has two columns {abbreviate(map(repr, twice))}; rename one of each."
+        )
     by_name = dict(zip(names, columns, strict=True))
     return Table(path, by_name, assumed, remedies, tuple(lines))
 
@@ -185,9 +187,9 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
         n_written = sum(WRITTEN.fullmatch(t) is not None for t in text[there])
         if any(map(WRITTEN.fullmatch, odd)) and n_written > MOST_WRITTEN * there.sum():
             raise InputError(
-                f"Labels of {name!r} are numbers with what is not read in one ({some(odd)}): write "
-                "numbers with decimal points, without percent and separators of thousands. If they "
-                "are names of classes, say so: --label-kernel multiclass, or y as text."
+                f"Labels of {name!r} are numbers with what is not read in one ({abbreviate(odd)}): "
+                "write numbers with decimal points, without percent and separators of thousands. "
+                "If they are names of classes, say so: --label-kernel multiclass, or y as text."
             )
         refuse_alike(
             f"Labels of {name!r}",
@@ -200,8 +202,8 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
         if twice:
             raise InputError(
                 f"Labels of {name!r} are classes, and some are one number and several texts "
-                f"({some(map(' and '.join, twice), 3)}). If these are the same, write them alike; "
-                "if not, say that they are names: --label-kernel multiclass, or y as text."
+                f"({abbreviate(map(' and '.join, twice), 3)}). If these are the same, write them "
+                "alike; if not, say that they are names: --label-kernel multiclass, or y as text."
             )
 
 

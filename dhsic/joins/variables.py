@@ -22,7 +22,7 @@ from dhsic.sources.chunked import arrays_of, member, read_variable
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
-from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.opening import (
     GROUP_DEPTH,
     is_table,
@@ -160,7 +160,7 @@ def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:
     coords = source.sample_coords()
     if name in coords:
         return coords[name]
-    there = f" (there are {some(coords)})" if coords else ""
+    there = f" (there are {abbreviate(coords)})" if coords else ""
     raise InputError(
         f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, coords)}"
     )

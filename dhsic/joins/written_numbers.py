@@ -14,7 +14,7 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.dates import FEWEST, days_of, reads
 from dhsic.joins.rewriting import WrittenColumn
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.thousands import PointedNumbers
 
 #: A day and a month; and a year, a month and a day, and their format.
@@ -38,13 +38,13 @@ def refuse_written(column: WrittenColumn, text: Array) -> None:
     numbers = PointedNumbers.of(map(str, text.tolist()))
     if numbers.may_separate_thousands:
         raise InputError(
-            f"Values of {column.called}: {numbers.told} If they do, "
+            f"Values of {column.called}: {numbers.sentence} If they do, "
             f"{column.rewritten(WITHOUT_POINTS)}. If they are decimal, "
             f"{column.rewritten(WITH_POINTS)}."
         )
     if len(distinct) < FEWEST:
         return
-    shown = some(distinct, 3)
+    shown = abbreviate(distinct, 3)
     if any(t.startswith("0") for t in distinct) and all(map(DAY_MONTH.fullmatch, distinct)):
         raise InputError(
             f"Values of {column.called} are days and months ({shown}), which are no decimal "

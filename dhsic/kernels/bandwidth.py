@@ -49,7 +49,7 @@ class DistanceStats:
 
     def pair_distances(self) -> Float:
         """Pairs i < j of at most `MEDIAN_SAMPLES` equally spaced samples."""
-        G = self.statistic.whole()
+        G = self.statistic.to_dense()
         stride = -(-len(G) // MEDIAN_SAMPLES)
         D = np.ascontiguousarray(G[::stride, ::stride])
         pairs = np.triu_indices_from(D, k=1)
@@ -117,7 +117,7 @@ class Grid(AbstractBandwidth):
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
     """``<W, K>``."""
     if kernel.scored_by == "matrix":
-        resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.whole(), sigma)
+        resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.to_dense(), sigma)
         return float(np.vdot(W, resolvent.smoother))
     norms = statistic.diagonal
     total = 0.0

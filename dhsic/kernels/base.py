@@ -124,8 +124,8 @@ class AbstractKernel(ABC):
     #: Whether HSIC is a sum over features, so that no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
     #: Method that scores features faster than the definition, a key of
-    #: `dhsic.engines.final.FAMILIES`: an `expansion` that is exact or bounds its remainder; one
-    #: whose remainder follows from distances (`dhsic.kernels.radial`); pairs of levels
+    #: `dhsic.engines.exact_scoring.FAMILIES`: an `expansion` that is exact or bounds its remainder;
+    #: one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of levels
     #: (`dhsic.kernels.levels.AbstractLevels`); or the full matrix (`dhsic.kernels.ridge`).
     scored_by: ClassVar[str] = "definition"
     #: Whether low rank supports it: terms of its expansion have low-rank factors.

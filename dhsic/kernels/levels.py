@@ -52,7 +52,7 @@ class AbstractProduct(AbstractLevels):
     """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, with a custom distance r.
 
     Few-valued features are scored exactly and fast, by their levels; others take an exponential
-    for every pair of samples. Subclasses define r as `apart`, and `sums` that add it up.
+    for every pair of samples. Subclasses define r as `distance`, and `sums` that add it up.
     """
 
     has_bandwidth: ClassVar[bool] = True
@@ -61,7 +61,7 @@ class AbstractProduct(AbstractLevels):
     summed: ClassVar[str]
 
     @abstractmethod
-    def apart(self, difference: Float) -> Float:
+    def distance(self, difference: Float) -> Float:
         """``r(difference)``, a new array: even, 0 at 0, increasing with the size, without sigma."""
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
@@ -79,7 +79,7 @@ class AbstractProduct(AbstractLevels):
     ) -> Float:
         """``K o (exp(sigma r) - 1)``; for ``sigma r >= 1`` the difference of the kernels."""
         xp = namespace_of(inner)
-        r = self.apart(x[:, None] - y[None, :])
+        r = self.distance(x[:, None] - y[None, :])
         t = float(sigma) * r
         K = self.gram(inner, rows, columns, sigma)
         little = K * xp.expm1(xp.minimum(t, xp.ones_like(t)))
@@ -90,16 +90,16 @@ class AbstractProduct(AbstractLevels):
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``K o (exp(-sigma r) - 1)``."""
-        t = float(sigma) * self.apart(x[:, None] - y[None, :])
+        t = float(sigma) * self.distance(x[:, None] - y[None, :])
         return self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         xp = namespace_of(squared_difference)
-        return xp.expm1(float(sigma) * self.apart(xp.sqrt(squared_difference)))
+        return xp.expm1(float(sigma) * self.distance(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
         """``sigma r(2 max_abs)``, from the largest possible distance of two values of a feature."""
-        return float(sigma) * self.apart(np.asarray(2.0 * max_abs))
+        return float(sigma) * self.distance(np.asarray(2.0 * max_abs))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class LaplaceL1(AbstractProduct):
     sums: ClassVar[AbstractSums] = AbsoluteDifferences()
     summed: ClassVar[str] = "absolute differences"
 
-    def apart(self, difference: Float) -> Float:
+    def distance(self, difference: Float) -> Float:
         return namespace_of(difference).abs(difference)
 
 

@@ -8,7 +8,7 @@ of feature j in two samples, and Taylor's series about z has positive terms only
 
 Each ``(x - y)^(2p)`` is a sum of products ``x^a y^(2p-a)``: order p has its own base matrix,
 ``c_p(z)``, and takes ``2p - 1`` quadratic forms. The remainder of the series depends on how close
-samples are, so it is bounded from the distances, see `dhsic.engines.question`.
+samples are, so it is bounded from the distances, see `dhsic.engines.scoring_problem`.
 
 `Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3); `InverseDistance` is
 ``1 / (||x - x'|| + eps)`` up to a factor (JMLR 9.2, "dis"); `RationalQuadratic` is

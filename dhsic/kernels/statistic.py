@@ -111,7 +111,7 @@ class Statistic:
             n = len(corner)
             yield rows, rows, np.where(on_or_below[:n, :n], corner, corner.T)
 
-    def whole(self) -> Float:
+    def to_dense(self) -> Float:
         """Copy G with both triangles to a new (m, m) array."""
         G = np.empty_like(self.upper, order="C")
         for rows, columns, inner in self.tiles():

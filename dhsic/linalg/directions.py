@@ -59,7 +59,7 @@ class Directions(Movable):
         `rows` (n, k) are the distinct rows: few for classes. None if there are more than `ALIKE`,
         which is usual for real labels.
         """
-        D = self.some(place)
+        D = self.of_run(place)
         if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:
             return None
         _, first, of_row = np.unique(
@@ -70,6 +70,6 @@ class Directions(Movable):
         Z = (of_row.reshape(-1, 1) == np.arange(first.size)).astype(np.float32)
         return Z, D[first]
 
-    def some(self, place: slice) -> Float:
+    def of_run(self, place: slice) -> Float:
         """Directions of the run at columns `place`, (m, k)."""
         return np.concatenate(self.panels, axis=1)[:, place]

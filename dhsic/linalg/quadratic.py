@@ -121,7 +121,7 @@ def _check(upper: Array, Z: Array) -> None:
         )
 
 
-class Room:
+class WorkBuffer:
     """Work buffers reused by every round, because the page faults of new arrays are slow."""
 
     def __init__(self) -> None:
@@ -168,12 +168,12 @@ class Quadratic(Movable):
 
     @staticmethod
     def of_triangle(
-        T: Float, scale: float, dtype: Any, each: Each = map, room: Room | None = None
+        T: Float, scale: float, dtype: Any, each: Each = map, room: WorkBuffer | None = None
     ) -> Quadratic:
         """Build the forms from ``T / scale``, in buffers of `room`; views of T if unchanged."""
         parts = [T[part.start :, part] for part in slices(len(T), PANEL)]
         if scale != 1.0 or T.dtype != dtype:
-            room = room or Room()
+            room = room or WorkBuffer()
             panels = [room.array(number, part.shape, dtype) for number, part in enumerate(parts)]
             for part, panel in zip(parts, panels, strict=True):
                 _scale(part, 1 / scale, panel, each)
@@ -247,7 +247,7 @@ class Triangle:
     norm: float  # ||A||_F
 
     def form(
-        self, scale: float, dtype: Any, each: Each = map, room: Room | None = None
+        self, scale: float, dtype: Any, each: Each = map, room: WorkBuffer | None = None
     ) -> Quadratic:
         """Build the quadratic forms of ``A / scale`` in the dtype."""
         return Quadratic.of_triangle(self.T, scale, dtype, each, room)

@@ -79,7 +79,7 @@ class Symmetric(ABC):
         """``z' A z`` for the columns of Z (m, n): (n,)."""
 
     @abstractmethod
-    def whole(self) -> Float:
+    def to_dense(self) -> Float:
         """The dense matrix, (m, m), read-only."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class DenseSymmetric(Symmetric):
     def quadratic(self, Z: Float) -> Float:
         return np.asarray(np.einsum("ij,ij->j", Z, self.matrix @ Z))
 
-    def whole(self) -> Float:
+    def to_dense(self) -> Float:
         return self.matrix
 
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> DenseSymmetric:
@@ -162,7 +162,7 @@ class DenseSymmetric(Symmetric):
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """Index rows and columns of C, and multiply with the lower triangles of the others."""
-        matrices = [A.whole() for A in others]
+        matrices = [A.to_dense() for A in others]
         values = np.zeros((len(others), len(permutations)))
         for k, p in enumerate(permutations):
             for a in range(0, len(p), GATHERED):
@@ -214,7 +214,7 @@ class LowRankSymmetric(Symmetric):
         return diagonal_of_product(self.F, self.weights)
 
     @property
-    def rest(self) -> Float:
+    def diagonal_residual(self) -> Float:
         """Difference between the exact diagonal and that of the product, (m,)."""
         return self.diagonal - self.own
 
@@ -250,14 +250,14 @@ class LowRankSymmetric(Symmetric):
 
     def times(self, x: Float) -> Float:
         """``A x``, (m,)."""
-        return self.F @ (self.core @ (self.F.T @ x)) + self.rest * x
+        return self.F @ (self.core @ (self.F.T @ x)) + self.diagonal_residual * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
         """Powers of ``B + D`` expanded, with D the diagonal difference: O(m r^2), and the cubes.
 
         The cubes take inner products of three directions, O(m r^3), or single entries, O(m^2 r).
         """
-        F, w, own, D = self.F, self.weights, self.own, self.rest
+        F, w, own, D = self.F, self.weights, self.own, self.diagonal_residual
         between = (F.T @ F) * w
         squares = np.einsum("ia,ia->i", F @ (w[:, None] * between), F)  # diagonal of B^2
         trace = float(np.vdot((between @ between).T, between))
@@ -277,10 +277,10 @@ class LowRankSymmetric(Symmetric):
         products = self.F.T @ Z
         products *= products
         values = self.weights @ products
-        diagonal_rest = self.rest
+        diagonal_rest = self.diagonal_residual
         return np.asarray(values + diagonal_rest @ np.square(Z) if diagonal_rest.any() else values)
 
-    def whole(self) -> Float:
+    def to_dense(self) -> Float:
         return self.rows(np.arange(self.n_samples))
 
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> LowRankSymmetric:
@@ -293,7 +293,7 @@ class LowRankSymmetric(Symmetric):
 
     def projected(self, Q: Float) -> LowRankSymmetric:
         """``R D R = D + [Q, D Q] N [Q, D Q]'`` for a diagonal D; N is diagonalised."""
-        q, extra = Q.shape[1], self.rest
+        q, extra = Q.shape[1], self.diagonal_residual
         F, weights = self.F - Q @ (Q.T @ self.F), self.weights
         if not extra.any():
             return LowRankSymmetric.of(F, weights)
@@ -313,7 +313,7 @@ class LowRankSymmetric(Symmetric):
         Returns the matrix itself if weights are not positive numbers, or the diagonal is not the
         product's.
         """
-        if self.weights.ndim != 1 or (self.weights < 0).any() or self.rest.any():
+        if self.weights.ndim != 1 or (self.weights < 0).any() or self.diagonal_residual.any():
             return self
         B = self.F * np.sqrt(self.weights)
         values, vectors = np.linalg.eigh(B.T @ B)
@@ -328,7 +328,7 @@ class LowRankSymmetric(Symmetric):
         n, m = permutations.shape
         Z = self.F[permutations.T].reshape(m, -1)  # one permutation after another
         values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
-        extra = self.rest
+        extra = self.diagonal_residual
         if extra.any():
             permuted = extra[permutations]
             values = [v + permuted @ A.diagonal for v, A in zip(values, others, strict=True)]

@@ -17,13 +17,13 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, compression, products_of
-from dhsic.lowrank.slices import Fitted, Slice, Sums, over_strips
+from dhsic.lowrank.slices import FittedRound, Slice, Sums, over_strips
 
 #: Eigenvalues of a scaled Gram matrix below this fraction of the largest are rounding errors.
 DEPENDENT = 1e-10
 
 
-def gram(known: Slice, asked: Fitted, each: Each = map) -> tuple[Slice, Sums]:
+def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
     """Sum the Gram matrices ``Z'Z`` of every base over the samples."""
 
     def of(strip: Slice) -> tuple[None, Sums]:
@@ -37,7 +37,7 @@ def gram(known: Slice, asked: Fitted, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def leading(
-    asked: Fitted, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
+    asked: FittedRound, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
     """Compute `mix` and T of every base, with ``A ~ P diag(T) P'``, ``P = Z mix``.
 
@@ -52,7 +52,7 @@ def leading(
     return mix, T
 
 
-def core_along(asked: Fitted, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
+def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
     """Compute ``P' A P``, (k, k), for directions stored in slices; `sums` come from `factor`."""
     P_Z, fit = sums["P'Z", base], asked.fits[base]
     across = P_Z.reshape(len(P_Z), W.F.shape[1], -1)[:, :, fit.kept]  # (k, q, r)
@@ -76,7 +76,7 @@ class Along:
         Indices of the sampled features, among the features whose values the slices have.
     """
 
-    fitted: Fitted
+    fitted: FittedRound
     core: Mapping[int, Float]
     of_differences: bool
     ends: Mapping[int, Float] = field(default_factory=dict)

@@ -13,7 +13,7 @@ that are no part of F (*check rows*):
   `dhsic.linalg.symmetric`; with directions V of an earlier round,
   ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed;
 - the residual of A on the check rows, times values of a sample of features, is their error;
-- drift of the kernel (`dhsic.engines.turns`) is detected on a few rows of ``2 A``.
+- drift of the kernel (`dhsic.engines.kernel_drift`) is detected on a few rows of ``2 A``.
 
 Each is a few numbers per slice. They are added up, except for the rows of ``2 A``, which are
 concatenated. Landmarks are samples: the `Slice` of the landmarks is enough to compute for them
@@ -146,7 +146,7 @@ def over_strips(
     return [*found], reduce(add_sums, sums)
 
 
-def joined(parts: Sequence[Slice]) -> Slice:
+def concatenate_slices(parts: Sequence[Slice]) -> Slice:
     """Concatenate slices, in order."""
     if len(parts) == 1:
         return parts[0]
@@ -283,7 +283,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedRound:
     """Description of a round together with the directions chosen for each base.
 
     Attributes
@@ -315,7 +315,10 @@ class Fitted:
             return np.asarray(self.row_sums[known.samples], dtype=np.float64)
         W, sums = known.W, self._by_factor(base, known)
         if self.slope:
-            linear_sums = np.einsum("iq,qi->i", W.F @ W.core, known.products) + W.rest * known.norms
+            linear_sums = (
+                np.einsum("iq,qi->i", W.F @ W.core, known.products)
+                + W.diagonal_residual * known.norms
+            )
             sums += self.slope * (linear_sums - self._by_factor(LINEAR, known))
         return sums
 
@@ -326,7 +329,7 @@ class Fitted:
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
-def fitted(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitted:
+def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> FittedRound:
     """Choose directions from sums over all slices; `block` is the slice of the landmarks."""
     fits = {}
     for key, extension in asked.extensions.items():
@@ -334,16 +337,16 @@ def fitted(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitted:
         steady = extension.steady(np.diagonal(sums["F'F"])[columns], m)
         columns_kept, weights = np.flatnonzero(steady), extension.weights[steady]
         if key != LINEAR:
-            residuals = _left(asked, block, sums, key, columns_kept, weights)
+            residuals = _squared_residuals(asked, block, sums, key, columns_kept, weights)
             columns_kept = columns_kept[: int(np.argmax(residuals <= AS_GOOD * np.min(residuals)))]
             weights = weights[: len(columns_kept)]
         between = block.W.core @ (sums["U'F"][:, columns][:, columns_kept] * weights)
         fits[key] = Fit(columns_kept, weights, between)
     slope = _slope(asked, block, sums, fits) if LINEAR in fits else 0.0
-    return Fitted(asked, fits, slope)
+    return FittedRound(asked, fits, slope)
 
 
-def _left(
+def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
     """Squared residuals of the check rows with the first 0, 1, ... r directions, (r + 1,)."""
@@ -380,6 +383,6 @@ def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]
     return missed(0, LINEAR) / beside
 
 
-def value(known: Slice, asked: Fitted) -> float:
+def value(known: Slice, asked: FittedRound) -> float:
     """HSIC, ``1' (W o K) 1``."""
     return float(asked.sums(0, known).sum())

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.pairs.judge import values_of_pairs
+from dhsic.pairs.rescore import values_of_pairs
 from dhsic.passes import Tile
 from dhsic.passes.effects import AdditiveEffects, regression_labels
 from dhsic.passes.reader import Reader

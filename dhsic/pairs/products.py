@@ -49,8 +49,8 @@ from dhsic.pairs.tiles import (
     STRIP_ENTRIES,
     WIDEST,
     BestPairs,
+    PermutationResult,
     Strip,
-    Tried,
     run_width,
     strips,
 )
@@ -340,7 +340,7 @@ class LargestProducts(AbstractPass):
     permuted: Array  # (B, m, t)
     every: int
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Tried:
+    def over(self, blocks: Iterator[Tile], m: int) -> PermutationResult:
         left, right = FunctionRun.both(blocks, self.labels.functions)
         largest, sampled = np.zeros(len(self.permuted)), []
         for at in _all(left, right):
@@ -349,7 +349,7 @@ class LargestProducts(AbstractPass):
             if len(shares):
                 largest = np.maximum(largest, shares[:, 1:].max(axis=0))
             sampled.append(shares[:: self.every, : 1 + MEASURED].T.astype(np.float32))
-        return Tried(largest, np.concatenate(sampled, axis=1), 0, 0)
+        return PermutationResult(largest, np.concatenate(sampled, axis=1), 0, 0)
 
     def cost(self, m: int) -> Cost:
         return _cost(self.labels, m, len(self.permuted))

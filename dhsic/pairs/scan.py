@@ -16,7 +16,7 @@ rate of all pairs is scaled up accordingly. It gives
 - the false-discovery rate of the best k pairs: ``rate / k``, the expected number of false pairs
   over the number found, made monotone along the list.
 
-Both use the final shares (`dhsic.pairs.judge`), deflated if all shares are larger than those of
+Both use the final shares (`dhsic.pairs.rescore`), deflated if all shares are larger than those of
 permutations (`dhsic.pairs.inflation`).
 
 Partial results are saved so that an interruption loses few tiles, in a folder or at a URL of an
@@ -46,8 +46,8 @@ from scipy.stats import gumbel_r
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import CheckpointError
 from dhsic.pairs.inflation import Inflation, every, medians_of
-from dhsic.pairs.judge import JudgedPairs, judged, n_kept
 from dhsic.pairs.products import FEW, LargestProducts, ProductScan
+from dhsic.pairs.rescore import RescoredPairs, n_kept, rescore_pairs
 from dhsic.pairs.share import Labels, deflated
 from dhsic.pairs.tiles import BestPairs, Largest, Scan, cross_jobs, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
@@ -130,7 +130,7 @@ def _x(log_p: Float) -> Float:
     return np.asarray(-np.log(-np.log1p(-np.exp(log_p))))
 
 
-class Kept:
+class SavedResults:
     """Saved results of a scan, arrays by name; without a store nothing is saved."""
 
     def __init__(self, store: AbstractStore | None = None) -> None:
@@ -154,7 +154,7 @@ class Kept:
 
 
 @contextmanager
-def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
+def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
     """Yield the saved results at a path, for a scan of that identity; None saves nothing.
 
     Raises
@@ -163,7 +163,7 @@ def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
         The folder is not a checkpoint of a scan, belongs to another scan, or has a writer.
     """
     if path is None:
-        yield Kept()
+        yield SavedResults()
         return
     store, about = store_at(path), plain(dict(identity))
     store.make()
@@ -180,18 +180,18 @@ def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
             store.replace(ROOT, Root(about, None).encode(), None)
         else:
             Root.of(root.data, store.path).compare(about, store.path)
-        yield Kept(store)
+        yield SavedResults(store)
     finally:
         lock.release()
 
 
 @dataclass(frozen=True, eq=False)
-class Scanned:
+class ScanResult:
     """Result of a scan.
 
     Attributes
     ----------
-    judged : JudgedPairs
+    judged : RescoredPairs
         Best pairs with final shares.
     labels : Labels
         Labels that the pairs were tested against.
@@ -208,7 +208,7 @@ class Scanned:
         Inflation of shares relative to permuted labels; None if not measured.
     """
 
-    judged: JudgedPairs
+    judged: RescoredPairs
     labels: Labels
     null: Null | None
     reach: float
@@ -243,14 +243,14 @@ def scan_pairs(
     reader: Reader,
     alive: Index,
     labels: Labels,
-    kept: Kept,
+    kept: SavedResults,
     *,
     n: int,
     n_permutations: int,
     seed: int,
     n_permuted: int | None = None,
     partners: Index | None = None,
-) -> Scanned:
+) -> ScanResult:
     """Scan all pairs of features that vary, given in ascending order, for the best n.
 
     The reader knows how features are scaled. Pairs among at most `n_permuted` features are
@@ -281,12 +281,14 @@ def scan_pairs(
         runs = (_runs(reader, alive, alive.size), _runs(reader, other_features, width))
         jobs = cross_jobs(*runs)
     a_scan = Scan if labels.functions == 1 else ProductScan
-    scanned = _found(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
-    best = judged(reader, scanned, labels, n, reach)
-    return Scanned(best, labels, null, p, n_pairs, n_tried, audited, inflation)
+    scanned = _best_of_tiles(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
+    best = rescore_pairs(reader, scanned, labels, n, reach)
+    return ScanResult(best, labels, null, p, n_pairs, n_tried, audited, inflation)
 
 
-def _found(reader: Reader, a_pass: Scan | ProductScan, jobs: list[Job], kept: Kept) -> BestPairs:
+def _best_of_tiles(
+    reader: Reader, a_pass: Scan | ProductScan, jobs: list[Job], kept: SavedResults
+) -> BestPairs:
     """Best pairs of all tiles; saved tiles are loaded instead of scanned."""
     best, n_kept = BestPairs.none(), 0
     while (part := kept.get(f"tiles/{n_kept:06d}")) is not None:

@@ -118,7 +118,7 @@ class Labels:
         """Regress Q out of columns (m, t'); InputError if no label or degree of freedom is left."""
         centred = columns - columns.mean(axis=0)
         sizes = np.sqrt((centred**2).sum(axis=0))
-        U, singular, _ = np.linalg.svd(_left(centred / sizes, Q), full_matrices=False)
+        U, singular, _ = np.linalg.svd(_project_out(centred / sizes, Q), full_matrices=False)
         U = U[:, singular > ROUNDING]
         if U.shape[1] == 0:
             raise nothing_left()
@@ -133,7 +133,7 @@ class Labels:
 
     def permuted(self, order: Array) -> Labels:
         """Permute the samples of the labels and project out Q again (Freedman and Lane, 1983)."""
-        U, _ = np.linalg.qr(_left(self.U[order], self.Q))
+        U, _ = np.linalg.qr(_project_out(self.U[order], self.Q))
         return replace(self, U=U)
 
     def narrowed(self) -> Labels:
@@ -177,7 +177,7 @@ def _log_p_of_least(log_p: Float) -> Float:
     return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), log_least))
 
 
-def _left(B: Float, Q: Float) -> Float:
+def _project_out(B: Float, Q: Float) -> Float:
     """Project Q out of columns; twice, for numerical accuracy."""
     B = B - Q @ (Q.T @ B)
     return np.asarray(B - Q @ (Q.T @ B))
@@ -337,13 +337,13 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
     own = np.column_stack([x, w, x * x, w * w])
     if gaps is not None:
         own = np.column_stack([own, gaps])
-    own = _left(own / np.sqrt(np.vecdot(own.T, own.T)), labels.Q)
+    own = _project_out(own / np.sqrt(np.vecdot(own.T, own.T)), labels.Q)
     basis, singular, _ = np.linalg.svd(own, full_matrices=False)
     basis = basis[:, singular > EXPLAINED]
-    z = _left(_left((x * w)[:, None], labels.Q), basis)[:, 0]
+    z = _project_out(_project_out((x * w)[:, None], labels.Q), basis)[:, 0]
     if (size := float(z @ z)) < EXPLAINED * len(z):
         return 0.0
-    U, singular, _ = np.linalg.svd(_left(labels.U, basis), full_matrices=False)
+    U, singular, _ = np.linalg.svd(_project_out(labels.U, basis), full_matrices=False)
     return min(float(((U[:, singular > ROUNDING].T @ z) ** 2).sum()) / size, 1.0)
 
 

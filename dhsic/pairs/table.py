@@ -11,7 +11,7 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import warn
 from dhsic.pairs.inflation import Inflation
-from dhsic.pairs.scan import HEAVY, Null, Scanned
+from dhsic.pairs.scan import HEAVY, Null, ScanResult
 from dhsic.sources import AbstractSource
 from dhsic.sources.variants import CONTIG, NOWHERE, POSITION, chromosome_name
 from dhsic.sources.views import stored_positions
@@ -43,7 +43,7 @@ PLACES = {
 
 
 def table_of(
-    scanned: Scanned,
+    scanned: ScanResult,
     source: AbstractSource,
     about: Mapping[str, Any],
     effects: tuple[Float, str] | None = None,

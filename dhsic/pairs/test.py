@@ -23,8 +23,8 @@ from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_
 from dhsic.pairs import scan
 from dhsic.pairs.effects import product_effects
 from dhsic.pairs.inflation import every
-from dhsic.pairs.judge import n_kept
 from dhsic.pairs.products import FUNCTIONS, task_bytes_of
+from dhsic.pairs.rescore import n_kept
 from dhsic.pairs.scan import (
     is_screened,
     kept_at,
@@ -35,13 +35,13 @@ from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import table_of
 from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
-from dhsic.passes.once import look_at, looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
+from dhsic.passes.single_pass import look_at, looked_at
 from dhsic.results.schema import versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.values import recoded
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_count, is_number
@@ -186,7 +186,7 @@ class PairTest:
         source = given.source
         is_inspected = reader is not None
         if reader is not None:
-            reader = reader.apart()
+            reader = reader.copy_unread()
         else:
             reader, _ = looked_at(source, runtime, given.rows)
         measure(reader, self.missing, codes_checked=is_inspected)
@@ -342,9 +342,9 @@ def filtered_features(
     names = unfiltered.feature_names()
     called = features.astype(str) if names is None else np.asarray(names)[features]
     warn(
-        f"The filters leave out {features.size:,} features of selection= ({some(called, 10)}). "
-        "Their main effects are taken out of the labels all the same; pairs with them are not "
-        "scanned.",
+        f"The filters leave out {features.size:,} features of selection= "
+        f"({abbreviate(called, 10)}). Their main effects are taken out of the labels all the same; "
+        "pairs with them are not scanned.",
     )
     values = look_at(given.source, runtime, given.rows)
     reader = Reader(recoded(SubsetSource(unfiltered, features), values), runtime, given.rows)

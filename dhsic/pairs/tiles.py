@@ -81,7 +81,7 @@ def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
                 runs.append(part)
                 size = n
             else:
-                runs[-1] = _joined(runs[-1], part)
+                runs[-1] = _merge_jobs(runs[-1], part)
                 size += n
     return runs
 
@@ -95,7 +95,7 @@ def _split(job: Job, width: int) -> Iterator[Job]:
         yield Job(job.blocks, (part,))
 
 
-def _joined(first: Job, second: Job) -> Job:
+def _merge_jobs(first: Job, second: Job) -> Job:
     return Job(first.blocks + second.blocks, first.payload + second.payload)
 
 
@@ -104,13 +104,13 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
     jobs = []
     for i, j in combinations_with_replacement(range(len(runs)), 2):
         first = _marked(runs[i], 0)
-        jobs.append(first if i == j else _joined(first, _marked(runs[j], 1)))
+        jobs.append(first if i == j else _merge_jobs(first, _marked(runs[j], 1)))
     return jobs
 
 
 def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
     """Jobs of `tile_jobs`, and jobs of each run with each run of other features."""
-    between = [_joined(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
+    between = [_merge_jobs(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
     return tile_jobs(runs) + between
 
 
@@ -254,12 +254,12 @@ class Scan(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
         narrow = self.labels.narrowed()
         left, right = FeatureRun.both(blocks, narrow)
-        judge = self._screened if self.screens else self._whole
+        judge = self._screened if self.screens else self._screen_tile
         parts = list(judge(left.side, right.side, narrow, is_square=left is right))
         at = np.concatenate([np.empty((0, 2), dtype=np.int64), *(places for places, _ in parts)])
         return replace(self._exact(left, right, at), n_judged=sum(n for _, n in parts))
 
-    def _whole(
+    def _screen_tile(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
         """Yield candidates (n, 2) near `reach` in float32, and the number of tested pairs."""
@@ -274,9 +274,11 @@ class Scan(AbstractPass):
     def _screened(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Yield as `_whole`, for pairs with a strong main effect and pairs that pass the screen."""
+        """Yield as `_screen_tile`, for pairs with a strong main effect or that pass the screen."""
         for first, second in _strong(left, right):
-            candidates = self._whole(left.take(first), right.take(second), narrow, is_square=False)
+            candidates = self._screen_tile(
+                left.take(first), right.take(second), narrow, is_square=False
+            )
             for places, n in candidates:
                 at = np.column_stack([first[places[:, 0]], second[places[:, 1]]])
                 yield at[at[:, 0] < at[:, 1]] if is_square else at, n
@@ -352,7 +354,7 @@ def lifted(side: Side) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tried:
+class PermutationResult:
     """Results of permuted labels in a tile, and of the observed labels.
 
     Attributes
@@ -375,14 +377,14 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Largest(AbstractPass):
-    """Pass over permuted labels that returns `Tried`; without `reach` the screen is not audited."""
+    """Pass over permuted labels, to `PermutationResult`; without `reach` no audit of the screen."""
 
     labels: Labels
     permuted: Array  # (B, m, t) float32
     reach: float | None
     every: int
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Tried:
+    def over(self, blocks: Iterator[Tile], m: int) -> PermutationResult:
         narrow = self.labels.narrowed()
         left, right = FeatureRun.both(blocks, narrow)
         largest, sampled, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
@@ -406,7 +408,7 @@ class Largest(AbstractPass):
                 if b < MEASURED:
                     rough_rows.append(rough.ravel()[at])
             sampled.append(np.stack(rough_rows))
-        return Tried(largest, np.concatenate(sampled, axis=1), n_reaching, n_lost)
+        return PermutationResult(largest, np.concatenate(sampled, axis=1), n_reaching, n_lost)
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
         """Number of the pairs that reach the target share and that a screen would lose."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import accelerator
-from dhsic.engines.question import FeatureStats
+from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.namespace import Move, slices
 from dhsic.runtime.base import Job
@@ -105,13 +105,13 @@ class Tile:
         return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
 
     @staticmethod
-    def joined(tiles: Sequence[Tile]) -> Tile:
+    def concatenate(tiles: Sequence[Tile]) -> Tile:
         """Concatenate the values of several tiles, as read."""
         if len(tiles) == 1:
             return tiles[0]
         return Tile(np.concatenate([each.raw for each in tiles]), tiles[0].missing_code)
 
-    def cut(self, height: int) -> Iterator[Tile]:
+    def split(self, height: int) -> Iterator[Tile]:
         """Split the features evenly into tiles of at most `height` features."""
         n = len(self.raw)
         n_parts = max(1, -(-n // height))
@@ -119,10 +119,10 @@ class Tile:
             yield self.part(part)
 
 
-def cut(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
+def split_tiles(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
     """Split blocks into tiles of at most `height` features (None: whole blocks)."""
     for block in blocks:
-        yield from [block] if height is None else block.cut(height)
+        yield from [block] if height is None else block.split(height)
 
 
 def tile_height(m: int) -> int:
@@ -183,14 +183,14 @@ def square_cost(m: int) -> Cost:
 
 
 class AbstractSum(AbstractPass):
-    """A pass whose results are added up, two at a time (`dhsic.runtime.tree`)."""
+    """A pass whose results are added up, two at a time (`dhsic.runtime.tree_reduce`)."""
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of two results; the left one may be overwritten."""
         left += right
         return left
 
-    def whole(self, total: Any, m: int) -> Any:
+    def convert_total(self, total: Any, m: int) -> Any:
         """Convert the sum over all jobs to the form that callers use."""
         del m
         return total
@@ -230,7 +230,7 @@ class Measure(AbstractSum):
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Float | None]:
         upper = None if self.sums is None else zero_upper(m)
         parts = []
-        for tile in cut(blocks, TILE):
+        for tile in split_tiles(blocks, TILE):
             scaling, Z = tile.measured(standardize=self.standardize)
             parts.append(scaling)
             if self.sums is not None and upper is not None:
@@ -256,7 +256,7 @@ class Values(AbstractPass):
     dtype: Any = np.float64
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
-        tiles = cut(blocks, tile_height(m))
+        tiles = split_tiles(blocks, tile_height(m))
         return np.concatenate(
             [tile.values(np.float64).astype(self.dtype, copy=False) for tile in tiles]
         )
@@ -275,7 +275,7 @@ class Sum(AbstractSum):
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
         upper = zero_upper(m)
-        for tile in cut(blocks, 2 * TILE):
+        for tile in split_tiles(blocks, 2 * TILE):
             self.sums.add(upper, tile.values(np.float64))
         return upper
 
@@ -292,14 +292,14 @@ class AbstractByTile(AbstractPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
         height, function = self.by_tile(m)
-        return np.concatenate([function(tile) for tile in cut(blocks, height)])
+        return np.concatenate([function(tile) for tile in split_tiles(blocks, height)])
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
         each = [a_pass.by_tile(m) for a_pass in passes]
         parts: list[list[Array]] = [[] for _ in passes]
         for height in dict.fromkeys(height for height, _ in each):
-            for tile in cut(blocks, height):
+            for tile in split_tiles(blocks, height):
                 shared = replace(tile, known={})  # values are standardised once
                 for (mine, function), collected in zip(each, parts, strict=True):
                     if mine == height:

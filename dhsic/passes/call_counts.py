@@ -13,8 +13,8 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.joins.filters import AbstractCounting
 from dhsic.passes import AbstractPass, Tile
-from dhsic.passes.once import TakeCensus, float64_height, look_at_few
 from dhsic.passes.reader import Reader
+from dhsic.passes.single_pass import TakeCensus, float64_height, look_at_few
 from dhsic.runtime.base import AbstractRuntime, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import missing_mask
@@ -35,7 +35,7 @@ class CountAlleles(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Alleles:
         census, parts = TakeCensus(self.rows), []
         for block in blocks:
-            for tile in block.cut(float64_height(m)):
+            for tile in block.split(float64_height(m)):
                 tile_census = census.over(iter([tile]), m) if self.looks else Census()
                 counted = {"genotypes": self.genotypes}
                 parts.append(Alleles.of(tile.raw, tile.missing_code, tile_census, **counted))
@@ -69,7 +69,7 @@ class CountMissingCalls(AbstractPass):
         census, none = TakeCensus(self.rows), np.zeros(m, dtype=np.int64)
         total = MissingCalls(none, np.zeros((len(CODES), m), dtype=np.int64), Census())
         for block in blocks:
-            for tile in block.cut(float64_height(m)):
+            for tile in block.split(float64_height(m)):
                 mask = missing_mask(tile.raw, tile.missing_code)
                 coded = np.stack([(tile.raw == code).sum(axis=0) for code in CODES])
                 if mask is not None:
@@ -92,14 +92,14 @@ class CountingOn(AbstractCounting):
         with self.made() as runtime:
             reader, jobs, census, looks = _looked_at_few(source, runtime, rows)
             a_pass = CountAlleles(rows, looks, genotypes)
-            alleles = Alleles.join([*reader.joined(a_pass, jobs)])
+            alleles = Alleles.join([*reader.map_blocks(a_pass, jobs)])
             return (alleles if looks else replace(alleles, census=census)).judged(source)
 
     def missing_calls(self, source: AbstractSource, rows: Index | None) -> Index:
         with self.made() as runtime:
             reader, jobs, census, looks = _looked_at_few(source, runtime, rows)
-            counts = reduce(add, reader.joined(CountMissingCalls(rows, looks), jobs))
-        if ValueKind.known(source) is not None:
+            counts = reduce(add, reader.map_blocks(CountMissingCalls(rows, looks), jobs))
+        if ValueKind.declared(source) is not None:
             return np.asarray(counts.n_missing)
         codes = ValueKind.judged(source, counts.census if looks else census).codes
         return np.asarray(counts.n_missing + counts.coded[np.isin(CODES, [*codes])].sum(axis=0))
@@ -112,7 +112,7 @@ def _looked_at_few(
     every = np.arange(source.n_features, dtype=np.int64)
     reader, census, looks = Reader(source, runtime, rows), Census(), False
     jobs = reader.jobs(every, tags=every)
-    if ValueKind.known(source) is None:  # same rule as `look_at`
+    if ValueKind.declared(source) is None:  # same rule as `look_at`
         census, _ = look_at_few(reader, TakeCensus(rows), jobs)
         looks = not census.is_ordinary
     return reader, jobs, census, looks

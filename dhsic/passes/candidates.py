@@ -30,12 +30,12 @@ from dhsic.engines.certificate import (
 )
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import DEFINITION_ENTRIES, Direct, DirectState
-from dhsic.engines.final import DIRECT_COST, final_engine
+from dhsic.engines.exact_scoring import DIRECT_COST, final_engine
 from dhsic.engines.lowrank import orders_for
-from dhsic.engines.question import Question
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
+from dhsic.engines.scoring_problem import ScoringProblem
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes import TILE, AbstractPass, Cost, Tile, cut
+from dhsic.passes import TILE, AbstractPass, Cost, Tile, split_tiles
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import Score, dtype_of, scoring_cost
@@ -177,7 +177,7 @@ class Threshold:
     scored exactly; by default `PROBED`, if any is near the threshold.
     """
 
-    question: Question
+    question: ScoringProblem
     data: AbstractReader
     tolerance: float
     S: Index
@@ -226,7 +226,12 @@ class Threshold:
 
 
 def scored_to(
-    part: float, question: Question, data: AbstractReader, features: Index, *, aloud: bool = False
+    part: float,
+    question: ScoringProblem,
+    data: AbstractReader,
+    features: Index,
+    *,
+    aloud: bool = False,
 ) -> Float:
     """Gains by the exact float32 engine, with series errors of at most `part` of their spread."""
     facts = data.facts(features)
@@ -344,7 +349,7 @@ class ScoreGroups(AbstractPass):
         """Yield every group with its statistic, as soon as its last feature has been read."""
         open_: dict[int, Float] = {}
         n_unread = self.sizes.copy()
-        for tile in cut(blocks, 2 * TILE):
+        for tile in split_tiles(blocks, 2 * TILE):
             Z = tile.values(np.float64)
             for group in np.unique(tile.tags).tolist():
                 of_group = np.ascontiguousarray(Z[tile.tags == group])
@@ -364,7 +369,7 @@ class ScoreGroups(AbstractPass):
     def _without(state: DirectState, upper: Float) -> float:
         """``<W, K(S without g) - K(S)>``, computed on the upper triangle, in tiles of rows."""
         part = Statistic(upper)
-        G_g, norms_g = part.whole(), part.diagonal
+        G_g, norms_g = part.to_dense(), part.diagonal
         m = len(norms_g)
         height = max(1, DEFINITION_ENTRIES // m)
         gain = 0.0
@@ -389,5 +394,5 @@ class ScoreGroups(AbstractPass):
     def _with(self, state: DirectState, upper: Float) -> float:
         """``<W, K(S with g) - K(S)>``: minus the gain of removing g from S with g."""
         part = Statistic(upper)
-        G, norms = state.G + part.whole(), state.norms + part.diagonal
+        G, norms = state.G + part.to_dense(), state.norms + part.diagonal
         return -self._without(replace(state, G=G, norms=norms), upper)

@@ -20,7 +20,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.expected_loss import ExpectedLoss
+from dhsic.engines.kernel_drift import turn
 from dhsic.engines.refine import (
     AbstractEngines,
     AdditionEngines,
@@ -29,8 +30,7 @@ from dhsic.engines.refine import (
     largest,
     tie_width,
 )
-from dhsic.engines.survival import Survival
-from dhsic.engines.turns import turn
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
@@ -39,10 +39,10 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Gains, Scoring
-from dhsic.passes.drawn import turning_rows
+from dhsic.passes.landmark_sampling import turning_rows
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.lazy import Lazy
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.score_reuse import ScoreReuse
 from dhsic.passes.scorer import (
     AbstractScorer,
     Choices,
@@ -92,7 +92,7 @@ class AbstractRoundDependence(ABC):
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         """Restore the run to `state`, after `measure`; `arrays` were saved with it."""
 
-    def kept(self) -> Mapping[str, Array]:
+    def resume_arrays(self) -> Mapping[str, Array]:
         """Arrays that a resumed run needs besides its state."""
         return {}
 
@@ -136,13 +136,13 @@ class SourceDependence(AbstractRoundDependence):
         data: AbstractReader,
         candidates: AbstractCandidates,
         scorer: AbstractScorer,  # of the first round
-        survival: Survival | None = None,  # tracks expected losses; None if rounds are exact
-        lazy: Lazy | None = None,  # reuses scores between exact rounds
+        survival: ExpectedLoss | None = None,  # tracks expected losses; None if rounds are exact
+        lazy: ScoreReuse | None = None,  # reuses scores between exact rounds
         seed: int = 0,  # of the sampled kernel rows that measure its drift
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
-        self._survival, self._lazy = survival, lazy
+        self._expected_loss, self._score_reuse = survival, lazy
         self._rows = turning_rows(data.n_samples, seed)
         self._form: Array | None = None  # rows of B in the last round
 
@@ -162,17 +162,17 @@ class SourceDependence(AbstractRoundDependence):
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         survivors = [self._candidates.features(S) for S in survivors_of(state)]
-        if self._lazy is not None:
-            self._lazy.restore(arrays)
+        if self._score_reuse is not None:
+            self._score_reuse.restore(arrays)
         self.scorer = self.scorer.resume(survivors, state.history)
-        if self._survival is not None:
-            self._survival.restore(arrays, state.survivors.size)
+        if self._expected_loss is not None:
+            self._expected_loss.restore(arrays, state.survivors.size)
         if state.round:
             self._form = self._rows_of_form(float(state.history[-1]["sigma"]))
 
-    def kept(self) -> Mapping[str, Array]:
-        arrays = {} if self._survival is None else self._survival.arrays()
-        return arrays if self._lazy is None else arrays | self._lazy.arrays()
+    def resume_arrays(self) -> Mapping[str, Array]:
+        arrays = {} if self._expected_loss is None else self._expected_loss.arrays()
+        return arrays if self._score_reuse is None else arrays | self._score_reuse.arrays()
 
     def move_to(self, S: Index) -> None:
         """Begin a round with the candidates S: update the statistic, then sigma."""
@@ -180,7 +180,7 @@ class SourceDependence(AbstractRoundDependence):
         features = self._candidates.features(S)
         self.scorer = self.scorer.begin(features)
         if self.choices.kernel.has_bandwidth:
-            self._sigma = self.choices.bandwidth(self.scorer.known(), features.size)
+            self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), features.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
@@ -190,8 +190,8 @@ class SourceDependence(AbstractRoundDependence):
             self.first_scores = -gains
         if not self.choices.kernel.is_additive:
             record["advice"] = self.scorer.advise(sigma, S[remaining], gains[remaining], n)
-        if self._survival is not None:
-            record |= self._survival.follow(gains, first)
+        if self._expected_loss is not None:
+            record |= self._expected_loss.follow(gains, first)
         record |= self._turned(sigma)
         sizes = {"n_features": S.size, "n_removed": first.size}
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
@@ -259,7 +259,7 @@ class SourceForward(AbstractRoundDependence):
             self._sigma = max(policy.sigmas, key=self._best_alone)
         else:
             n = self._candidates.features(S_dagger).size + self._candidates.mean_size
-            self._sigma = policy(self._sum.known(kernel, self._W), n)
+            self._sigma = policy(self._sum.bandwidth_stats(kernel, self._W), n)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """Choose the n candidates whose addition gives the largest HSIC (line 4)."""
@@ -310,12 +310,12 @@ class SourceForward(AbstractRoundDependence):
         scoring = Scoring(engines, self.data, n, self._first, aloud)
         gains, record = self._candidates.gains(S, scoring)
         record.pop("error_bound_used", None)  # the last engine measures its own error
-        if isinstance(engines.question, LowRankQuestion):
+        if isinstance(engines.question, LowRankScoringProblem):
             record |= self._certificate(engines.question, S, gains, n)
         return gains, record
 
     def _certificate(
-        self, question: LowRankQuestion, S: Index, gains: Float, n: int
+        self, question: LowRankScoringProblem, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
         """Compare low rank with the definition, on features near the threshold and some others."""
         nearest = nearest_to_threshold(gains, n, NEAREST)

@@ -3,7 +3,7 @@
 Each round is exact or in low rank: whichever is cheaper and accurate enough. An exact round costs
 ``2 m^2 |S|`` flops, plus half as many for its statistic; low rank costs almost nothing. So a run
 with many features begins in low rank, and the exact engine takes over once it is cheap. From then
-on scores may be reused between rounds (`dhsic.passes.lazy`), and the last rounds, with few
+on scores may be reused between rounds (`dhsic.passes.score_reuse`), and the last rounds, with few
 features, are not approximated at all.
 """
 
@@ -13,20 +13,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic.engines.final import FAMILIES
+from dhsic.engines.exact_scoring import FAMILIES
 from dhsic.kernels import check_solver
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_parts import MOST_DECOMPOSED
-from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
+from dhsic.memory import (
+    VECTORS,
+    MemoryEstimate,
+    fit_budget,
+    resident_bytes,
+    square_bytes,
+    task_bytes,
+)
 from dhsic.passes import Cost, Sum
-from dhsic.passes.drawn import check_number, first_number, most_number, sample_size
 from dhsic.passes.jobs import block_bytes, n_partials
+from dhsic.passes.landmark_sampling import check_number, first_number, most_number, sample_size
 from dhsic.passes.landmarks import WORTH_SQUARES, sample_slices
-from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
-from dhsic.passes.lazy import fewest, may_be_lazy
 from dhsic.passes.projection import bytes_held
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
 from dhsic.passes.score import scoring_cost
+from dhsic.passes.score_reuse import SQUARES as LAZY_SQUARES
+from dhsic.passes.score_reuse import fewest, may_be_lazy
 from dhsic.passes.statistic import AllSums, LandmarkSums
 from dhsic.passes.sums import FEW_LEAVING, SquareSum
 from dhsic.passes.survivors import HOME_BYTES
@@ -175,4 +182,4 @@ class EnginePlan:
                 **tasks,
             )
 
-        return fitted(promised, COMPACT_BYTES, stored, limit)
+        return fit_budget(promised, COMPACT_BYTES, stored, limit)

@@ -27,8 +27,8 @@ from dhsic.passes import (
     AbstractSum,
     Cost,
     Tile,
-    cut,
     placed,
+    split_tiles,
     tile_height,
 )
 from dhsic.passes.candidates import Gains
@@ -71,11 +71,11 @@ class ProductsWithLabels(AbstractByTile):
     samples: Index  # (s,)
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        def asked(tile: Tile) -> Float:
+        def multiply_tile(tile: Tile) -> Float:
             X = tile.values(np.float64)
             return np.concatenate([X @ self.U, X[:, self.samples]], axis=1)
 
-        return tile_height(m), asked
+        return tile_height(m), multiply_tile
 
     def cost(self, m: int) -> Cost:
         width = self.U.shape[1] + self.samples.size
@@ -105,7 +105,7 @@ def inner_products(data: AbstractReader, features: Index) -> Float:
     together = [Job(blocks, columns, s) for s in sample_slices(m, data.source)]
     if len(together) == 1:
         together = [replace(together[0], samples=None)]
-    total: Float = data.added(Inner(features.size), together)
+    total: Float = data.sum_results(Inner(features.size), together)
     return total
 
 
@@ -130,7 +130,7 @@ class MeasureLinear(AbstractShared, AbstractSum):
         own, _ = placed(first.device, Directions.of([form.correction[:, None] for form in forms]))
         parts: list[Scaling] = []
         gains: list[list[Float]] = [[] for _ in passes]
-        for tile in cut(blocks, height_of(first.device, m)):
+        for tile in split_tiles(blocks, height_of(first.device, m)):
             codes = tile.codes
             if codes is not None and move is not None:
                 codes = codes.on(move)
@@ -160,7 +160,7 @@ def _products(tile: Tile, along: Directions, own: Directions, moved: Any) -> tup
     """Products of features with directions, (c, k), and of squares with diagonals, (c, n)."""
     U, V = [], []
     with np.errstate(over="ignore", invalid="ignore"):  # features that overflow are rejected later
-        for part in tile.cut(max(1, at_a_time(own.panels[0], ENTRIES) // tile.raw.shape[1])):
+        for part in tile.split(max(1, at_a_time(own.panels[0], ENTRIES) // tile.raw.shape[1])):
             X: Array = part.values(np.float64, moved)
             U.append(along.times(X))
             V.append(own.times(namespace_of(X).square(X)))

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear
@@ -26,14 +26,14 @@ from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
 from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums, rows_of
 from dhsic.passes import Tile, Values
-from dhsic.passes.drawn import LandmarkSet, first_number, most_number, turning_rows
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
+from dhsic.passes.landmark_sampling import LandmarkSet, first_number, most_number, turning_rows
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sliced import (
-    InSlices,
     Renewal,
     RenewSums,
     Sampling,
+    SliceStep,
     SliceWork,
     TakeSample,
     answer,
@@ -43,7 +43,7 @@ from dhsic.passes.sliced import (
 )
 from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, TakeEnds
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.runtime.base import Held, Job, Jobs, Make, Site
+from dhsic.runtime.base import Job, Jobs, Make, Site, SiteValues
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
@@ -91,7 +91,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._directions = None if weights is None else weights.F.astype(np.float32)
         self._m, self._seed = m, seed
         self._cuts, self._runtime = sample_slices(m, data.source), data.runtime
-        self._held: Held | None = None
+        self._held: SiteValues | None = None
         self._block: Slice | None = None
         self._square: Float | None = None  # statistic of all samples, if known
         self._ends: tuple[Index, Ends] | None = None  # values at landmarks, for several slices
@@ -102,12 +102,12 @@ class LandmarkSum(AbstractFeatureSum):
     @property
     def fit(self) -> Landmarks:
         """The sum against the landmarks that build factors."""
-        return self._some(self.marks.fit)
+        return self._landmarks_at(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
         """The sum against the check rows."""
-        return self._some(self.marks.check)
+        return self._landmarks_at(self.marks.check)
 
     @property
     def statistic(self) -> Statistic:
@@ -126,7 +126,7 @@ class LandmarkSum(AbstractFeatureSum):
     def longest(self) -> float:
         return max(self.ask(longest, None), default=0.0)
 
-    def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
+    def bandwidth_stats(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
         """Distances among landmarks, and HSIC as a function of sigma, for bandwidth policies."""
         block = self.block
         among = Landmarks(block.inner, block.norms, np.arange(len(block.norms)))
@@ -134,12 +134,12 @@ class LandmarkSum(AbstractFeatureSum):
 
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
-    ) -> LowRankQuestion:
+    ) -> LowRankScoringProblem:
         """Scoring problem of a round of forward selection, with K factored by Cholesky."""
         factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), tolerance=MISSING)
         fit = self.fit
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
-        return LowRankQuestion(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
+        return LowRankScoringProblem(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
 
     # -- in slices -----------------------------------------------------------------------------
 
@@ -177,21 +177,21 @@ class LandmarkSum(AbstractFeatureSum):
         """
         if self._leaving is not None:
             return self.settle(function, state)
-        self._held, sums = self.data.stepped(self._here, InSlices(function), self._sites(), state)
+        self._held, sums = self.data.update(self._here, SliceStep(function), self._sites(), state)
         self._block = function(self.block, state, map)[0]
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
         """Apply a function to all slices without changing them, and add up what it returns."""
-        work = InSlices(function, renews=False)
-        _, sums = self.data.stepped(self._here, work, self._sites(), state)
+        work = SliceStep(function, renews=False)
+        _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
         """Load values of sampled features into slices, apply a function, and add up its results."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
-        self._held, (self._block, sums) = self.data.stepped(
+        self._held, (self._block, sums) = self.data.update(
             self._here, TakeSample(then), sites, state
         )
         self.sampled = features
@@ -200,15 +200,15 @@ class LandmarkSum(AbstractFeatureSum):
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
         """Evaluate a function of every slice, in order."""
         functions = [question] * len(self._sites())
-        return self.data.asked(self._here, answer, functions, state)
+        return self.data.query(self._here, answer, functions, state)
 
-    def gathered(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
+    def gather(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
         """Apply a function to every slice, and combine the results by `make` into a state."""
         functions = [question] * len(self._sites())
-        return self.data.runtime.gathered(self._here, answer, functions, state, make)
+        return self.data.runtime.gather(self._here, answer, functions, state, make)
 
     @property
-    def _here(self) -> Held:
+    def _here(self) -> SiteValues:
         """Slices, in the runtime of the reader; moved to this process with the features."""
         self.settle()
         if self._held is None:
@@ -216,7 +216,7 @@ class LandmarkSum(AbstractFeatureSum):
             assert self._held is not None, "slices have begun"
         if self._runtime is not self.data.runtime:
             functions = [itself] * len(self._sites())
-            self._held = Held(list(self._runtime.asked(self._held, answer, functions, None)))
+            self._held = SiteValues(list(self._runtime.query(self._held, answer, functions, None)))
             self._runtime = self.data.runtime
         return self._held
 
@@ -257,7 +257,7 @@ class LandmarkSum(AbstractFeatureSum):
         assert self._ends is not None, "there are many slices"
         assert self._block is not None, "slices have begun"
         of, ends = self._ends
-        landmark_ends = ends.some(positions(features, of))
+        landmark_ends = ends.take(positions(features, of))
         tile = Tile(
             landmark_ends.raw, self.data.source.missing_code, self.data.scaling.take(features)
         )
@@ -288,7 +288,7 @@ class LandmarkSum(AbstractFeatureSum):
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
-            self._ends = features, Ends.join(taken).some(features)
+            self._ends = features, Ends.join(taken).take(features)
             self._renew(features, anew=True)
             self.begin(features)
         else:
@@ -300,7 +300,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         """Add features by their values, one part at a time."""
-        for Z in self.data.joined(Values(), self.data.jobs(features)):
+        for Z in self.data.map_blocks(Values(), self.data.jobs(features)):
             self._renew(values=Z)
 
     def remove(self, features: Index) -> None:
@@ -324,7 +324,7 @@ class LandmarkSum(AbstractFeatureSum):
             self._renew(sums=self._of_square(), anew=True)
         else:
             if len(self._sites()) > 1:
-                ends = self.data.added(self._take_ends, self.data.jobs(S))
+                ends = self.data.sum_results(self._take_ends, self.data.jobs(S))
                 self._ends = S, Ends.join(ends)
             self._renew(S, anew=True)
         self.begin(S)
@@ -357,7 +357,7 @@ class LandmarkSum(AbstractFeatureSum):
             tags = None
             if self._ends is not None:
                 of, ends = self._ends
-                summed = LandmarkSums(self.chosen.rows, ends=ends.some(positions(features, of)))
+                summed = LandmarkSums(self.chosen.rows, ends=ends.take(positions(features, of)))
                 tags = np.arange(features.size)
             jobs = grouped(self.data.jobs(features, tags=tags), WORTH_MANY)
         W = self._weights if anew else None
@@ -366,12 +366,12 @@ class LandmarkSum(AbstractFeatureSum):
             self.sampled, self._runtime = None, self.data.runtime
         previous = None if anew else self._here
         sites, step = self._sites(jobs), RenewSums(then)
-        self._held, (self._block, results) = self.data.stepped(previous, step, sites, renewal)
+        self._held, (self._block, results) = self.data.update(previous, step, sites, renewal)
         return cast("Sums", results)
 
     def _all(self, features: Index) -> Float:
         jobs = grouped(self.data.jobs(features), WORTH_SQUARES)
-        return cast("Float", self.data.added(AllSums(), jobs))
+        return cast("Float", self.data.sum_results(AllSums(), jobs))
 
     def _of_square(self) -> InnerProducts:
         """Inner products with landmarks and directions of W, and norms, from the full statistic."""
@@ -423,7 +423,7 @@ class LandmarkSum(AbstractFeatureSum):
             n *= 2
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
-    def _some(self, which: Index) -> Landmarks:
+    def _landmarks_at(self, which: Index) -> Landmarks:
         parts = [*self.ask(rows_and_norms, which)]
         inner = np.concatenate([part for part, _ in parts], axis=1)
         return Landmarks(

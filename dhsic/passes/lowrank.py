@@ -2,8 +2,8 @@
 
 Every round is certified (`dhsic.engines.certificate`) before features are scored: a seeded sample
 of features is compared on rows where K is known. If the expected loss from wrong removals exceeds
-what the run allows (`dhsic.engines.survival`), more of K is needed. Where an (m, m) matrix fits in
-memory K is computed for all samples, and features next to the threshold are scored exactly;
+what the run allows (`dhsic.engines.expected_loss`), more of K is needed. Where an (m, m) matrix
+fits in memory K is computed for all samples, and features next to the threshold are scored exactly;
 otherwise the number of landmarks grows.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.certificate import EXACT, Certificate, certify
+from dhsic.engines.expected_loss import ExpectedLoss
+from dhsic.engines.kernel_drift import with_diagonal
 from dhsic.engines.lowrank import LONGEST_LOW_RANK, NEGLECTED, orders_for
-from dhsic.engines.question import Question, RoundState
 from dhsic.engines.refine import History, in_low_rank
-from dhsic.engines.survival import Survival
-from dhsic.engines.turns import with_diagonal
+from dhsic.engines.scoring_problem import RoundState, ScoringProblem
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import PowerSeries
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -42,14 +42,14 @@ from dhsic.lowrank.directions import (
     row_errors,
     weigh,
 )
-from dhsic.lowrank.slices import Fitted, Slice, Sums, factor, fitted, value
+from dhsic.lowrank.slices import FittedRound, Slice, Sums, factor, fit_directions, value
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
 from dhsic.passes.candidates import Gains, Threshold
-from dhsic.passes.drawn import Sample
 from dhsic.passes.engineplan import exact_takes_over
 from dhsic.passes.inner import measured_linear
 from dhsic.passes.jobs import positions
+from dhsic.passes.landmark_sampling import Sample
 from dhsic.passes.landmarks import MANY_FEATURES, LandmarkSum
 from dhsic.passes.projection import (
     ANEW,
@@ -63,11 +63,20 @@ from dhsic.passes.projection import (
     stacked,
 )
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.resident_values import ResidentValues
 from dhsic.passes.score import ScoreLowRank
 from dhsic.passes.scorer import NO_ERROR, AbstractScorer, Choices, ExactScorer, LastingGains
-from dhsic.passes.sliced import Forms, Sampled, SliceWork, begun, ended, sizes, state_of, whole
+from dhsic.passes.sliced import (
+    Forms,
+    Sampled,
+    SliceWork,
+    combine_contributions,
+    concatenate_states,
+    sizes,
+    slice_contributions,
+    state_of,
+)
 from dhsic.passes.statistic import MeasureLandmarks
-from dhsic.passes.taken import Taken
 from dhsic.sources.scaling import Scaling
 
 #: Maximum number of directions of a factor; those that predict other rows are kept.
@@ -91,7 +100,7 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        survival: Survival | None = None,  # tracks and limits the expected loss
+        survival: ExpectedLoss | None = None,  # tracks and limits the expected loss
         *,
         may_square: bool = True,  # whether (m, m) matrices may be made
         seed: int = 0,  # of landmarks, directions and the sample
@@ -103,11 +112,11 @@ class AbstractLowRankScorer(AbstractScorer):
         self.sum: LandmarkSum = LandmarkSum(data, seed, weights=along)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
-        self._survival = survival or Survival()
+        self._expected_loss = survival or ExpectedLoss()
         self._may_square, self._exact, self._eager = may_square, exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
         self._for_good: Gains = np.empty(0), {}
-        self._question: Question | None = None
+        self._question: ScoringProblem | None = None
         self._W: Float | None = None
         self._are_codes = False
         self._projected = 0  # number of features when last projected; 0 if they were not
@@ -160,7 +169,7 @@ class AbstractLowRankScorer(AbstractScorer):
         else:
             gains, n_exact, certificate = self._placed(sigma, gains, certificate, S, n)
             exactly = f", exact: {n_exact}" if n_exact else ""
-        self._survival.lose(certificate, n)
+        self._expected_loss.lose(certificate, n)
         record = {
             "engine": f"low rank {state.rank}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
@@ -204,7 +213,7 @@ class AbstractLowRankScorer(AbstractScorer):
             for anew in (False, True):
                 state = self._along(fit, S, anew=anew)
                 certificate = self._certify(state, S, n)
-                if self._survival.allows(certificate, S.size, n):
+                if self._expected_loss.allows(certificate, S.size, n):
                     return state, certificate
                 if self._projected in (0, S.size):  # projecting again would not help
                     break
@@ -264,34 +273,34 @@ class LowRankScorer(AbstractLowRankScorer):
     """Scorer in linear time by factors of K."""
 
     _projection: Projection | None = None
-    _numbers: Taken | None = None
+    _numbers: ResidentValues | None = None
     _asked_of: tuple[Weighed, tuple[Float, Mask, int]] | None = None
     _forms_of: tuple[Weighed, Forms] | None = None
 
-    def known(self) -> BandwidthStats:
+    def bandwidth_stats(self) -> BandwidthStats:
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
 
-    def _asked(self, sigma: float) -> Question:
+    def _scoring_problem(self, sigma: float) -> ScoringProblem:
         """Scoring problem of the round, with K and W for all samples."""
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
                 self._W = self._weights.rows(np.arange(self._data.n_samples))
             kernel, each = self._choices.kernel, self._data.runtime.each
-            self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
+            self._question = ScoringProblem(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
-    def _fit(self, sigma: float) -> tuple[Fitted, Sums]:
+    def _fit(self, sigma: float) -> tuple[FittedRound, Sums]:
         kernel, m = self._choices.kernel, self._data.n_samples
         is_known = self.sum.chosen.is_everyone and self._may_square
         linear = kernel.has_bandwidth and not is_known
         request = self.sum.round(kernel, sigma, DIRECTIONS, linear=linear)
         self._said = sums = self.sum.step(factor, request)
-        fit = fitted(request, self.sum.block, sums, m)
+        fit = fit_directions(request, self.sum.block, sums, m)
         if kernel.has_bandwidth and is_known:
-            fit = replace(fit, row_sums=self._asked(sigma).weighted(0).row_sums)
+            fit = replace(fit, row_sums=self._scoring_problem(sigma).weighted(0).row_sums)
         return fit, sums
 
-    def _along(self, found: tuple[Fitted, Sums], S: Index, *, anew: bool) -> Weighed:
+    def _along(self, found: tuple[FittedRound, Sums], S: Index, *, anew: bool) -> Weighed:
         order, projection = self._order(found[0].asked.sigma, S), self._projection
         if not order:
             self._projected, self._projection = 0, None
@@ -305,15 +314,15 @@ class LowRankScorer(AbstractLowRankScorer):
         core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
         of_differences = self._series(found[0]).of_differences
         along = self._looking_at(S, Along(found[0], core, of_differences), self.sum.block)
-        return self._weighed(along, self._told(S, along, weigh, self.sum.say))
+        return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
-    def _series(self, found: Fitted) -> PowerSeries:
+    def _series(self, found: FittedRound) -> PowerSeries:
         """The power series that features are projected for, or its first term."""
         order = 1 if self._projection is None else self._projection.order
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
     def _lead(
-        self, found: Fitted, S: Index, most: int | None = None, multiplied: int = 0
+        self, found: FittedRound, S: Index, most: int | None = None, multiplied: int = 0
     ) -> tuple[Along, Sums]:
         """Replace directions in slices by the leading ones of A; returns these and results."""
         sums = self.sum.say(gram, found)
@@ -321,17 +330,19 @@ class LowRankScorer(AbstractLowRankScorer):
         core = {base: np.diag(values) for base, values in T.items()}
         request = Lead(Along(found, core, self._series(found).of_differences), mix, multiplied)
         along = self._looking_at(S, request.along, lead(self.sum.block, request)[0])
-        return along, self._told(S, replace(request, along=along), lead_and_weigh, self.sum.step)
+        return along, self._run_in_slices(
+            S, replace(request, along=along), lead_and_weigh, self.sum.step
+        )
 
-    def _project(self, found: Fitted, S: Index, order: int) -> Weighed:
+    def _project(self, found: FittedRound, S: Index, order: int) -> Weighed:
         """Project S on the directions of a round, and return the round's state along them."""
         self._projection = self._numbers = None  # frees memory before the new ones are computed
         along, sums = self._lead(found, S, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
         widths = {base: len(core) for base, core in along.core.items()}
         projection = Projection(found.asked.kernel, order, basis, widths)
-        directions = self.sum.gathered(projected_on, basis, stacked)
-        self._numbers = self._data.taken(Project(projection.numbers(directions)), S)
+        directions = self.sum.gather(projected_on, basis, stacked)
+        self._numbers = self._data.keep_on_workers(Project(projection.numbers(directions)), S)
         release_pages()  # memory of decoded blocks
         self._projection, self._projected = projection, S.size
         return self._weighed(along, sums)
@@ -343,7 +354,9 @@ class LowRankScorer(AbstractLowRankScorer):
         assert sampled is not None, "slices have the sample"
         return replace(along.from_checks(block), sampled=positions(features, sampled))
 
-    def _told(self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]) -> Sums:
+    def _run_in_slices(
+        self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]
+    ) -> Sums:
         """Run a function in all slices, after loading the sample of S if necessary."""
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
@@ -411,7 +424,7 @@ class LowRankScorer(AbstractLowRankScorer):
         does = self._enough(projection.order, state.sigma, S)
         assert self._numbers is not None, "features are projected by now"
         score = projection.scorer(self._series(state.along.fitted), state.along.core, state.even)
-        gains[does] = np.concatenate([*self._numbers.asked(S[does], score)])
+        gains[does] = np.concatenate([*self._numbers.query(S[does], score)])
         return gains, does, projection.order
 
     def _keep(self, S: Index) -> None:
@@ -424,7 +437,9 @@ class LowRankScorer(AbstractLowRankScorer):
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())
         request = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)
-        return self._by_values(self.sum.gathered(state_of, request, whole), S, aloud=True), order
+        return self._by_values(
+            self.sum.gather(state_of, request, concatenate_states), S, aloud=True
+        ), order
 
     def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
@@ -438,7 +453,9 @@ class LowRankScorer(AbstractLowRankScorer):
         if not does.all():
             remaining, which = features[~does], state.along.sampled[~does]
             request = Sampled(self._forms(state), which, self._data.facts(remaining))
-            gains[~does] = ended(self.sum.block, request, self.sum.ask(begun, request))
+            gains[~does] = combine_contributions(
+                self.sum.block, request, self.sum.ask(slice_contributions, request)
+            )
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         rounded = ROUNDED if order else 0.0
@@ -449,14 +466,14 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> tuple[Float, int, Certificate]:
         if not self.sum.chosen.is_everyone:
             return gains, 0, certificate.at_threshold(gains, n, self._data.sizes(S))
-        tolerance = self._survival.rate(certificate, S.size, n)
-        threshold = Threshold(self._asked(sigma), self._data, tolerance, S, n)
+        tolerance = self._expected_loss.rate(certificate, S.size, n)
+        threshold = Threshold(self._scoring_problem(sigma), self._data, tolerance, S, n)
         gains, band, certificate = threshold.corrected(gains, certificate)
         return gains, band.size, certificate
 
     def _hsic(self, sigma: float, state: Weighed | None = None) -> float:
         if self.sum.chosen.is_everyone:
-            return self._asked(sigma).hsic
+            return self._scoring_problem(sigma).hsic
         if state is None:
             return float(sum(self.sum.ask(value, self._fit(sigma)[0])))
         return float(state.sums["hsic"])

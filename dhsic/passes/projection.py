@@ -36,7 +36,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.accelerator import wanted_device
-from dhsic.engines.question import FeatureStats
+from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
 from dhsic.namespace import Movable, host, slices
 from dhsic.passes import AbstractByTile, Cost, Tile, placed

@@ -5,10 +5,10 @@ they fit a fixed budget, else rewritten to scratch, so that all passes together 
 multiple of one pass. Low rank compacts once half of the stored features have left; the exact engine
 does when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster survivors go
 to scratch, unless they are few. All features are loaded in the same way before the first round, if
-they fit (`AbstractReader.load`). So a run examines its values (`dhsic.passes.once`), loads them,
-measures them (the first pass), and then its rounds decode blocks from memory. Decisions and jobs
-depend on sizes and the source alone, never on where survivors are kept, so all runs over the same
-data sum in the same order.
+they fit (`AbstractReader.load`). So a run examines its values (`dhsic.passes.single_pass`), loads
+them, measures them (the first pass), and then its rounds decode blocks from memory. Decisions and
+jobs depend on sizes and the source alone, never on where survivors are kept, so all runs over the
+same data sum in the same order.
 
 `AbstractReader` makes these decisions. `Reader` runs the passes; the reader of a plan counts them.
 """
@@ -25,7 +25,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.question import FeatureStats
+from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.errors import warn
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
@@ -39,6 +39,7 @@ from dhsic.passes.jobs import (
     stored_parts,
     writing_jobs,
 )
+from dhsic.passes.resident_values import ConcatenateResults, ResidentValues, sites_of
 from dhsic.passes.scratch import (
     AbstractScratch,
     ScratchSource,
@@ -52,17 +53,16 @@ from dhsic.passes.survivors import (
     Extremes,
     Form,
     Gather,
-    HeldSource,
     Location,
+    MemorySource,
     RecutSource,
     Span,
-    around,
     belong_home,
+    enclosing_span,
     fits,
     forms,
 )
-from dhsic.passes.taken import Take, Taken, sites_of
-from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Job, Jobs, Sites
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Job, Jobs, Sites, SiteValues
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
@@ -114,7 +114,7 @@ class AbstractReader(ABC):
         self.source, self.runtime, self.rows = source, runtime, rows
         self.room = COMPACT_BYTES if memory is None else memory
         #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
-        self.loaded: HeldSource | None = None
+        self.loaded: MemorySource | None = None
         #: Features that `source` contains, ascending, once some were stored separately; None for
         #: all.
         self.held: Index | None = None
@@ -140,25 +140,25 @@ class AbstractReader(ABC):
         """Run the pass over jobs, and add results along a fixed tree."""
 
     @abstractmethod
-    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+    def keep_on_workers(self, a_pass: AbstractPass, features: Index) -> ResidentValues:
         """Run a pass over features, and leave the results on the workers."""
 
     @abstractmethod
-    def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
-    ) -> tuple[Held, Any]:
+    def _update(
+        self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
+    ) -> tuple[SiteValues, Any]:
         """Apply a step of the runtime to the jobs of this reader."""
 
-    def stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
-    ) -> tuple[Held, Any]:
+    def update(
+        self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
+    ) -> tuple[SiteValues, Any]:
         """Renew the values at all sites, and return them with the sum of their parts."""
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
-        return self._stepped(held, step, sites, state)
+        return self._update(held, step, sites, state)
 
-    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Query the values at all sites, see `AbstractRuntime.asked`."""
-        return self.runtime.asked(held, ask, told, state)
+    def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        """Query the values at all sites, see `AbstractRuntime.query`."""
+        return self.runtime.query(held, ask, told, state)
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
@@ -258,12 +258,12 @@ class AbstractReader(ABC):
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=False)
 
-    def joined(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
+    def map_blocks(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
         """Run a pass that works block by block; the results, in order, are to be concatenated."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
-    def added(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
+    def sum_results(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         """Run the pass over jobs, and add the results."""
         self.bytes_read += self.bytes_of(jobs)
         return self.summed(a_pass, jobs)
@@ -271,7 +271,7 @@ class AbstractReader(ABC):
     def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
         """Run a pass and concatenate its results; report progress if `aloud`."""
         parts = []
-        for part in self.joined(a_pass, jobs):
+        for part in self.map_blocks(a_pass, jobs):
             parts.append(part)
             if aloud:
                 self.tell(len(part))
@@ -279,7 +279,7 @@ class AbstractReader(ABC):
 
     def values(self, features: Index, dtype: Any = np.float64) -> Array:
         """Standardised values of features, (c, m)."""
-        return np.concatenate(list(self.joined(Values(dtype), self.jobs(features))))
+        return np.concatenate(list(self.map_blocks(Values(dtype), self.jobs(features))))
 
     def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
         """Load all features if they fit, run the first pass, and return the scaling.
@@ -329,7 +329,7 @@ class AbstractReader(ABC):
             values += m * sum(self.source.stored_width(block) for block in job.blocks)
         return values * int(np.dtype(self.source.dtype).itemsize)
 
-    def apart(self, rows: Index | None = None) -> Self:
+    def copy_unread(self, rows: Index | None = None) -> Self:
         """Copy of the reader, or one for other samples, with no scratch and nothing read."""
         other = copy(self)
         self._is_alone = other._is_alone = False
@@ -339,9 +339,9 @@ class AbstractReader(ABC):
 
     def in_common(self, runtime: AbstractRuntime) -> Self:
         """Reader for one of several runs that share the features loaded by this one."""
-        other = self.apart()
+        other = self.copy_unread()
         other.bytes_read, self.bytes_read = self.bytes_read, 0
-        if isinstance(self.source, HeldSource):
+        if isinstance(self.source, MemorySource):
             self.source = other.source = self.source.in_common()
             other._is_alone = True
         other.runtime = Threads() if self.is_home else runtime
@@ -419,7 +419,7 @@ class AbstractReader(ABC):
             return False
         at, source = self._places(features), self.source
         if isinstance(source, RecutSource):
-            self.source = source.some(at)
+            self.source = source.take(at)
         else:
             self.source = RecutSource(source, at, self._width(d))
         self.held = features
@@ -484,29 +484,31 @@ class Reader(AbstractReader):
     """Reader that runs passes on its runtime; an error removes its scratch."""
 
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
-        method = self.runtime.joined if divisible else self.runtime.map
+        method = self.runtime.map_blocks if divisible else self.runtime.map
         with self._ending():
             yield from method(run, self.known_source, jobs, (a_pass, self.rows))
 
     def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         state = a_pass, self.rows
         with self._ending():
-            total = self.runtime.added(run, self.known_source, jobs, state, a_pass.add)
-        return a_pass.whole(total, self.n_samples)
+            total = self.runtime.sum_results(run, self.known_source, jobs, state, a_pass.add)
+        return a_pass.convert_total(total, self.n_samples)
 
-    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+    def keep_on_workers(self, a_pass: AbstractPass, features: Index) -> ResidentValues:
         jobs = self.jobs(features)
         self.bytes_read += self.bytes_of(jobs)
         (sites, widths), state = sites_of(jobs), (a_pass, self.rows)
         with self._ending():
-            values, _ = self.runtime.stepped(None, Take(), self.known_source, sites, state)
-        return Taken(self.runtime, values, features, widths)
+            values, _ = self.runtime.update(
+                None, ConcatenateResults(), self.known_source, sites, state
+            )
+        return ResidentValues(self.runtime, values, features, widths)
 
-    def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
-    ) -> tuple[Held, Any]:
+    def _update(
+        self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
+    ) -> tuple[SiteValues, Any]:
         with self._ending():
-            return self.runtime.stepped(held, step, self.known_source, sites, state)
+            return self.runtime.update(held, step, self.known_source, sites, state)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -530,20 +532,20 @@ class Reader(AbstractReader):
             if not (worth_compacting(every.size, every.size, n_bytes) and belongs_here):
                 continue
             if self._keep(every, form, Location.MEMORY):
-                assert isinstance(self.source, HeldSource), "that is how memory is kept"
+                assert isinstance(self.source, MemorySource), "that is how memory is kept"
                 self.loaded = self.source
                 return True
         return False
 
     def _packs(self, features: Index) -> bool:
         jobs = self.jobs(features, scaled=False)
-        return fits(around(self.results(Extremes(), jobs, divisible=False)))
+        return fits(enclosing_span(self.results(Extremes(), jobs, divisible=False)))
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
         source_before = self.source
         is_here = self._is_alone and self.rows is None
         if (
-            isinstance(source_before, HeldSource)
+            isinstance(source_before, MemorySource)
             and is_here
             and source_before.form.packed == form.packed
         ):
@@ -554,7 +556,7 @@ class Reader(AbstractReader):
         gather = self._at_home if place is Location.HOME else self._in_memory
         values, found_form = gather(self.jobs(features, scaled=False), features.size, form)
         if found_form is not None:
-            source = HeldSource(values, found_form, self.source.missing_code)
+            source = MemorySource(values, found_form, self.source.missing_code)
             self._move(source, features, home=place is Location.HOME)
         return found_form is not None
 

@@ -11,10 +11,10 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.accelerator import wanted_device
 from dhsic.engines import AbstractEngine
-from dhsic.engines.final import FAMILIES
+from dhsic.engines.exact_scoring import FAMILIES
 from dhsic.engines.levels import gains_from_sums
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import FeatureStats, RoundState
+from dhsic.engines.scoring_problem import FeatureStats, RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
 from dhsic.namespace import namespace_of
@@ -24,9 +24,9 @@ from dhsic.passes import (
     AbstractByTile,
     Cost,
     Tile,
-    cut,
     exact_tile,
     placed,
+    split_tiles,
     tile_height,
     tile_of,
 )
@@ -51,10 +51,10 @@ class Score(AbstractByTile):
         state, move = placed(self.device, self.state)
         dtype = dtype_of(self.engine)
 
-        def asked(tile: Tile) -> Float:
+        def score_tile(tile: Tile) -> Float:
             return self.engine.score(state, tile.values(dtype, move), tile.facts)
 
-        return tile_of(dtype) if move is None else None, asked
+        return tile_of(dtype) if move is None else None, score_tile
 
     def cost(self, m: int) -> Cost:
         forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
@@ -101,13 +101,13 @@ class ScoreLowRank(AbstractByTile):
         def by_values(tile: Tile) -> Float:
             return LowRank().score(state, tile.values(np.float32, move), tile.facts)
 
-        def asked(tile: Tile) -> Float:
+        def score_tile(tile: Tile) -> Float:
             codes = tile.codes
             if codes is None or Y is None:
-                return np.concatenate([by_values(part) for part in cut([tile], height)])
+                return np.concatenate([by_values(part) for part in split_tiles([tile], height)])
             return self._of_codes(codes if move is None else codes.on(move), Y)
 
-        return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), asked)
+        return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), score_tile)
 
     def _of_codes(self, codes: Codes, Y: Array) -> Float:
         U = codes.sums(Y)

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.question import Question
+from dhsic.engines.kernel_drift import form_rows
 from dhsic.engines.refine import AbstractEngines, EngineChoice, History, RemovalEngines
-from dhsic.engines.turns import form_rows
+from dhsic.engines.scoring_problem import ScoringProblem
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Gains, Scoring, Singles
-from dhsic.passes.lazy import Lazy, is_rough
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.score_reuse import ScoreReuse, is_rough
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.sources.scaling import Scale, Scaling
 
@@ -69,7 +69,7 @@ class AbstractScorer(ABC):
         """Begin a round with the features S; return its scorer: self, or one that takes over."""
 
     @abstractmethod
-    def known(self) -> BandwidthStats:
+    def bandwidth_stats(self) -> BandwidthStats:
         """Statistics that bandwidth policies use."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        """Rows of B (see `dhsic.engines.turns`), (r, m); None for kernels with no single rows."""
+        """Rows of B (see `dhsic.engines.kernel_drift`), (r, m); None for kernels without them."""
 
 
 class ExactScorer(AbstractScorer):
@@ -100,19 +100,19 @@ class ExactScorer(AbstractScorer):
         *,
         machine: Callable[[Float], Float] | None = None,  # computes weights from K in every round
         takes_over: bool = False,  # from low rank: records then state that errors are 0
-        lazy: Lazy | None = None,  # replaces rounds that would score all features
+        lazy: ScoreReuse | None = None,  # replaces rounds that would score all features
         engines: Callable[..., AbstractEngines] = RemovalEngines,  # a plan assumes their results
     ) -> None:
         self.sum: SquareSum = total
         self._choices, self._data, self._candidates = choices, total.data, candidates
         self._W = W
         self._machine, self._engines_of = machine, engines
-        self._lazy = lazy
+        self._score_reuse = lazy
         self._beside = NO_ERROR if takes_over or lazy is not None else {}
         self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
         self._is_spared = False  # whether the last round was lazy
-        self._questions: dict[bool, Question] = {}  # by whether low precision suffices
+        self._questions: dict[bool, ScoringProblem] = {}  # by whether low precision suffices
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
@@ -127,13 +127,13 @@ class ExactScorer(AbstractScorer):
     def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:
         if history and not self._choices.kernel.is_additive:
             self._first = EngineChoice.read(history[-1]) if history[-1].get("advice") else None
-            kept_round = None if self._lazy is None else self._lazy.kept_in(history)
-            if self._lazy is not None and kept_round is not None:
+            kept_round = None if self._score_reuse is None else self._score_reuse.kept_in(history)
+            if self._score_reuse is not None and kept_round is not None:
                 self.sum.replay(survivors[: kept_round + 1])
-                question = self._asked(
+                question = self._scoring_problem(
                     float(history[kept_round]["sigma"]), few=is_rough(history[kept_round])
                 )
-                self._lazy.resume(question, survivors[kept_round])
+                self._score_reuse.resume(question, survivors[kept_round])
                 survivors = survivors[kept_round + 1 :]
             self.sum.replay(survivors)
         return self
@@ -144,8 +144,8 @@ class ExactScorer(AbstractScorer):
             self.sum.move_to(S)
         return self
 
-    def known(self) -> BandwidthStats:
-        return self.sum.known(self._choices.kernel, self._W)
+    def bandwidth_stats(self) -> BandwidthStats:
+        return self.sum.bandwidth_stats(self._choices.kernel, self._W)
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
         """Use the data as their own labels: W is computed from K over all features."""
@@ -162,7 +162,7 @@ class ExactScorer(AbstractScorer):
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        lazy, result = self._lazy, None
+        lazy, result = self._score_reuse, None
         if lazy is not None and lazy.may_spare(S.size, n, self._data.n_samples):
             question = self._engines(sigma, few=True).question
             result = lazy.gains(question, self._data, S, n)
@@ -193,17 +193,19 @@ class ExactScorer(AbstractScorer):
 
     def _engines(self, sigma: float, *, few: bool = False) -> AbstractEngines:
         dtype = np.float64 if self._choices.kernel.is_additive else self._choices.dtype
-        return self._engines_of(self._asked(sigma, few=few), dtype, self._choices.by_definition)
+        return self._engines_of(
+            self._scoring_problem(sigma, few=few), dtype, self._choices.by_definition
+        )
 
-    def _asked(self, sigma: float, *, few: bool) -> Question:
+    def _scoring_problem(self, sigma: float, *, few: bool) -> ScoringProblem:
         """Scoring problem of the round, with cached matrices; `few`: low precision suffices."""
         if few not in self._questions or self._questions[few].sigma != sigma:
             kernel = self._choices.kernel
             if self._machine is not None:
                 self._W = self._machine(self.sum.gram(kernel, sigma))
             W = self._W
-            if few and self._lazy is not None:
-                W = self._lazy.weights(W, sigma, self.sum)
+            if few and self._score_reuse is not None:
+                W = self._score_reuse.weights(W, sigma, self.sum)
             self._questions[few] = self.sum.question(kernel, sigma, W)
         return self._questions[few]
 
@@ -243,11 +245,13 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
                 "A grid of bandwidths is searched for the largest HSIC with the labels, and "
                 "label_kernel='self' has labels that follow the bandwidth; pass one."
             )
-        sigma = choices.bandwidth(of_all.known(choices.kernel, None), of_all.features.size)
+        sigma = choices.bandwidth(
+            of_all.bandwidth_stats(choices.kernel, None), of_all.features.size
+        )
     return of_all.gram(choices.kernel, sigma)
 
 
-def check_shared(question: Question, gains: Float) -> None:
+def check_shared(question: ScoringProblem, gains: Float) -> None:
     """Reject features whose values are all different, under the delta kernel."""
     if not question.kernel.is_of_categories:
         return

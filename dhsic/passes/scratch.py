@@ -29,7 +29,7 @@ from numcodecs import Blosc
 from dhsic._typing import Array, Index
 from dhsic.errors import ScratchError
 from dhsic.passes import AbstractPass, Tile
-from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
+from dhsic.passes.survivors import AbstractSurvivors, Form, Span, enclosing_span, fits
 from dhsic.sources.blocks import Block, group_chunks, regular_edges, run_of
 
 #: Chunks per block that a task reads; the ones at both ends are read in part, by two tasks.
@@ -193,7 +193,7 @@ class ScratchSource(AbstractSurvivors):
         for number in np.unique(numbers).tolist():
             a, b = np.searchsorted(numbers, [number, number + 1])
             positions = at[a:b] - number * self._chunk_width
-            out[a:b] = self.form.some(self._chunk(number)[run_of(positions)], rows)
+            out[a:b] = self.form.decode_rows(self._chunk(number)[run_of(positions)], rows)
         return out
 
     def _chunk(self, number: int) -> Array:
@@ -229,15 +229,15 @@ class Write(AbstractPass):
             encoded, span = self.form.encode(block.raw)
             at = int(block.tags[0]) if at < 0 else at
             spans.append(span)
-            if not fits(around(spans)):
-                return around(spans)  # not packable: stop writing
+            if not fits(enclosing_span(spans)):
+                return enclosing_span(spans)  # not packable: stop writing
             pending = np.concatenate([pending, encoded]) if len(pending) else encoded
             while len(pending) >= self.chunk:
                 self.scratch.put(at // self.chunk, pending[: self.chunk], self.form)
                 at, pending = at + self.chunk, pending[self.chunk :]
         if len(pending):
             self.scratch.put(at // self.chunk, pending, self.form)
-        return around(spans)
+        return enclosing_span(spans)
 
 
 def chunk_width(block_width: int, form: Form) -> int:

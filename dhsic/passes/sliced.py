@@ -3,9 +3,9 @@
 In steps the sums of slices change, slices load values of features, or they compute. Slices also
 prepare the engine state of a round, for features that no projection suffices for
 (`dhsic.passes.projection`). These are read, and scored by ``A = W o K`` along all its directions:
-each slice makes its part of the state (`state_of`), and tasks concatenate the parts (`whole`), so
-that the client process never holds it. For sampled features slices have the values themselves, and
-compute their contributions to sums over samples (`begun`).
+each slice makes its part of the state (`state_of`), and tasks concatenate the parts
+(`concatenate_states`), so that the client process never holds it. For sampled features slices have
+the values themselves, and compute their contributions to sums over samples (`slice_contributions`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.lowrank import LowRank, Part, SampledRows
-from dhsic.engines.question import FeatureStats, RoundState
+from dhsic.engines.scoring_problem import FeatureStats, RoundState
 from dhsic.linalg.quadratic import Each, LowRankQuadratic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.directions import HeldForms
-from dhsic.lowrank.slices import Slice, Sums, add_sums, joined, rows_of
+from dhsic.lowrank.slices import Slice, Sums, add_sums, concatenate_slices, rows_of
 from dhsic.passes import AbstractPass, Values, run
 from dhsic.passes.statistic import InnerProducts, LandmarkSums, add_inner
 from dhsic.runtime.base import AbstractStep, Job
@@ -36,7 +36,7 @@ SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 
 @dataclass(frozen=True, slots=True)
-class InSlices(AbstractStep):
+class SliceStep(AbstractStep):
     """A step in which slices compute without reading; they change only if it `renews` them."""
 
     function: SliceWork
@@ -96,7 +96,7 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
-class AbstractReading(AbstractStep):
+class AbstractReadingStep(AbstractStep):
     """A step that reads features: the added results of a pass change slices.
 
     Afterwards slices evaluate the function `then`, if any. The part that a slice returns are its
@@ -126,10 +126,10 @@ class AbstractReading(AbstractStep):
             return new, (of_landmarks(new, state.landmarks), sums)
 
     def join(self, left: tuple[Slice, Sums], right: tuple[Slice, Sums]) -> tuple[Slice, Sums]:
-        return joined([left[0], right[0]]), add_sums(left[1], right[1])
+        return concatenate_slices([left[0], right[0]]), add_sums(left[1], right[1])
 
 
-class RenewSums(AbstractReading):
+class RenewSums(AbstractReadingStep):
     """Change the sums of slices (see `Renewal`)."""
 
     def pass_over(self, state: Renewal) -> AbstractPass:
@@ -156,14 +156,14 @@ class Sampling:
     asked: Any  # see `Renewal`
 
 
-class TakeSample(AbstractReading):
+class TakeSample(AbstractReadingStep):
     """Load values of features into slices."""
 
     def pass_over(self, state: Sampling) -> AbstractPass:
         return state.values
 
     def of(self, source: AbstractSource, job: Job, state: Sampling) -> list[Array]:
-        return [AbstractReading.of(self, source, job, state)]
+        return [AbstractReadingStep.of(self, source, job, state)]
 
     def changed(
         self, value: Slice | None, total: list[Array], told: slice, state: Sampling
@@ -247,7 +247,7 @@ def _check_rows(known: Slice, asked: Forms) -> SampledRows:
     return SampledRows(of_round.rows[of_round.check], inner, W, known.norms)
 
 
-def whole(parts: Sequence[RoundState]) -> RoundState:
+def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
     """Concatenate the states of all slices."""
     first = parts[0]
 
@@ -279,14 +279,14 @@ class Sampled:
     facts: FeatureStats
 
 
-def begun(known: Slice, asked: Sampled) -> list[Part]:
+def slice_contributions(known: Slice, asked: Sampled) -> list[Part]:
     """Contribution of a slice to the gains of sampled features."""
-    return LowRank().begun(state_of(known, asked.forms), known.X[asked.which], asked.facts)
+    return LowRank().contributions(state_of(known, asked.forms), known.X[asked.which], asked.facts)
 
 
-def ended(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
+def combine_contributions(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
     """Gains of sampled features, from the parts of all slices; `block` is the landmark slice."""
     total: list[Part] = []
     for part in parts:
         total = [a.plus(b) for a, b in zip(total, part, strict=True)] if total else part
-    return LowRank().ended(state_of(block, asked.forms), asked.facts, total)
+    return LowRank().combine_contributions(state_of(block, asked.forms), asked.facts, total)

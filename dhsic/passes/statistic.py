@@ -18,7 +18,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of, slices
-from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, cut, mover, tile_height
+from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, mover, split_tiles, tile_height
 from dhsic.sources.scaling import Codes, Scale, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -63,7 +63,7 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
 def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Scaling:
     """Measure the scaling of a tile, from counts of its codes if it has codes."""
     if codes is None:
-        few = tile.cut(tile_height(m))  # limits the memory of float64 values
+        few = tile.split(tile_height(m))  # limits the memory of float64 values
         return Scaling.join([part.measured(standardize=standardize)[0] for part in few])
     scaling = scaling_of(codes.counts(), standardize=standardize)
     return replace(scaling, checksum=checksums(tile.raw))
@@ -75,7 +75,7 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
     is_common: ClassVar[bool] = True
 
-    taken: AbstractTaking
+    taken: AbstractAccumulation
     standardize: Scale = True
 
     @property
@@ -86,17 +86,20 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
     def together(
         cls, passes: Sequence[MeasureLandmarks], blocks: Iterable[Tile], m: int
     ) -> list[tuple[list[Scaling], Any, bool]]:
-        standardize, all_taking = passes[0].standardize, [each.taken.begun(m) for each in passes]
+        standardize, all_taking = (
+            passes[0].standardize,
+            [each.taken.create_accumulator(m) for each in passes],
+        )
         parts = []
         are_codes = True
-        for tile in cut(blocks, all_taking[0].height):
+        for tile in split_tiles(blocks, all_taking[0].height):
             codes = all_taking[0].placed(tile.codes)
             are_codes &= codes is not None
             parts.append(scaled(tile, codes, m, standardize=standardize))
             shared = replace(tile, scaling=parts[-1], known={})
             for taking in all_taking:
                 taking.take(shared, codes)
-        return [([Scaling.join(parts)], taking.found(), are_codes) for taking in all_taking]
+        return [([Scaling.join(parts)], taking.result(), are_codes) for taking in all_taking]
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Any, bool]:
         return left[0] + right[0], self.taken.add(left[1], right[1]), left[2] and right[2]
@@ -118,36 +121,36 @@ class Ends:
         raw, sums = (np.concatenate([getattr(p, name) for p in parts]) for name in ("raw", "sums"))
         return Ends(raw, sums)
 
-    def some(self, which: Index) -> Ends:
+    def take(self, which: Index) -> Ends:
         """Select some of the features."""
         return Ends(self.raw[which], self.sums[which])
 
 
-class AbstractTaking(AbstractSum):
+class AbstractAccumulation(AbstractSum):
     """A pass that accumulates a result over tiles, along directions; also in a first pass."""
 
     device: str | None
 
     @abstractmethod
-    def begun(self, m: int) -> _Tiles:
+    def create_accumulator(self, m: int) -> _Tiles:
         """Create the accumulator of a job."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
-        taking = self.begun(m)
-        for tile in cut(blocks, taking.height):
+        taking = self.create_accumulator(m)
+        for tile in split_tiles(blocks, taking.height):
             taking.take(tile, taking.placed(tile.codes))
-        return taking.found()
+        return taking.result()
 
 
 @dataclass(frozen=True, slots=True)
-class TakeEnds(AbstractTaking):
+class TakeEnds(AbstractAccumulation):
     """`Ends` of features, as a list."""
 
     landmarks: Index
     directions: Array
     device: str | None = field(default_factory=wanted_device)
 
-    def begun(self, m: int) -> _Ends:
+    def create_accumulator(self, m: int) -> _Ends:
         return _Ends(self, m)
 
     def cost(self, m: int) -> Cost:
@@ -156,7 +159,7 @@ class TakeEnds(AbstractTaking):
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkSums(AbstractTaking):
+class LandmarkSums(AbstractAccumulation):
     """Inner products of landmarks and samples, and norms, (m,), over the features.
 
     Inner products are (b + q, m), with q `directions` (m, q) float32: rows for landmarks, then rows
@@ -175,7 +178,7 @@ class LandmarkSums(AbstractTaking):
         along = self.directions if self.ends is None else self.ends.sums
         return len(self.landmarks) + (0 if along is None else along.shape[1])
 
-    def begun(self, m: int) -> _Statistic:
+    def create_accumulator(self, m: int) -> _Statistic:
         return _Statistic(self, m)
 
     def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
@@ -196,7 +199,7 @@ class AllSums(AbstractSum):
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
         upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")
         n = 0
-        for tile in cut(blocks, tile_height(m)):
+        for tile in split_tiles(blocks, tile_height(m)):
             add_products(part, np.ascontiguousarray(tile.values(np.float32)))
             n += len(tile.raw)
             if n >= IN_SINGLE:
@@ -206,7 +209,7 @@ class AllSums(AbstractSum):
         upper += part
         return packed(upper)
 
-    def whole(self, total: Float, m: int) -> Float:
+    def convert_total(self, total: Float, m: int) -> Float:
         upper = zero_upper(m)
         add_packed(upper, total)
         return upper
@@ -236,7 +239,7 @@ class _Tiles(ABC):
         """Add a tile, by its codes if it has them."""
 
     @abstractmethod
-    def found(self) -> Any:
+    def result(self) -> Any:
         """Return the result; no more tiles can be added."""
 
     def placed(self, codes: Codes | None) -> Codes | None:
@@ -246,7 +249,7 @@ class _Tiles(ABC):
     def _values(self, tile: Tile, samples: slice) -> Array:
         return tile.of_samples(samples).values(np.float32, self._moved)
 
-    def _cut(
+    def _strips_and_products(
         self, strip: Callable[[slice], Array]
     ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
         """Strips of samples (c, s) of some features, and their products with directions, (c, q).
@@ -273,16 +276,16 @@ class _Ends(_Tiles):
         self._whole = asked.directions.sum(axis=0, dtype=np.float64)
         self._parts: list[Ends] = []
 
-    def found(self) -> list[Ends]:
+    def result(self) -> list[Ends]:
         return [Ends.join(self._parts)]
 
     def take(self, tile: Tile, codes: Codes | None) -> None:
         def strip(samples: slice) -> Array:
             if codes is not None:
-                return codes.some(samples).filled(tile.scaling.mean)
+                return codes.take_samples(samples).filled(tile.scaling.mean)
             return self._values(tile, samples)
 
-        sums = self._cut(strip)[1]
+        sums = self._strips_and_products(strip)[1]
         assert sums is not None, "there are directions, if none"
         if codes is not None:
             sums = (sums - tile.scaling.mean[:, None] * self._whole) * tile.scaling.scale[:, None]
@@ -304,7 +307,7 @@ class _Statistic(_Tiles):
         self._there: Any = None  # the float32 sum on a device
         self._n = 0
 
-    def found(self) -> InnerProducts:
+    def result(self) -> InnerProducts:
         self._flush()
         assert self._inner is not None, "a job has features"
         self._inner -= self._shifts[:, None]
@@ -314,7 +317,7 @@ class _Statistic(_Tiles):
         if self._ends is None:
             self._take(tile, tile.raw[:, self.landmarks], codes, None)
         else:
-            ends = self._ends.some(tile.tags)
+            ends = self._ends.take(tile.tags)
             of_ends = Codes.of(ends.raw, tile.missing_code)
             self._take(tile, ends.raw, None if of_ends is None else codes, ends.sums)
 
@@ -330,7 +333,7 @@ class _Statistic(_Tiles):
 
     def _of_values(self, tile: Tile, L: Array, sums: Float | None) -> None:
         """Add standardised features, a strip of samples at a time; L (c, b) are landmark values."""
-        parts, own_sums = self._cut(lambda samples: self._values(tile, samples))
+        parts, own_sums = self._strips_and_products(lambda samples: self._values(tile, samples))
         sums = own_sums if sums is None else sums
         if sums is not None:
             L = np.column_stack([L, sums.astype(np.float32)])
@@ -343,7 +346,9 @@ class _Statistic(_Tiles):
         """Add codes g with ``x = s (g - h)``: ``sum_j s^2 (g - h) g'``, and corrections for h."""
         square, shift = scaling.scale**2, scaling.mean
         L = L - shift[:, None]  # (c, b) float64
-        parts, products = self._cut(lambda samples: codes.some(samples).filled(shift))
+        parts, products = self._strips_and_products(
+            lambda samples: codes.take_samples(samples).filled(shift)
+        )
         if products is not None and self._directions is not None:
             products -= shift[:, None] * host(self._directions).sum(axis=0, dtype=np.float64)
         elif sums is not None:

@@ -17,11 +17,11 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.question import AnyQuestion, Question
+from dhsic.engines.scoring_problem import AnyQuestion, ScoringProblem
 from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.linalg.quadratic import Room
+from dhsic.linalg.quadratic import WorkBuffer
 from dhsic.passes import Sum
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import AbstractReader
@@ -70,7 +70,7 @@ class AbstractFeatureSum(ABC):
         """Largest squared norm of a sample."""
 
     @abstractmethod
-    def known(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
+    def bandwidth_stats(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
         """Statistics that bandwidth policies use."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class SquareSum(AbstractFeatureSum):
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
-        self._rooms: defaultdict[int, Room] = defaultdict(Room)
+        self._rooms: defaultdict[int, WorkBuffer] = defaultdict(WorkBuffer)
 
     @property
     def statistic(self) -> Statistic:
@@ -133,7 +133,7 @@ class SquareSum(AbstractFeatureSum):
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
         """Kernel matrix K of the features, (m, m)."""
         norms = self.statistic.diagonal
-        return kernel.gram(self.statistic.whole(), norms, norms, sigma)
+        return kernel.gram(self.statistic.to_dense(), norms, norms, sigma)
 
     def clear(self) -> None:
         self._upper[...] = 0.0
@@ -144,7 +144,7 @@ class SquareSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         if features.size > FEW_CHOSEN:
-            self.include(self.data.added(Sum(self._sums), self.data.jobs(features)))
+            self.include(self.data.sum_results(Sum(self._sums), self.data.jobs(features)))
         else:
             self._sums.add(self._upper, self.data.values(features))
 
@@ -164,14 +164,14 @@ class SquareSum(AbstractFeatureSum):
     def longest(self) -> float:
         return float(self.statistic.diagonal.max())
 
-    def known(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
+    def bandwidth_stats(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
         return DistanceStats(kernel, W, self.statistic)
 
-    def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question:
-        return Question(kernel, sigma, W, self.statistic, self.data.runtime.each, self._rooms)
+    def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> ScoringProblem:
+        return ScoringProblem(kernel, sigma, W, self.statistic, self.data.runtime.each, self._rooms)
 
     def _sum(self, features: Index) -> Any:
-        return self.data.added(Sum(self._sums), grouped(self.data.jobs(features)))
+        return self.data.sum_results(Sum(self._sums), grouped(self.data.jobs(features)))
 
 
 def survivors_of(state: SelectionState) -> list[Index]:

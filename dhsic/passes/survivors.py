@@ -99,12 +99,12 @@ class Form:
         """Return the form for values in all `spans`; None if their range is too large to pack."""
         total_span: Span | None = None
         for span in spans:
-            total_span = span if total_span is None else around([total_span, span])
+            total_span = span if total_span is None else enclosing_span([total_span, span])
             if self.packed and not fits(total_span):
                 return None
         return self if total_span is None else replace(self, lowest=total_span[0])
 
-    def some(self, kept: Array, rows: Index | None) -> Array:
+    def decode_rows(self, kept: Array, rows: Index | None) -> Array:
         """Decode values (c, m) of the samples `rows`, C-ordered."""
         if rows is None:
             return self.decode(kept)
@@ -135,7 +135,7 @@ def forms(n_samples: int, dtype: Any) -> tuple[Form, ...]:
     return (replace(plain, packed=True), plain) if is_short else (plain,)
 
 
-def around(spans: Iterable[Span]) -> Span:
+def enclosing_span(spans: Iterable[Span]) -> Span:
     """Smallest span that contains all given spans."""
     low, high = zip(*spans, strict=True)
     return min(low), max(high)
@@ -190,7 +190,7 @@ class Encode(AbstractPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Array, Span]:
         parts, spans = zip(*(self.form.encode(block.raw) for block in blocks), strict=True)
-        return np.concatenate(parts), around(spans)
+        return np.concatenate(parts), enclosing_span(spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Extremes(AbstractPass):
     """Minimum and maximum of the stored values."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
-        return around((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
+        return enclosing_span((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 class AbstractSurvivors(AbstractSource):
@@ -222,7 +222,7 @@ class AbstractSurvivors(AbstractSource):
         raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
 
 
-class HeldSource(AbstractSurvivors):
+class MemorySource(AbstractSurvivors):
     """Features in memory, (s, length), each contiguous, in the format `form`."""
 
     in_memory = True
@@ -238,13 +238,13 @@ class HeldSource(AbstractSurvivors):
         return even_blocks(self.n_features, width)
 
     def columns(self, at: Index, rows: Index | None = None) -> Array:
-        return self.form.some(self._kept[run_of(at)], rows)
+        return self.form.decode_rows(self._kept[run_of(at)], rows)
 
-    def marked(self, missing_code: int | None) -> HeldSource:
+    def marked(self, missing_code: int | None) -> MemorySource:
         """Source that shares this memory, with another code for missing values."""
-        return HeldSource(self._kept, self.form, missing_code)
+        return MemorySource(self._kept, self.form, missing_code)
 
-    def only(self, at: Index) -> HeldSource:
+    def only(self, at: Index) -> MemorySource:
         """Source of the features at positions `at`, ascending, which reuses this source's memory.
 
         Values move to the front, a few at a time, without extra memory; this source becomes empty.
@@ -257,14 +257,14 @@ class HeldSource(AbstractSurvivors):
         self._kept = stored[:0]
         if stored.flags.owndata:  # return unused memory
             stored.resize((at.size, self.form.length), refcheck=False)
-        return HeldSource(stored[: at.size], self.form, self.missing_code)
+        return MemorySource(stored[: at.size], self.form, self.missing_code)
 
     def in_common(self) -> SharedSource:
         """Source of the same features for one of several runs."""
         return SharedSource(self._kept, self.form, self.missing_code, np.arange(len(self._kept)))
 
 
-class SharedSource(HeldSource):
+class SharedSource(MemorySource):
     """Features at `places` of an array in memory that other runs also use."""
 
     def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
@@ -272,7 +272,7 @@ class SharedSource(HeldSource):
         self.n_features, self._places = places.size, places
 
     def columns(self, at: Index, rows: Index | None = None) -> Array:
-        return self.form.some(self._kept[run_of(self._places[at])], rows)
+        return self.form.decode_rows(self._kept[run_of(self._places[at])], rows)
 
     def in_common(self) -> SharedSource:
         return self
@@ -305,7 +305,7 @@ class RecutSource(AbstractSurvivors):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _last=threading.local())
 
-    def some(self, which: Index) -> RecutSource:
+    def take(self, which: Index) -> RecutSource:
         """Source of some of these features, by their numbers here."""
         return RecutSource(self.base, self.features[which], self.width)
 

@@ -20,7 +20,17 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.base import CHUNK, random_directions
-from dhsic.passes import TILE, AbstractPass, AbstractSum, Cost, Measure, Sum, Tile, cut, exact_tile
+from dhsic.passes import (
+    TILE,
+    AbstractPass,
+    AbstractSum,
+    Cost,
+    Measure,
+    Sum,
+    Tile,
+    exact_tile,
+    split_tiles,
+)
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
@@ -68,7 +78,7 @@ class WeightedSource:
         """``sum_j x_j x_j'`` for equally spaced samples, as many as a median needs."""
         rows_in_use = self._all.rows
         rows = np.arange(self.n_samples) if rows_in_use is None else rows_in_use
-        sampled_reader = self._all.apart(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
+        sampled_reader = self._all.copy_unread(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
         statistic = self._sum(sampled_reader, np.ones(self.features.size))
         self._all.bytes_read += sampled_reader.bytes_read
         return statistic
@@ -78,29 +88,29 @@ class WeightedSource:
         features = self.features[w != 0]
         if features.size:
             # Scratch of all features, if there is any, is kept until the end of the run.
-            self._few = self._few or self._all.apart()
+            self._few = self._few or self._all.copy_unread()
             self._few.compact(features)
 
     def statistic(self, w: Float) -> Statistic:
         """``G_w = sum_j w_j^2 x_j x_j'``."""
-        return self._sum(self._left, w)
+        return self._sum(self._current_reader, w)
 
     def spreads(self, A: Float, which: Mask) -> Float:
         """``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j``."""
         out = np.zeros(which.size)
         if which.any():
-            data = self._all if which.all() else self._left
+            data = self._all if which.all() else self._current_reader
             spreads = Spreads(Quadratic.of(A, 1.0, np.float64), A.sum(axis=1))
             out[which] = self._results(data, spreads, data.jobs(self.features[which]))
         return out
 
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
-        data = self._left
+        data = self._current_reader
         jobs = grouped(self._jobs(data, w))
         if not jobs:
             return np.zeros((n_directions, data.n_samples))
-        return np.asarray(data.added(Projections(self._seed, n_directions), jobs))
+        return np.asarray(data.sum_results(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
@@ -114,7 +124,7 @@ class WeightedSource:
             self._few.close()
 
     @property
-    def _left(self) -> Reader:
+    def _current_reader(self) -> Reader:
         return self._all if self._few is None else self._few
 
     def _jobs(self, data: Reader, w: Float) -> list[Job]:
@@ -129,7 +139,7 @@ class WeightedSource:
         jobs = grouped(self._jobs(data, w))
         if not jobs:
             return Statistic(zero_upper(data.n_samples))
-        return Statistic(data.added(Sum(InnerProducts()), jobs))
+        return Statistic(data.sum_results(Sum(InnerProducts()), jobs))
 
     def _results(self, data: Reader, a_pass: AbstractPass, jobs: Jobs) -> Float:
         data.reporter = self.reporter
@@ -144,7 +154,7 @@ class Spreads(AbstractPass):
     row_sums: Float
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        values = (tile.values(np.float64) for tile in cut(blocks, 2 * TILE))
+        values = (tile.values(np.float64) for tile in split_tiles(blocks, 2 * TILE))
         return 2 * np.concatenate([X * X @ self.row_sums - self.forms.forms(X) for X in values])
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from dhsic.errors import ClusterError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.memory import WorkerMemory
-from dhsic.passes.once import LOOKED_AT
+from dhsic.passes.single_pass import LOOKED_AT
 from dhsic.plans.report import Plan, Stored
 from dhsic.plans.rounds import Work, work_of
-from dhsic.plans.sizes import Sizes
+from dhsic.plans.shape_source import Sizes
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import usable_cores
@@ -32,7 +32,7 @@ from dhsic.validation import BYTES
 __all__ = ["Plan", "Rates", "Sizes", "plan"]
 
 
-class Foreseen(AbstractRuntime):
+class PlannedRuntime(AbstractRuntime):
     """Runtime of a planned cluster with n workers and a shared folder; it executes nothing."""
 
     name = "dask"
@@ -137,7 +137,7 @@ def plan(
             f"worker_threads={worker_threads!r} is of workers that need not be there; pass "
             "n_workers= too."
         )
-    foreseen = None if n_workers is None else Foreseen(n_workers, worker_threads)
+    foreseen = None if n_workers is None else PlannedRuntime(n_workers, worker_threads)
     with request.running(foreseen) as runtime:
         return plan_of(request, runtime, worker_memory=bytes_of(worker_memory), rates=rates)
 
@@ -172,7 +172,7 @@ def plan_of(
     values = "not looked at, as rates were given"
     if rates is None:
         with Threads() as here:
-            run = run.looked(here, whole=run.source.n_features * m <= LOOKED_AT)
+            run = run.with_value_kind(here, whole=run.source.n_features * m <= LOOKED_AT)
         values = run.values_told()
     work, worker = work_of(run, budget), None
     if limits is not None:
@@ -282,7 +282,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
-    there = replace(run, runtime=Foreseen(n_workers)).asking(memory=1 << 62)
-    work = work_of(there, there.selector.fitted(there)[1])
+    there = replace(run, runtime=PlannedRuntime(n_workers)).asking(memory=1 << 62)
+    work = work_of(there, there.selector.memory_estimate(there)[1])
     assert work is not None, "it is foreseen here, so it is there"
     return work

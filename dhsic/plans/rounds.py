@@ -1,4 +1,4 @@
-"""Forecast of the rounds of a run, by a dry run on sizes (`dhsic.plans.dry`).
+"""Forecast of the rounds of a run, by a dry run on sizes (`dhsic.plans.dry_run`).
 
 Algorithm, scorers, reader and sums over features are those of the run, so their costs are, too.
 Whether a low-rank factor is good enough depends on the certificate of a round, so there are two
@@ -19,7 +19,7 @@ from dhsic._typing import Index
 from dhsic.algorithms import how_many
 from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.certificate import EXACT, UNKNOWN, Certificate
-from dhsic.engines.final import FAMILIES
+from dhsic.engines.exact_scoring import FAMILIES
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import Fixed
 from dhsic.kernels.base import AbstractKernel
@@ -31,18 +31,18 @@ from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.inner import ProductsWithLabels
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.lazy import PROBED
-from dhsic.passes.once import Judge
+from dhsic.passes.score_reuse import PROBED
 from dhsic.passes.scorer import AbstractScorer, Choices, ExactScorer
+from dhsic.passes.single_pass import Judge
 from dhsic.passes.sums import SquareSum
-from dhsic.plans.dry import CountedSums, CountingReader, DryRun, Moved, Step, Unread
-from dhsic.plans.supposed import (
+from dhsic.plans.dry_run import CountedSums, CountingReader, DryRun, Moved, PlaceholderArray, Step
+from dhsic.plans.plan_assumptions import (
     RANK,
     ROUNDS_KEPT,
-    Supposed,
-    SupposedLazy,
-    SupposedLowRank,
-    SupposedQuestion,
+    AssumedEngines,
+    AssumedLowRankScorer,
+    AssumedScoreReuse,
+    AssumedScoringProblem,
 )
 from dhsic.relatedness import chromosomes_of
 from dhsic.selection.marginal import every_job, marginal_judge
@@ -115,7 +115,7 @@ class Work:
 def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     """Forecast all passes of a run; None if the number of steps depends on the data.
 
-    `budget` is the size of the feature cache in bytes, as in `Selector.fitted`.
+    `budget` is the size of the feature cache in bytes, as in `Selector.memory_estimate`.
     """
     selector, assumed = run.selector, [VARY]
     if isinstance(selector, OnePass):
@@ -144,7 +144,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         assumed.append(UNTIMED)
     if np.dtype(run.source.dtype).itemsize == 1 and isinstance(selector, KernelSelector):
         assumed.append(PACKED)
-    return Work(least, most, _kept(least.moves, run), tuple(assumed), is_timed)
+    return Work(least, most, _describe_location(least.moves, run), tuple(assumed), is_timed)
 
 
 def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
         yield MACHINES
 
 
-def _kept(moves: list[Moved], run: SelectionRun) -> str:
+def _describe_location(moves: list[Moved], run: SelectionRun) -> str:
     """Location of the features during the run, in words."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read where they are stored"
@@ -202,13 +202,13 @@ def _gone_through(
     dependence: Any
     if isinstance(asked, FOHSIC):
         asked = replace(asked, strategy="forward")  # floating steps back depend on the data
-        dependence = Joining(*of_run, rank=RANK if plan.is_low_rank else 0)
+        dependence = PlannedAdditions(*of_run, rank=RANK if plan.is_low_rank else 0)
     else:
         certificate = UNKNOWN if misses else EXACT
-        dependence = Leaving(*of_run, plan=plan, certificate=certificate)
+        dependence = PlannedRemovals(*of_run, plan=plan, certificate=certificate)
     dependence.measure(is_own=asked.label_kernel == SELF)
     if asked.tests_features(run):
-        beside = data.apart()  # separate from the readers of rounds
+        beside = data.copy_unread()  # separate from the readers of rounds
         beside.scores(marginal_judge(run), every_job(beside))
     again = partial(_read_again, data, asked.again_from(run))
     is_read = again(dependence.left.survivors)
@@ -226,7 +226,7 @@ def _read_again(data: CountingReader, most: int, S: Index) -> bool:
     return True
 
 
-class Left:
+class PlannedState:
     """State of an algorithm without scores and history; features leave or join in random order."""
 
     def __init__(self, every: Index) -> None:
@@ -239,7 +239,7 @@ class Left:
         first = self.eliminated.size
         return Removal(self._order[first : first + n], np.empty(0), {})
 
-    def after(self, gone: Index, *_: Any) -> Left:
+    def after(self, gone: Index, *_: Any) -> PlannedState:
         """Remove features from the state, in place."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
@@ -254,7 +254,7 @@ class AbstractSizes:
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
     ) -> None:
         self._dry, self._choices, self._data, self._candidates = dry, choices, data, candidates
-        self.left = Left(candidates.every)
+        self.left = PlannedState(candidates.every)
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
@@ -263,11 +263,11 @@ class AbstractSizes:
 
     def _square(self) -> SquareSum:
         """Sum over features for all samples, which records flops only."""
-        upper: Any = Unread()
+        upper: Any = PlaceholderArray()
         return SquareSum(self._data, CountedSums(self._dry, self._data.n_samples), upper)
 
 
-class Leaving(AbstractSizes):
+class PlannedRemovals(AbstractSizes):
     """Dependence measure of a dry run of Algorithm 1; similar rounds (`ALIKE`) run once."""
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
@@ -276,8 +276,11 @@ class Leaving(AbstractSizes):
         self._last = self.left.eliminated  # features removed in the last of similar rounds
 
         def exact() -> ExactScorer:
-            engines = partial(Supposed.leaving, dry)
-            total, lazy = self._square(), cast("Any", SupposedLazy(dry)) if plan.is_lazy else None
+            engines = partial(AssumedEngines.leaving, dry)
+            total, lazy = (
+                self._square(),
+                cast("Any", AssumedScoreReuse(dry)) if plan.is_lazy else None,
+            )
             return ExactScorer(
                 choices, total, self._candidates, self._W, lazy=lazy, engines=engines
             )
@@ -287,7 +290,7 @@ class Leaving(AbstractSizes):
             places = np.multiply.outer(np.arange(data.n_samples), np.arange(RANK_OF_LABELS))
             W = LowRankSymmetric.of(np.cos(places), np.ones(RANK_OF_LABELS))
             how = {"may_square": plan.may_square, "exact": exact, "eager": plan.eager}
-            self._scorer = SupposedLowRank(
+            self._scorer = AssumedLowRankScorer(
                 choices, data, W, dry=dry, certificate=certificate, **how
             )
 
@@ -321,7 +324,7 @@ class Leaving(AbstractSizes):
         return removal
 
 
-class Joining(AbstractSizes):
+class PlannedAdditions(AbstractSizes):
     """Dependence measure of a dry run of Algorithm 2; `rank` of K, 0 for the full matrix."""
 
     def __init__(self, *of_run: Any, rank: int) -> None:
@@ -363,7 +366,9 @@ class Joining(AbstractSizes):
 
     def _score(self, S: Index, n: int) -> None:
         choices = self._choices
-        question = SupposedQuestion(choices.kernel, self._data.n_samples, self._rank)
+        question = AssumedScoringProblem(choices.kernel, self._data.n_samples, self._rank)
         dtype = np.float64 if choices.kernel.is_additive else choices.dtype
-        engines: Any = Supposed(self._dry, question, dtype, choices.by_definition, joining=True)
+        engines: Any = AssumedEngines(
+            self._dry, question, dtype, choices.by_definition, joining=True
+        )
         self._forward.gains(engines, S, n)

@@ -4,7 +4,7 @@ Rates of this machine and this store are measured in a second, or passed by the 
 jobs on W threads takes ceil(J / W) / J of the time on one thread; work in this process is not
 distributed. On a cluster, the scheduler hands out tasks one by one, the state of a round is sent to
 each worker process once, and partial sums are added on workers, level by level
-(`dhsic.runtime.shares`); this process receives one sum.
+(`dhsic.runtime.partition`); this process receives one sum.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic, form_flops
 from dhsic.passes import TILE
 from dhsic.passes.jobs import block_width
-from dhsic.plans.dry import Step
+from dhsic.plans.dry_run import Step
 from dhsic.plans.rounds import Work
 from dhsic.runtime.cores import usable_cores
-from dhsic.runtime.shares import FAN, cut, joins, n_each
+from dhsic.runtime.partition import FAN, joins, n_each, partition_jobs
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.runtime.tree import n_nodes
+from dhsic.runtime.tree_reduce import n_nodes
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import measure, standardise
 from dhsic.validation import is_positive
@@ -246,7 +246,10 @@ class Setting:
     def shares(self, p: Step) -> list[range]:
         """Jobs of each task of a pass on a cluster."""
         threads = [self.n_workers // self.n_processes] * self.n_processes
-        return [jobs for _, jobs in cut(p.n_jobs, threads, n_each(p.n_values, self.n_workers))]
+        return [
+            jobs
+            for _, jobs in partition_jobs(p.n_jobs, threads, n_each(p.n_values, self.n_workers))
+        ]
 
     def joins(self, p: Step) -> list[int]:
         """Number of tasks that add partial sums, level by level."""

@@ -148,7 +148,10 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
         ax.axvline(line, color=CHOSEN, lw=1.2, ls="--", label=f"significant from {line:.3g}")
     if is_real is not None:
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8)
-    called = [f"{_named(a)} x {_named(b)}" for a, b in zip(*_ends(found, n), strict=True)]
+    called = [
+        f"{_escape_dollars(a)} x {_escape_dollars(b)}"
+        for a, b in zip(*_ends(found, n), strict=True)
+    ]
     ax.set_yticks(places, called, fontsize=8)
     ax.set(xlabel="part of the target that the product explains")
     ax.set_xlim(0, 1.08 * float(np.nanmax([line, *share, 0])))
@@ -178,7 +181,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
         if these.any():
             ax.barh(places[these], share[these], color=colour, height=0.7, label=kind)
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    called = [_named(a) if alone else f"{_named(a)} x {_named(b)}"
+    called = [_escape_dollars(a) if alone else f"{_escape_dollars(a)} x {_escape_dollars(b)}"
               for a, b, alone in zip(*_ends(found, n), is_main, strict=True)]  # fmt: skip
     ax.set_yticks(places, called, fontsize=8)
     ax.set(xlabel="part of HSIC of the selected features")
@@ -194,5 +197,5 @@ def _ends(found: xr.Dataset, n: int) -> list[Array]:
     ]
 
 
-def _named(name: Any) -> str:
+def _escape_dollars(name: Any) -> str:
     return str(name).replace("$", r"\$")

@@ -96,7 +96,7 @@ def genome(
         where = {"loc": "upper right" if right else "upper left", "bbox_to_anchor": (right, 1.12)}
         ax.legend(frameon=False, borderpad=0, **where)
     best = np.argsort(np.where(is_finite, -heights, np.inf), kind="stable")[:labelled]
-    _named(ax, x, heights, best, names(result, best))
+    _annotate_points(ax, x, heights, best, names(result, best))
     if threshold is not None:
         ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3)
     if value == "rank":
@@ -152,7 +152,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
-def _named(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) -> None:
+def _annotate_points(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) -> None:
     """Write names beside points; overlapping names are omitted."""
     span, rise = np.ptp(x) or 1.0, np.ptp(heights[np.isfinite(heights)]) or 1.0
     labels: list[tuple[float, float]] = []

@@ -187,7 +187,7 @@ def page_of(
         pairs=_pairs(found),
         loci=_loci(result),
         rounds=_rounds(result),
-        parameters={k: _said(v) for k, v in _passed(result).items()},
+        parameters={k: _format_parameter(v) for k, v in _passed(result).items()},
         versions=json.loads(result.attrs.get("versions", "{}")),
     )
     return text
@@ -198,11 +198,11 @@ def _parameters(result: xr.Dataset) -> dict[str, Any]:
     return parameters
 
 
-def _said(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     """Text of a parameter: yes or no, and bandwidths as users pass them.
 
-    >>> _said(False), _said("Dimension()"), _said("auto"), _said(None)
-    ('no', 'dimension', 'auto', 'none')
+    >>> [_format_parameter(value) for value in (False, "Dimension()", "auto", None)]
+    ['no', 'dimension', 'auto', 'none']
     """
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
@@ -380,13 +380,13 @@ def _plots(
         return ax
 
     words = f"All features {along}; the {chosen.size:,} selected lead to their rows in the table."
-    yield _drawn(f"Features {along}", words, all_of_them)
+    yield _render_svg(f"Features {along}", words, all_of_them)
     for needed, draw, title, words in PLOTS:
         if needed in result and result[needed].size > 1:  # a single round has no path
-            yield _drawn(title, words, partial(draw, result))
+            yield _render_svg(title, words, partial(draw, result))
     if "cv_results" in result.attrs:
         words = "Score on samples left out by the number of features, and the number chosen."
-        yield _drawn("Cross-validation", words, partial(plot.accuracy, result))
+        yield _render_svg("Cross-validation", words, partial(plot.accuracy, result))
     yield from _plots_of_pairs(found, shares)
 
 
@@ -396,16 +396,16 @@ def _plots_of_pairs(
     """Yield title, caption and SVG of the plots of pairs and shares."""
     if shares is not None:
         words = "Part of HSIC that each selected feature has alone, and each two of them together."
-        yield _drawn("Alone and together", words, partial(plot.shares, shares))
+        yield _render_svg("Alone and together", words, partial(plot.shares, shares))
     if found is not None and found["share"].size:
         words = (
             "Part of the target that a product of two explains beyond either alone, and beyond "
             "their squares."
         )
-        yield _drawn("Pairs that act together", words, partial(plot.pairs, found))
+        yield _render_svg("Pairs that act together", words, partial(plot.pairs, found))
 
 
-def _drawn(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, Any]:
+def _render_svg(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, Any]:
     """Render a plot as SVG, with many points rasterised."""
     from markupsafe import Markup
     from matplotlib import pyplot as plt

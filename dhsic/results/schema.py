@@ -21,8 +21,8 @@ import xarray as xr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.engines.survival import lost_of, most_lost
-from dhsic.engines.turns import turned_at
+from dhsic.engines.expected_loss import lost_of, most_lost
+from dhsic.engines.kernel_drift import turned_at
 from dhsic.joins.filters import with_haploid
 from dhsic.memory import MemoryEstimate
 from dhsic.results import announce_result, tables
@@ -205,7 +205,7 @@ def ranking(order: Index) -> Index:
 
 
 @dataclass(frozen=True)
-class About:
+class FeatureMetadata:
     """Names and coordinates of the features of a source, which must be read from it."""
 
     coords: Mapping[str, tuple[str, Any]]
@@ -213,7 +213,7 @@ class About:
     dim: str = FEATURES
 
     @staticmethod
-    def of(source: AbstractSource) -> About:
+    def of(source: AbstractSource) -> FeatureMetadata:
         """Read them from a source; for many features they are read from the store on demand."""
         columns = source.feature_columns()
         if columns is not None and source.n_features > MOST_NAMED:
@@ -224,16 +224,18 @@ class About:
             if names is not None:
                 coordinates[NAME] = np.asarray(names, dtype=object)
         coords = {name: (FEATURES, values) for name, values in coordinates.items()}
-        return About(coords, source.fingerprint(), source.names.dim)
+        return FeatureMetadata(coords, source.fingerprint(), source.names.dim)
 
 
-def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) -> xr.Dataset:
+def to_dataset(
+    outcome: Outcome, n_selected: int, about: FeatureMetadata | None = None
+) -> xr.Dataset:
     """Convert an outcome to a Dataset in which the first `n_selected` features are selected.
 
     `about` describes the features of its source; it is read if not given.
     """
     announce_result()
-    about = about or About.of(outcome.source)
+    about = about or FeatureMetadata.of(outcome.source)
     order = outcome.order
     ranks = ranking(outcome.worst_first)
     d = ranks.size

@@ -374,7 +374,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
     """
     suffix = check_suffix(path)
     write, _ = FORMATS[suffix.removesuffix(".gz")]
-    with _whole(path) as file:
+    with _open_atomically(path) as file:
         if suffix not in PACKED:
             write(result, file)
             return
@@ -385,7 +385,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
 
 
 @contextmanager
-def _whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+def _open_atomically(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Context of a file that appears at a path or URL only if the block succeeds."""
     if not is_url(path):
         check_place(as_path(path), "The result", InputError)

@@ -6,11 +6,11 @@ results, so every sum over them is the same bit for bit.
 
 Values may also stay on the worker that computed them. A *site* owns one such value: for a slice of
 samples its term of a statistic, for a block of features the values that were read. A step adds the
-results of the jobs of a site along the tree over these jobs (`dhsic.runtime.tree`), then computes
-from that total and the old value a new value, which stays, and a *part*, which is small. Parts are
-added along the tree over the sites, and only their sum leaves the workers. Both trees depend on
-the sites alone, so the result is the same bit for bit wherever the sites are, and however often a
-step is repeated.
+results of the jobs of a site along the tree over these jobs (`dhsic.runtime.tree_reduce`), then
+computes from that total and the old value a new value, which stays, and a *part*, which is small.
+Parts are added along the tree over the sites, and only their sum leaves the workers. Both trees
+depend on the sites alone, so the result is the same bit for bit wherever the sites are, and however
+often a step is repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Self, final
 from dhsic.linalg.quadratic import Each
 from dhsic.memory import WorkerMemory
 from dhsic.runtime.cores import usable_cores
-from dhsic.runtime.tree import Add, total
+from dhsic.runtime.tree_reduce import Add, total
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 
@@ -96,7 +96,7 @@ Ask = Callable[[Any, Any, Any], Any]
 Make = Callable[[Sequence[Any]], Any]
 
 
-class Held:
+class SiteValues:
     """Values of all sites, in this process; subclasses refer to values elsewhere."""
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -109,8 +109,8 @@ class Held:
 class AbstractRuntime(ABC):
     """Runs tasks over jobs; subclasses must implement `results` only.
 
-    A caller can have a function called between two results (`heeding`), to end a run for instance.
-    Every runtime supports this itself, so no wrapper has to forward all other methods.
+    A caller can have a function called between two results (`polling_interrupt`), to end a run for
+    instance. Every runtime supports this itself, so no wrapper has to forward all other methods.
     """
 
     name: str
@@ -146,24 +146,28 @@ class AbstractRuntime(ABC):
 
         The number of unfinished jobs is bounded. `task` is a module-level function, `state` is
         broadcast once. BLAS runs one thread per task. The first error of a task is raised
-        unchanged. If `divisible`, the result of a job may come in parts, see `joined`.
+        unchanged. If `divisible`, the result of a job may come in parts, see `map_blocks`.
         """
 
     @final
     def map(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Generator[Any]:
         """Yield one result for each job, in order, see `results`."""
-        return self._heeded(self.results(task, source, jobs, state, divisible=False))
+        return self._polled(self.results(task, source, jobs, state, divisible=False))
 
     @final
-    def joined(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Iterator[Any]:
+    def map_blocks(
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any
+    ) -> Iterator[Any]:
         """Yield results like `map`, for results that the caller concatenates block by block.
 
         If a job needs more memory than a worker has, the runtime may split its blocks and yield
         one result for each part; the payload of a job is a tuple with one item per block.
         """
-        return self._heeded(self.results(task, source, jobs, state, divisible=True))
+        return self._polled(self.results(task, source, jobs, state, divisible=True))
 
-    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
+    def sum_results(
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add
+    ) -> Any:
         """Return the sum of the results of at least one job, added along a `Tree`.
 
         The sum is therefore the same bit for bit on all runtimes. `add` must be picklable.
@@ -171,39 +175,41 @@ class AbstractRuntime(ABC):
         with closing(self.map(task, source, jobs, state)) as results:
             return total(add, results, len(jobs))
 
-    def stepped(
+    def update(
         self,
-        held: Held | None,
+        held: SiteValues | None,
         step: AbstractStep,
         source: AbstractSource,
         sites: Sites,
         state: Any,
-    ) -> tuple[Held, Any]:
+    ) -> tuple[SiteValues, Any]:
         """Apply a step to all sites: return their new values, and the sum of their parts.
 
         `held` holds the values of the step before, of the same sites, and must not be used
         afterwards; None for the first step. See the docstring of this module.
         """
         values = [None] * len(sites) if held is None else held.values
-        new_values, parts = self.renewed(values, step, source, sites, state)
-        return Held(new_values), total(step.join, parts, len(parts))
+        new_values, parts = self.updated_values(values, step, source, sites, state)
+        return SiteValues(new_values), total(step.join, parts, len(parts))
 
-    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+    def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         """Yield ``ask(value, told[i], state)`` for the value of every site i, in order.
 
         `ask` must not modify the value, and must be picklable.
         """
         return self.answers(held.values, ask, told, state)
 
-    def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
-        """Combine the answers of `asked` by `make` into an object for the state of later jobs.
+    def gather(
+        self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any, make: Make
+    ) -> Any:
+        """Combine the answers of `query` by `make` into an object for the state of later jobs.
 
         A runtime may defer `make` to the workers that unpickle that state; it must be picklable.
         """
-        return make([*self.asked(held, ask, told, state)])
+        return make([*self.query(held, ask, told, state)])
 
     @final
-    def renewed(
+    def updated_values(
         self,
         values: Sequence[Any],
         step: AbstractStep,
@@ -224,9 +230,9 @@ class AbstractRuntime(ABC):
     def _totals(
         self, step: AbstractStep, source: AbstractSource, sites: Sites, state: Any
     ) -> list[Any]:
-        """Return the sum of the job results of each site; a single site uses `added`."""
+        """Return the sum of the job results of each site; a single site uses `sum_results`."""
         if len(sites) == 1 and sites[0].jobs:
-            return [self.added(step.of, source, sites[0].jobs, state, step.add)]
+            return [self.sum_results(step.of, source, sites[0].jobs, state, step.add)]
         jobs = [job for site in sites for job in site.jobs]
         with closing(self.map(step.of, source, jobs, state)) as results:
             return [total(step.add, results, len(site.jobs)) for site in sites]
@@ -242,21 +248,21 @@ class AbstractRuntime(ABC):
 
         return self.each(answer, zip(values, told, strict=True))
 
-    def _heeded(self, results: Generator[Any]) -> Generator[Any]:
+    def _polled(self, results: Generator[Any]) -> Generator[Any]:
         with closing(results):
             for result in results:
-                self.heed()
+                self.poll_interrupt()
                 yield result
 
     @final
-    def heed(self) -> None:
-        """Call the function that `heeding` installed, if any."""
+    def poll_interrupt(self) -> None:
+        """Call the function that `polling_interrupt` installed, if any."""
         if self._look is not None:
             self._look()
 
     @final
     @contextmanager
-    def heeding(self, look: Callable[[], object]) -> Iterator[None]:
+    def polling_interrupt(self, look: Callable[[], object]) -> Iterator[None]:
         """Call `look` between two results within this context; an error it raises ends the map."""
         before, self._look = self._look, look
         try:

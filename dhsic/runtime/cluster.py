@@ -26,8 +26,8 @@ from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime.base import AbstractRuntime, Jobs
 from dhsic.runtime.calls import sealed
 from dhsic.runtime.clients import client_at, connect, forget_messages, of_each_worker
-from dhsic.runtime.flight import silent
-from dhsic.runtime.shares import cut, n_each, n_values
+from dhsic.runtime.partition import n_each, n_values, partition_jobs
+from dhsic.runtime.task_attempt import silent
 from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
@@ -210,7 +210,7 @@ class Cluster(AbstractRuntime):
         workers = sorted(set(self.threads) - avoided or self.threads)
         per_worker = -(-(self._given_window or 0) // len(workers))
         each = max(per_worker, n_each(n_values, self.n_workers))
-        shares = cut(n, [self.threads[worker] for worker in workers], each)
+        shares = partition_jobs(n, [self.threads[worker] for worker in workers], each)
         first = len(workers)
         return [(workers[i] if i < first else None, share) for i, share in shares]
 

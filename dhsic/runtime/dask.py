@@ -2,8 +2,8 @@
 
 Everything that workers hold can be recomputed: if a worker dies, only its share of the current
 pass is repeated, and a worker that joins later is used from the next pass. Sums are added on
-workers, so that this process receives only totals. `shares.py` partitions a pass, `mapping.py`
-tracks one share.
+workers, so that this process receives only totals. `partition.py` partitions a pass,
+`ordered_map.py` tracks one share.
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from dhsic.errors import ClusterError
-from dhsic.runtime.base import AbstractStep, Ask, Held, Jobs, Make, Sites, Task
+from dhsic.runtime.base import AbstractStep, Ask, Jobs, Make, Sites, SiteValues, Task
+from dhsic.runtime.broadcast import SMALL, Broadcast, Gathered, Parcel
 from dhsic.runtime.calls import sealed
 from dhsic.runtime.cluster import Cluster
-from dhsic.runtime.flight import Traffic
-from dhsic.runtime.mapping import Map
-from dhsic.runtime.parcels import SMALL, Broadcast, Gathered, Parcel
-from dhsic.runtime.shares import n_values
-from dhsic.runtime.staying import Adding, Asking, Gathering, Lineage, Spread, Stepping
+from dhsic.runtime.ordered_map import Map
+from dhsic.runtime.partition import n_values
+from dhsic.runtime.task_attempt import Traffic
 from dhsic.runtime.threads import Threads
-from dhsic.runtime.tree import Add
+from dhsic.runtime.tree_reduce import Add
 from dhsic.runtime.worker import hold
+from dhsic.runtime.worker_state import (
+    GatherMap,
+    Lineage,
+    PartitionedState,
+    QueryMap,
+    SumMap,
+    UpdateMap,
+)
 from dhsic.sources import AbstractSource
 
 TOGETHER = 4 << 20  # bytes that may be sent along with all tasks of a pass
 CLIENT_BYTES = 64 * 2**20  # bytes of data in this process that may be sent to workers
 REMEMBERED = 1000  # passes whose traffic is recorded
 M = TypeVar("M", bound=Map)
-A = TypeVar("A", bound=Asking)
+A = TypeVar("A", bound=QueryMap)
 
 
 class DaskRuntime(Cluster):
@@ -93,69 +100,75 @@ class DaskRuntime(Cluster):
         with self._mapping(partial(Map, divisible=divisible), task, source, state) as running_map:
             yield from running_map.results(jobs)
 
-    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
-        with self._mapping(partial(Adding, add=add), task, source, state) as running_map:
-            return running_map.added(jobs)
+    def sum_results(
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add
+    ) -> Any:
+        with self._mapping(partial(SumMap, add=add), task, source, state) as running_map:
+            return running_map.sum_results(jobs)
 
-    def stepped(
+    def update(
         self,
-        held: Held | None,
+        held: SiteValues | None,
         step: AbstractStep,
         source: AbstractSource,
         sites: Sites,
         state: Any,
-    ) -> tuple[Held, Any]:
-        """Apply a step, see `AbstractRuntime.stepped`; each worker keeps the values of its sites.
+    ) -> tuple[SiteValues, Any]:
+        """Apply a step, see `AbstractRuntime.update`; each worker keeps the values of its sites.
 
         The value of a single site stays in this process; its jobs are distributed.
         """
         begins = held is None and len(sites) > 1 and source.pieces(()) is None
-        if not (begins or isinstance(held, Spread)):
-            return super().stepped(held, step, source, sites, state)
+        if not (begins or isinstance(held, PartitionedState)):
+            return super().update(held, step, source, sites, state)
         self.await_workers()
-        if isinstance(held, Spread) and not step.renews:
-            with self._asking(Asking, held, step, state) as query:
-                return held, query.told(step, sites)
-        before = held if isinstance(held, Spread) else self._begun(source, sites)
+        if isinstance(held, PartitionedState) and not step.renews:
+            with self._asking(QueryMap, held, step, state) as query:
+                return held, query.sum_parts(step, sites)
+        before = (
+            held if isinstance(held, PartitionedState) else self._partition_sites(source, sites)
+        )
         if any(site.jobs for site in sites) or not before.lineage.links:
             sent = self._send_source(source)
         else:  # the step reads no data: reuse the source sent before
             source, sent = before.lineage.links[-1].source, before.lineage.links[-1].sent
         broadcast = self._broadcast(state)
-        stepping = Stepping(self, step, source, sent, broadcast, held=before)
+        stepping = UpdateMap(self, step, source, sent, broadcast, held=before)
         self.traffic.append(stepping.traffic)
-        parts = stepping.stepped(step, sites)
+        parts = stepping.update(step, sites)
         values = [stepping.values[i] for i in range(len(before.shares))]
         return before.then(values), parts
 
-    def _begun(self, source: AbstractSource, sites: Sites) -> Spread:
+    def _partition_sites(self, source: AbstractSource, sites: Sites) -> PartitionedState:
         """Partition sites that have no values yet over the workers."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)
-        return Spread(Lineage(), [*shares], [*workers], n)
+        return PartitionedState(Lineage(), [*shares], [*workers], n)
 
-    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        if not isinstance(held, Spread):
-            yield from super().asked(held, ask, told, state)
+    def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        if not isinstance(held, PartitionedState):
+            yield from super().query(held, ask, told, state)
             return
-        with self._asking(Asking, held, ask, state) as query:
-            for answer in query.asked(ask, told):
-                self.heed()
+        with self._asking(QueryMap, held, ask, state) as query:
+            for answer in query.answers(ask, told):
+                self.poll_interrupt()
                 yield answer
 
-    def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
-        """Combine answers, see `AbstractRuntime.gathered`; large ones only where unpickled."""
-        if not isinstance(held, Spread):
-            return super().gathered(held, ask, told, state, make)
-        with self._asking(Gathering, held, ask, state) as query:
+    def gather(
+        self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any, make: Make
+    ) -> Any:
+        """Combine answers, see `AbstractRuntime.gather`; large ones only where unpickled."""
+        if not isinstance(held, PartitionedState):
+            return super().gather(held, ask, told, state, make)
+        with self._asking(GatherMap, held, ask, state) as query:
             parts = list(query.of_shares(ask, told))
         if any(isinstance(part, Parcel) for part in parts):
             return Gathered(make, parts)
         return make([answer for part in parts for answer in part])
 
     @contextmanager
-    def _asking(self, kind: type[A], held: Spread, ask: Any, state: Any) -> Iterator[A]:
+    def _asking(self, kind: type[A], held: PartitionedState, ask: Any, state: Any) -> Iterator[A]:
         self.await_workers()
         link, broadcast = held.lineage.links[-1], self._broadcast(state)
         query = kind(self, ask, link.source, link.sent, broadcast, held=held)

@@ -25,9 +25,9 @@ from distributed import get_worker
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import AbstractStep, Ask, Job, Site, Task
-from dhsic.runtime.parcels import Parcel, receive, shelved
+from dhsic.runtime.broadcast import Parcel, receive, shelved
 from dhsic.runtime.threads import Threads, single_blas_thread
-from dhsic.runtime.tree import Add, Place, Tree
+from dhsic.runtime.tree_reduce import Add, Place, Tree
 from dhsic.sources import AbstractSource
 
 PARTS = 32  # number of parts of a share that killed its workers
@@ -125,7 +125,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StepTask:
     """Step at a run of neighbouring sites, whose values are one future."""
 
     step: AbstractStep
@@ -143,10 +143,10 @@ class Turn:
         # The work of one site is split over several threads.
         return len(self.jobs) + 2 * len(self.sites)
 
-    def parts(self, *, divisible: bool) -> list[Turn]:
+    def parts(self, *, divisible: bool) -> list[StepTask]:
         return [replace(self, is_alone=True)]
 
-    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
+    def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
         """Return the nodes of the parts of a step that reads no data and changes no value."""
         source: Any = None
         return self.done(values, source, state, threads)[1]
@@ -155,7 +155,7 @@ class Turn:
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> SiteValues:
         """Apply the step; return the new values, and the nodes of the parts."""
-        new_values, parts = threads.renewed(values, self.step, source, self.sites, state)
+        new_values, parts = threads.updated_values(values, self.step, source, self.sites, state)
         return new_values, nodes(self.step.join, parts, self.first, self.n_all)
 
 
@@ -176,13 +176,13 @@ class Query:
     def parts(self, *, divisible: bool) -> list[Query]:
         return [replace(self, is_alone=True)]
 
-    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
+    def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
         """Return the answer of each value."""
         return list(threads.answers(values, self.ask, self.told, state))
 
 
 #: Work of one task on a worker.
-SharedOut = Share | Turn | Query
+SharedOut = Share | StepTask | Query
 
 
 class NotWantedError(Exception):
@@ -215,14 +215,14 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
 
     alone = Threads(1)
     if share.size == 1 or worker.state.nthreads == 1:
-        with alone.heeding(look):
+        with alone.polling_interrupt(look):
             yield alone
         return
     name = f"dhsic-{worker.name}"
     own_threads = Threads(worker.state.nthreads, name), threading.Lock()
     every, turn = _threads.setdefault(worker, own_threads)
     threads = alone if share.is_alone else every
-    with turn, threads.heeding(look):
+    with turn, threads.polling_interrupt(look):
         yield threads
 
 
@@ -268,10 +268,10 @@ def run(
             blocks = tuple(block for job in share.jobs for block in job.blocks)
             opened = opened.with_pieces(blocks, pieces)
         result = share.done(opened, receive(state, state_bytes), threads)
-    return left(shelf, result)
+    return shelve_result(shelf, result)
 
 
-def left(shelf: tuple[str, str] | None, result: Any) -> Any:
+def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
     """Write a large result to a file on the shelf, if there is one; else return it as is."""
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
@@ -282,11 +282,11 @@ def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place
     tree = Tree(add, n_all)
     for nodes in parts:
         tree.take(nodes)
-    return left(shelf, tree.nodes)
+    return shelve_result(shelf, tree.nodes)
 
 
 def renew(
-    turns: tuple[Turn, ...],
+    turns: tuple[StepTask, ...],
     expected: dict[str, str],
     parcels: tuple[tuple[Parcel, Parcel], ...],
     before: SiteValues | None,
@@ -311,11 +311,11 @@ def renew(
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
     """Return the nodes of the parts, by key, for those results that this worker holds."""
     results = dask_worker.data
-    return {key: left(shelf, results[key][1]) for key in keys if key in results}
+    return {key: shelve_result(shelf, results[key][1]) for key in keys if key in results}
 
 
 def answer(
-    query: Query | Turn,
+    query: Query | StepTask,
     expected: dict[str, str],
     state: Parcel,
     shelf: tuple[str, str] | None,
@@ -325,5 +325,5 @@ def answer(
     """Run a query on the values that this worker holds."""
     with at_work(query, expected) as threads:
         opened_state = receive(state, state_bytes)
-        answers = query.answered(kept[0], opened_state, threads)
-    return left(shelf, answers)
+        answers = query.answer(kept[0], opened_state, threads)
+    return shelve_result(shelf, answers)

@@ -1,9 +1,9 @@
 """Several runs over one reading of the data: many targets, many settings, halves of the samples.
 
 The runs share all work that does not depend on the run: the data are opened, inspected and loaded
-once, and runs that need the same blocks at the same time share one pass (`dhsic.passes.meeting`).
-Each run gives the same result as alone, bit for bit. As many runs as fit in memory execute at the
-same time.
+once, and runs that need the same blocks at the same time share one pass
+(`dhsic.passes.shared_scan`). Each run gives the same result as alone, bit for bit. As many runs as
+fit in memory execute at the same time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from itertools import chain, islice
 from typing import Any
 
 from dhsic.memory import MemoryEstimate
-from dhsic.passes.meeting import Meeting, same_samples
+from dhsic.passes.shared_scan import ScanCoordinator, same_samples
 from dhsic.results.schema import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection import conductor
 from dhsic.selection.progress import Progress
-from dhsic.selection.run import SelectionRun, named, room
+from dhsic.selection.run import SelectionRun, cache_budget, prefix_errors
 from dhsic.selection.stages import after, parts_of, stages_of
 from dhsic.sources.views import ChecksummedSource
 
 
 @dataclass(frozen=True)
-class Promised:
+class EstimatedRun:
     """A run, its memory estimate, and the size of its feature cache in bytes (None: unlimited)."""
 
     run: SelectionRun
@@ -36,13 +36,13 @@ class Promised:
     budget: int | None
 
     @classmethod
-    def of(cls, run: SelectionRun) -> Promised:
+    def of(cls, run: SelectionRun) -> EstimatedRun:
         """Estimate memory and reject runs that cannot fit, before any data are read."""
         return cls(run, *conductor.promised(run, run.runtime.tightest()))
 
     def outcome(self, runtime: AbstractRuntime) -> Outcome:
         """Execute the run on a runtime and return its outcome."""
-        with named(self.run.name):
+        with prefix_errors(self.run.name):
             run = replace(self.run, runtime=runtime)
             return conductor.outcome_of(run, self.needed, self.budget)
 
@@ -59,9 +59,9 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     if len(runs) == 1 and not any(stage.has_parts for stage in stages):
         (run,) = runs
         return [after(run, conductor.execute(run), [[] for _ in stages])]
-    promises = list(_looked([Promised.of(run) for run in runs]))
+    promises = list(_with_value_kinds([EstimatedRun.of(run) for run in runs]))
     parts_each = [parts_of(one.run) for one in promises]
-    parts = [Promised.of(part) for by_stage in parts_each for part in chain(*by_stage)]
+    parts = [EstimatedRun.of(part) for by_stage in parts_each for part in chain(*by_stage)]
     beside = promises[0].needed.survivors
     n, needed = at_once(promises, 0)
     n_together, needed_by_parts = at_once(parts, beside) if parts else (0, needed)
@@ -74,7 +74,7 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     with ExitStack() as stack:
         opened = list(_loaded(promises, stack)) if shared else promises
         progress = stack.enter_context(closing(JointProgress(runs)))
-        outcomes = _together(progress.heard(opened), n)
+        outcomes = _together(progress.attach(opened), n)
         again = [_again(one.run, outcome) for one, outcome in zip(opened, outcomes, strict=True)]
         loaded = (part for run in again for part in chain(*parts_of(run)))
         parts = [replace(one, run=part) for one, part in zip(parts, loaded, strict=True)]
@@ -89,20 +89,20 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
         ]
 
 
-def _looked(asked: Sequence[Promised]) -> Iterator[Promised]:
+def _with_value_kinds(asked: Sequence[EstimatedRun]) -> Iterator[EstimatedRun]:
     """Yield the runs with their value kind; runs on the same samples share one inspection."""
     inspected: list[SelectionRun] = []
     for one in asked:
         like = next((run for run in inspected if same_samples(run.rows, one.run.rows)), None)
         if like is None:
-            inspected.append(like := one.run.looked(load=room(one.budget)))
+            inspected.append(like := one.run.with_value_kind(load=cache_budget(one.budget)))
         run = replace(
             one.run, source=like.source, values=like.values, given=like.given, loaded=like.loaded
         )
         yield replace(one, run=run)
 
 
-def _loaded(asked: Sequence[Promised], stack: ExitStack) -> Iterator[Promised]:
+def _loaded(asked: Sequence[EstimatedRun], stack: ExitStack) -> Iterator[EstimatedRun]:
     """Yield the runs with loaded features; runs on the same samples share one loaded copy."""
     loaded: list[SelectionRun] = []
     for one in asked:
@@ -121,7 +121,7 @@ def _again(run: SelectionRun, outcome: Outcome) -> SelectionRun:
     return replace(run, source=ChecksummedSource.over(run.source, checksums, run.rows))
 
 
-def at_once(asked: Sequence[Promised], beside: int) -> tuple[int, MemoryEstimate]:
+def at_once(asked: Sequence[EstimatedRun], beside: int) -> tuple[int, MemoryEstimate]:
     """Number of runs that fit in memory together, and their memory estimate with `beside` bytes.
 
     If `beside` is 0 the number is at least 1, because a single run was already accepted.
@@ -133,7 +133,7 @@ def at_once(asked: Sequence[Promised], beside: int) -> tuple[int, MemoryEstimate
     return n, most.of_runs(max(n, 1), beside)
 
 
-def _together(asked: Sequence[Promised], n: int) -> list[Outcome]:
+def _together(asked: Sequence[EstimatedRun], n: int) -> list[Outcome]:
     """Execute runs, n of them at a time, and return their outcomes."""
     outcomes = []
     for start in range(0, len(asked), max(1, n)):
@@ -142,7 +142,7 @@ def _together(asked: Sequence[Promised], n: int) -> list[Outcome]:
         if len(batch) == 1:
             outcomes.append(batch[0].outcome(runtime))
         else:
-            outcomes += Meeting(runtime).hold([one.outcome for one in batch])
+            outcomes += ScanCoordinator(runtime).run_all([one.outcome for one in batch])
     return outcomes
 
 
@@ -157,7 +157,7 @@ class JointProgress:
         self._begun = False
         self._lock = threading.Lock()
 
-    def heard(self, asked: Sequence[Promised]) -> Sequence[Promised]:
+    def attach(self, asked: Sequence[EstimatedRun]) -> Sequence[EstimatedRun]:
         """Return the runs; if there are several, they report their progress to this object."""
         if len(asked) == 1:
             return asked

@@ -65,7 +65,7 @@ class Clumping(Stage):
     def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
         r2 = run.selector.clump_r2
         assert r2 is not None, "it was asked for"
-        data = ranking.features.known(ranking.scaling)
+        data = ranking.features.with_scaling(ranking.scaling)
         return replace(ranking, order=clumped(ranking.order, data, run.n_wanted, r2))
 
     @classmethod

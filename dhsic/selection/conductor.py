@@ -10,7 +10,7 @@ from dhsic.kernels.labels import SELF
 from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.selection.run import LaterReader, SelectionRun, room
+from dhsic.selection.run import LaterReader, SelectionRun, cache_budget
 from dhsic.selection.stage import Ranking
 from dhsic.selection.stages import stages_of
 
@@ -18,7 +18,7 @@ from dhsic.selection.stages import stages_of
 def execute(run: SelectionRun) -> Outcome:
     """Execute a run from the start, or from where its checkpoint stopped."""
     needed, budget = promised(run, run.runtime.tightest())
-    inspected = run.looked(load=room(budget))
+    inspected = run.with_value_kind(load=cache_budget(budget))
     if run.announce is not None:
         run.announce(inspected, needed)
     return outcome_of(inspected, needed, budget)
@@ -65,7 +65,7 @@ def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEst
     method.check()
     run.check_sizes()
     method.check_samples(run)
-    needed, budget = method.fitted(run)
+    needed, budget = method.memory_estimate(run)
     for stage in stages:
         stage.check(run)
     for cost in sorted((stage.cost(run) for stage in stages), key=lambda cost: cost.is_optional):

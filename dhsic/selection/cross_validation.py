@@ -85,7 +85,7 @@ class Validation:
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
         promised(run, runtime.tightest())  # reject here what would be rejected without folds
-        y = self._asked(_labels(run), run.selector.label_kernel)
+        y = self._estimator_labels(_labels(run), run.selector.label_kernel)
         run.selector.labels(run)
         folds = [*self._folds(run, y)]
         requests = [
@@ -162,7 +162,7 @@ class Validation:
                 ) from error
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
-    def _asked(self, y: Array, label_kernel: str) -> Array:
+    def _estimator_labels(self, y: Array, label_kernel: str) -> Array:
         """Labels for the estimator; several columns become numbers for the default estimator.
 
         For whole numbers that may name classes, it predicts both the number and each class.

@@ -10,12 +10,12 @@ from dataclasses import replace
 import xarray as xr
 
 from dhsic.accelerator import scored_on
-from dhsic.results.schema import About, to_dataset
+from dhsic.results.schema import FeatureMetadata, to_dataset
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.batch import outcomes_of
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.request import Announce, Request
-from dhsic.selection.run import SelectionRun, named
+from dhsic.selection.run import SelectionRun, prefix_errors
 from dhsic.selection.suspects import warn_of_suspects
 
 
@@ -60,11 +60,11 @@ def results_of(
                 _check_labels(run)
         results, about = [], None
         for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
-            about = about or About.of(outcome.source)
+            about = about or FeatureMetadata.of(outcome.source)
             result = to_dataset(outcome, outcome.n_selected(run.n_wanted), about)
             attributes = {
                 **request.filtered.attributes(),
-                "asked": json.dumps(request.asked, default=str),
+                "asked": json.dumps(request.recorded_settings, default=str),
             }
             results.append(result.assign_attrs({**attributes, **request.attributes}))
         warn_of_suspects(first.data, source, runs, results)
@@ -90,7 +90,7 @@ def _sized(request: Request, runtime: AbstractRuntime) -> Request:
 
 
 def _check_labels(run: SelectionRun) -> None:
-    with named(run.name):
+    with prefix_errors(run.name):
         run.selector.check_samples(run)
         if run.y is None or len(run.y) == run.n_samples:  # else a later check fails
             run.selector.labels(run)

@@ -21,7 +21,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.memory import task_bytes
 from dhsic.passes.jobs import block_bytes
-from dhsic.passes.once import Judge, read_once
+from dhsic.passes.single_pass import Judge, read_once
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.progress import Progress

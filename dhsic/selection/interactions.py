@@ -156,7 +156,7 @@ class Interactions(Stage):
         if scan is None:
             return ranking
         features, scaling = ranking.features, ranking.scaling
-        data, unscaled = features.known(scaling), features.unscaled(scaling)
+        data, unscaled = features.with_scaling(scaling), features.unscaled(scaling)
         order, pairs = with_pairs(run, scan, ranking.order, data, unscaled, run.n_wanted)
         return replace(ranking, order=order, pairs=pairs)
 

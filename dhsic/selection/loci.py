@@ -20,8 +20,8 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.places import described
 from dhsic.passes import Measure
 from dhsic.passes.inner import inner_products
-from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader
+from dhsic.passes.single_pass import look_at
 from dhsic.results.views import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread

@@ -19,8 +19,8 @@ from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError, warn
 from dhsic.joins.places import described
 from dhsic.passes.jobs import merged
-from dhsic.passes.once import MANY_JOBS, Judge, by_ploidy
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.single_pass import MANY_JOBS, Judge, by_ploidy
 from dhsic.runtime.base import Job
 from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
@@ -119,14 +119,14 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         return str(error)
     if not isinstance(state, Multiscale):
         return MANY_CLASSES
-    beside = data.apart()  # separate from the readers of rounds
+    beside = data.copy_unread()  # separate from the readers of rounds
     judge = Judge(run.standardizes, criterion, state)
     every = np.arange(data.source.n_features, dtype=np.int64)
     parts = by_ploidy(data.source, every, judge)
     blocks = [
         values
         for features, each in parts
-        for _, values in beside.joined(each, jobs_over(beside, features))
+        for _, values in beside.map_blocks(each, jobs_over(beside, features))
     ]
     order = np.argsort(np.concatenate([features for features, _ in parts]))
     columns = np.concatenate(blocks, axis=1)[:, order]

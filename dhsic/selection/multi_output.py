@@ -28,7 +28,7 @@ from dhsic.results.tables import OF_RUNS
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.execution import results_of
 from dhsic.selection.request import Announce, Request
-from dhsic.selection.run import Method, named
+from dhsic.selection.run import Method, prefix_errors
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import is_table
 
@@ -48,7 +48,7 @@ def result_of_many(
     dim: str,
     **options: Any,
 ) -> xr.Dataset:
-    """Run each selector on its target over the same data, and join the results, see `joined`.
+    """Run each selector on its target over the same data, and join the results, see `join_results`.
 
     `options` are those of `Request.of`.
     """
@@ -62,8 +62,8 @@ def result_of_many(
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
         if first is not None:  # the data are open and already filtered
             options["filters"] = replace(first.filtered, features=None)
-        opened_by = own.open_data if first is None else _taken(first.source)
-        with named(name):
+        opened_by = own.open_data if first is None else _opener_of(first.source)
+        with prefix_errors(name):
             options["compares_samples"] = first is None  # once for all runs
             requests[name] = Request.of(own, data, targets[name], opened_by=opened_by, **options)
     return result_of(requests, dim)
@@ -88,7 +88,7 @@ def result_of(
     """Execute named requests and join the results along `dim`; None returns the only result."""
     names = list(requests)
     results = results_of([*requests.values()], runtime, names=names, announce=announce)
-    return results[0] if dim is None else joined(results, names, dim)
+    return results[0] if dim is None else join_results(results, names, dim)
 
 
 def numbered(selector: Method, dim: str, number: int) -> Method:
@@ -99,7 +99,7 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
     return copy(selector).set_params(checkpoint=place)
 
 
-def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:
+def _opener_of(source: AbstractSource | None) -> Callable[..., AbstractSource]:
     """Opener that returns an open source instead of opening the data again."""
     assert source is not None, "the first request has opened it"
     return lambda *_, **__: source
@@ -185,7 +185,7 @@ def _of_columns(target: Any, data: Any) -> dict[str, Any]:
 # # Joint results ----------------------------------------------------------------------
 
 
-def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
+def join_results(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
     """Join named results along a new dimension, one of `OF_RUNS`."""
     first = results[0]
     lengths = {dim: max(int(result.sizes.get(dim, 0)) for result in results) for dim in MARKS}

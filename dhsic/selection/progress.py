@@ -97,7 +97,7 @@ def _is_watched() -> bool:
 
 
 @contextmanager
-def told(verbose: int) -> Iterator[None]:
+def log_messages(verbose: int) -> Iterator[None]:
     """Show dhsic's log on standard error: one line per round with 1, all messages with 2."""
     before, shown = logger.level, logging.StreamHandler()
     if verbose:

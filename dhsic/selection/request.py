@@ -19,7 +19,6 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
-from dhsic.buckets import without_secrets
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
@@ -28,6 +27,7 @@ from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.memory import MemoryEstimate
+from dhsic.object_store import without_secrets
 from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
@@ -35,7 +35,7 @@ from dhsic.runtime.cores import threads_of
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
@@ -177,7 +177,7 @@ class Request:
         )
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def recorded_settings(self) -> dict[str, Any]:
         """Settings besides the method that the result records: number of features, ..."""
         own = self.selector.get_params(deep=False)
         of_stages = [name for stage in STAGES.values() for name in stage.parameters]
@@ -255,4 +255,4 @@ def _called(given: Any) -> str:
     """Names of labels or covariates: the given strings, or names of frame columns."""
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
-    return some(name for name in names if isinstance(name, str))
+    return abbreviate(name for name in names if isinstance(name, str))

@@ -173,7 +173,7 @@ def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) 
         starts = np.linspace(0, everyone.size - width, PLACES).astype(np.int64)
         everyone = everyone[np.unique(starts[:, None] + np.arange(width))]
     nothing = np.empty((data.n_samples, 0))
-    beside = data.apart()  # separate from the readers of rounds
+    beside = data.copy_unread()  # separate from the readers of rounds
     values = beside.scores(ProductsWithLabels(nothing, samples), beside.jobs(everyone))
     return [unexplained(values.T, _centred(_root(of_y)[samples])) for of_y in each]
 

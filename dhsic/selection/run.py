@@ -26,9 +26,9 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
 from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
-from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
-from dhsic.passes.survivors import HeldSource
+from dhsic.passes.single_pass import look_at
+from dhsic.passes.survivors import MemorySource
 from dhsic.results.schema import Order, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
@@ -79,7 +79,7 @@ class Groups:
             )
         return Groups(codes.astype(np.int64), names)
 
-    def spread(self, order: Order, scaling: Scaling) -> Order:
+    def expand_order(self, order: Order, scaling: Scaling) -> Order:
         """Convert an order of groups into an order of features; within a group, by index."""
         membership = Membership(self.codes)
         membership.drop_constant(scaling)
@@ -102,13 +102,13 @@ class Groups:
         )
 
 
-def room(budget: int | None) -> int:
+def cache_budget(budget: int | None) -> int:
     """Size of the feature cache in bytes; a default if `budget` is None."""
     return COMPACT_BYTES if budget is None else budget
 
 
 @contextmanager
-def named(name: str) -> Iterator[None]:
+def prefix_errors(name: str) -> Iterator[None]:
     """Prefix error messages with the name of a run, if it has one."""
     try:
         yield
@@ -188,7 +188,7 @@ class Method(ABC):
         """Label matrix of the label kernel; None if the data are their own labels."""
 
     @abstractmethod
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+    def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory estimate, and the size of the feature cache in bytes (None: unlimited)."""
 
     @abstractmethod
@@ -197,7 +197,7 @@ class Method(ABC):
     ) -> tuple[Order, Scaling]:
         """Rank the features, from the start or from where the checkpoint stopped.
 
-        `budget` is the size of the feature cache, here or on each worker, as in `fitted`.
+        `budget` is the size of the feature cache, here or on each worker, as in `memory_estimate`.
         """
 
     @abstractmethod
@@ -233,7 +233,7 @@ class SelectionRun:
     values: ValueKind | None = None
     given: AbstractSource | None = None
     #: Features in memory, if they were loaded while their values were inspected.
-    loaded: HeldSource | None = None
+    loaded: MemorySource | None = None
     #: Reader of features that were loaded for this run and others.
     common: Reader | None = None
     #: Reader of features for the steps after the rounds.
@@ -314,7 +314,7 @@ class SelectionRun:
         data.loaded = self.loaded
         return data
 
-    def looked(
+    def with_value_kind(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
     ) -> Self:
         """Inspect the values, and return the run with their kind: missing codes and scale.
@@ -366,7 +366,9 @@ class SelectionRun:
         alone = replace(self, runtime=Threads(memory.n_threads)).asking(memory=1 << 62)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
         stored_copy = min(COMPACT_BYTES, stored)
-        return alone.selector.fitted(alone)[0].on_worker(memory.limit, m, stored_copy, state_bytes)
+        return alone.selector.memory_estimate(alone)[0].on_worker(
+            memory.limit, m, stored_copy, state_bytes
+        )
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
         """Feature cache in bytes: at most `budget`, and what the limit of workers leaves."""
@@ -449,9 +451,9 @@ class LaterReader:
             data.compare(scaling)
             if self._loads:
                 data.load()
-        return self._reader.apart()
+        return self._reader.copy_unread()
 
-    def known(self, scaling: Scaling) -> Reader:
+    def with_scaling(self, scaling: Scaling) -> Reader:
         """Return a reader of features with a known scaling."""
         data = self.unscaled(scaling)
         data.know(scaling)

@@ -91,14 +91,14 @@ class PresentValues(AbstractByTile):
     """Job that reads standardised values of features, (c, m), NaN where missing."""
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        def asked(tile: Tile) -> Float:
+        def read_tile(tile: Tile) -> Float:
             X = np.array(tile.values(np.float64))
             mask = missing_mask(tile.raw, tile.missing_code)
             if mask is not None:
                 X[mask] = np.nan
             return X
 
-        return tile_height(m), asked
+        return tile_height(m), read_tile
 
     def cost(self, m: int) -> Cost:
         return Cost(values=m, columns=8 * m)
@@ -166,7 +166,7 @@ class ConditionalTest:
         )
         return ConditionalTest(state, candidates, blocks)
 
-    def given(self, basis: Float) -> tuple[Float, Float] | None:
+    def log_p_and_width(self, basis: Float) -> tuple[Float, Float] | None:
         """Log p-values and widths, (c,) each; None if nothing is left of the labels.
 
         Parameters
@@ -206,13 +206,13 @@ class ConditionalTest:
         Parameters
         ----------
         basis : (m, p)
-            Orthonormal basis of the model to start from, see `given`.
+            Orthonormal basis of the model to start from, see `log_p_and_width`.
         goes_on : callable
             Takes the logarithm of the smallest p-value, and says whether its feature enters.
         """
         m, entered = self.candidates.X.shape[1], list[int]()
         while len(entered) < MOST_STEPS and basis.shape[1] < most_functions(m):
-            tested = self.given(basis)
+            tested = self.log_p_and_width(basis)
             if tested is None:
                 break
             log_p, width = tested
@@ -366,7 +366,7 @@ def _missed(
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])
-    marginal = test.given(test.state.Q)
+    marginal = test.log_p_and_width(test.state.Q)
     assert marginal is not None, "labels were tested"
     log_p, width = marginal
     level, by_chance = np.log(LEVEL / n_tests), np.log(min(BY_CHANCE / n_tests, LEVEL))

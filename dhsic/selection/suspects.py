@@ -22,7 +22,7 @@ from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import names_rows_by_name, some
+from dhsic.sources.ids import abbreviate, names_rows_by_name
 from dhsic.sources.row_numbers import counting_columns, rising_columns
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import SubsetSource
@@ -134,12 +134,12 @@ def _labels_again(
             codes = [] if are_told and run.y.ndim == 1 else codes
             if units:
                 again = "is the labels" if len(units) == 1 else "are the labels each"
-                called = _capital(some(map(read.called, units), 3))
+                called = _capital(abbreviate(map(read.called, units), 3))
                 sentence = f"{called}, among the best features, {again} again, perhaps in other"
                 yield units, f"{prefix}{sentence} units (|correlation| 1)."
             if codes:
                 has, them = ("has", "it tells") if len(codes) == 1 else ("have", "they tell")
-                called = _capital(some(map(read.called, codes), 3))
+                called = _capital(abbreviate(map(read.called, codes), 3))
                 sentence = f"{called}, among the best features, {has} a value of its own for each"
                 yield codes, f"{prefix}{sentence} class of the labels, so {them} them."
 
@@ -191,7 +191,7 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
     names = [] if read.names is None else [*map(str, read.names)]
     by_name = [i for i, name in enumerate(names) if names_rows_by_name(name)]
     if which := sorted({*counting, *rising, *by_name}):
-        called = _capital(some(map(read.called, which), 3))
+        called = _capital(abbreviate(map(read.called, which), 3))
         one = len(which) == 1
         are, them = ("is", "a feature it") if one else ("are", "features they")
         sentence = (

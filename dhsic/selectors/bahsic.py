@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dhsic.algorithms import how_many, removed
-from dhsic.engines.survival import Survival
+from dhsic.engines.expected_loss import ExpectedLoss
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
-from dhsic.passes.lazy import Lazy
 from dhsic.passes.lowrank import LowRankScorer
+from dhsic.passes.score_reuse import ScoreReuse
 from dhsic.passes.scorer import AbstractScorer, ExactScorer
 from dhsic.passes.sums import SquareSum
 from dhsic.selection.run import SelectionRun
@@ -203,8 +203,8 @@ class BAHSIC(AbstractElimination):
     ) -> SourceDependence:
         choices, data, candidates = self._parts(run, budget)
         plan = self.engines(run, self.solver)
-        survival = self._survival(run, plan)
-        lazy = Lazy(survival) if plan.is_lazy and survival and self.tolerance else None
+        survival = self._expected_loss(run, plan)
+        lazy = ScoreReuse(survival) if plan.is_lazy and survival and self.tolerance else None
 
         def exact() -> ExactScorer:
             total, W = SquareSum(data, choices.kernel.sums), run.weights(labels, self.estimator)
@@ -227,13 +227,13 @@ class BAHSIC(AbstractElimination):
             scorer = exact()
         return SourceDependence(choices, data, candidates, scorer, survival, lazy, self._seed)
 
-    def _survival(self, run: SelectionRun, plan: EnginePlan) -> Survival | None:
+    def _expected_loss(self, run: SelectionRun, plan: EnginePlan) -> ExpectedLoss | None:
         """Expected loss of approximate rounds; None if all rounds are exact."""
         if not (plan.is_low_rank or plan.is_lazy) or self._kernel.is_additive or self.step is None:
             return None
         n = how_many(self.n_features_to_select, run.n_candidates)
         leaving, exact_from = partial(removed, self.step), plan.exact_from(run.n_samples)
-        return Survival(n, float(self.tolerance), leaving, exact_from)
+        return ExpectedLoss(n, float(self.tolerance), leaving, exact_from)
 
     def _check_rounds(self, kernel: AbstractKernel) -> None: ...
 

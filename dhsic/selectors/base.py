@@ -2,7 +2,7 @@
 
 A method is one class, its selector. Users create it with parameters and call `fit`. `Request`
 combines it with the data; `SelectionRun`, which does the steps that all methods share, calls its
-`check_samples`, `fitted` (a memory estimate), `labels` and `rank`.
+`check_samples`, `memory_estimate`, `labels` and `rank`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
 from dhsic.renamed import RENAMED, RenamingMeta, current_names
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.execution import result_of
-from dhsic.selection.progress import check_progress, told
+from dhsic.selection.progress import check_progress, log_messages
 from dhsic.selection.request import Request, check_opening
 from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.stages import STAGES, passed_stages
@@ -223,7 +223,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             warn(
                 f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
             )
-        with told(self.verbose):
+        with log_messages(self.verbose):
             self.result_ = result = result_of(request)
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()

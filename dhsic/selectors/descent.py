@@ -30,7 +30,14 @@ from dhsic.kernels.bandwidth import (
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.kernels.statistic import InnerProducts, Statistic
-from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
+from dhsic.memory import (
+    VECTORS,
+    MemoryEstimate,
+    fit_budget,
+    resident_bytes,
+    square_bytes,
+    task_bytes,
+)
 from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
@@ -97,7 +104,7 @@ class DescentSelector(Selector):
         The number of random features is 0 if the method uses kernel matrices.
         """
 
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+    def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, (n_bases, n_directions) = run.n_samples, self._sizes()
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
         n_here, n_sampled = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
@@ -117,7 +124,7 @@ class DescentSelector(Selector):
                 **task_bytes(n_here, block, cost.tile, cost.result, partials),
             )
 
-        return fitted(promised, COMPACT_BYTES, stored, self.memory)
+        return fit_budget(promised, COMPACT_BYTES, stored, self.memory)
 
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None

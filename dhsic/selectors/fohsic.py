@@ -119,8 +119,8 @@ class FOHSIC(KernelSelector[SourceForward]):
         low_rank = solver == "lowrank" or large
         return EnginePlan(is_low_rank=low_rank, eager=False, may_square=not low_rank)
 
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        needed, budget = super().fitted(run)
+    def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+        needed, budget = super().memory_estimate(run)
         if self.engines(run, self.solver).is_low_rank:
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
             return replace(needed, landmarks=landmarks), budget

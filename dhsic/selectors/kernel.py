@@ -17,7 +17,7 @@ import numpy as np
 from dhsic.algorithms import check_step, how_many, sizes
 from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.survival import lost_of
+from dhsic.engines.expected_loss import lost_of
 from dhsic.errors import InputError, warn
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
 from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
@@ -230,7 +230,7 @@ class KernelSelector(Selector, Generic[D]):
             dependence.data.reporter = recorder.progress
             recorder.progress.expect(sum(self._ahead(run, state)))
             for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
-                arrays = dict(dependence.kept())
+                arrays = dict(dependence.resume_arrays())
                 if state.round == 1 and dependence.first_scores is not None:
                     arrays[FIRST_SCORES] = dependence.first_scores
                 recorder.note(state, arrays)
@@ -244,12 +244,12 @@ class KernelSelector(Selector, Generic[D]):
                 assert run.later is not None, "a run that is ranked has it"
                 samples, data = (
                     compared_samples(run.n_samples, self._seed),
-                    run.later.known(scaling),
+                    run.later.with_scaling(scaling),
                 )
                 order = with_shapes(order, marginal, again, data, samples)
         if marginal is not None:
             order = _with_marginal(order, marginal)
-        order = order if run.groups is None else run.groups.spread(order, scaling)
+        order = order if run.groups is None else run.groups.expand_order(order, scaling)
         first = recorder.arrays.get(FIRST_SCORES, dependence.first_scores)
         if first is None:  # checkpoint of an older dhsic version
             return order, scaling
@@ -278,7 +278,7 @@ class KernelSelector(Selector, Generic[D]):
                 "solver='lowrank' scores single features, and groups were given; leave it out."
             )
 
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+    def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, plan = run.n_samples, self.engines(run, self.solver)
         n, limit = min(self.again_from(run), run.source.n_features), self.memory
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)

@@ -23,8 +23,8 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.pairs.share import target_columns
 from dhsic.passes.jobs import block_bytes, n_partials
-from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
+from dhsic.passes.single_pass import Judge, Judged, read_once
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results.schema import Order
 from dhsic.selection.marginal import warn_of_missing
@@ -167,7 +167,7 @@ class OnePass(Selector):
             return self.resolved().standardize
         return PRESENCE if self.standardize == PRESENCE else bool(self.standardize)
 
-    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+    def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         square, n_results = (8 * m * m, n_partials(run.source.n_features)) if self.loco else (0, 1)
@@ -263,7 +263,7 @@ class OnePass(Selector):
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra: dict[str, tuple[Array, str]] = {}
         for name, (values, meaning_of) in (
-            {} if scores is None else scores.told(criterion)
+            {} if scores is None else scores.extra_results(criterion)
         ).items():
             extra[name] = no_value(values, d), meaning_of  # for constant features
             extra[name][0][alive] = values

@@ -47,7 +47,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         names = np.full(
             self.n_features_in_, "", dtype=object
         )  # empty for features that were filtered out
-        names[self._left] = result[NAME].to_numpy()
+        names[self._used_features] = result[NAME].to_numpy()
         return names
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
@@ -90,7 +90,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
             ) from error
 
     @property
-    def _left(self) -> Index:
+    def _used_features(self) -> Index:
         """Positions of the features used, among those of X at fit."""
         kept_features = self._filtered.features
         return np.arange(self.n_features_in_) if kept_features is None else kept_features
@@ -99,7 +99,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """Mask of the selected features of X, (d,); `support_` covers only the features used."""
         check_is_fitted(self)
         mask = np.zeros(self.n_features_in_, dtype=bool)
-        mask[self._left] = self.support_
+        mask[self._used_features] = self.support_
         return mask
 
     def transform(self, X: Any) -> Any:

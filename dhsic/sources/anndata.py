@@ -78,7 +78,7 @@ class AbstractAnnData(ABC):
             return self._look(name)
         return None
 
-    def named(self, variable: str | None) -> str:
+    def full_name(self, variable: str | None) -> str:
         """Return the full name of a matrix, X by default; its folder may be omitted if unique."""
         name = variable or "X"
         if name == "X" or "/" in name:
@@ -163,7 +163,7 @@ class AnnDataStore(AbstractAnnData):
         return cls(group) if is_one else None
 
     @classmethod
-    def around(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
+    def containing(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
         """Return the AnnData that contains an array, and the array's name in it; None if none."""
         parts = array.path.split("/")
         for n in (1, 2):
@@ -281,7 +281,7 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         The matrix is sparse, and there is no room for it.
     """
-    name = store.named(options.variable)
+    name = store.full_name(options.variable)
     node, dims = store.matrix(name), axes_of(name)
     if _is_frame(node):
         return frame_source(store.frame(name), options)

@@ -20,7 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 
 #: How files begin: Parquet, Feather (the file of Arrow), and its first version.
 PARQUET, FEATHER, FEATHER_1 = b"PAR1", b"ARROW1", b"FEA1"
@@ -156,7 +156,7 @@ class AbstractArrowTable(ABC):
             for name in self.names
         }
 
-    def told(self, name: str) -> str:
+    def type_text(self, name: str) -> str:
         """Type of a column, for sentences."""
         return " or ".join(sorted(map(str, self.types[name]))) or "nothing"
 
@@ -244,8 +244,8 @@ class ParquetTable(AbstractArrowTable):
         if odd:
             raise InputError(
                 f"{part} and {self.parts[0]} are parts of one table, and only one of them has "
-                f"{some(map(repr, sorted(odd)), 4)}. Write parts with the same columns, or pass "
-                "one file."
+                f"{abbreviate(map(repr, sorted(odd)), 4)}. Write parts with the same columns, or "
+                "pass one file."
             )
 
     def _read(self, names: list[str]) -> Any:
@@ -357,17 +357,17 @@ def _parts_in(folder: Path, path: str) -> list[Path]:
         if len({tuple(_partition(path, str(part))) for part in parts}) > 1:
             raise InputError(
                 f"{path} is partitioned by other columns in some of its folders than in others "
-                f"({some((one.name for one in deeper), 3)}). Pass one of these folders."
+                f"({abbreviate((one.name for one in deeper), 3)}). Pass one of these folders."
             )
         return parts
     if deeper:
         raise InputError(
-            f"{folder} holds folders ({some((one.name for one in deeper), 3)}), which are no "
+            f"{folder} holds folders ({abbreviate((one.name for one in deeper), 3)}), which are no "
             "partitions of one column (NAME=VALUE). Pass one of these folders."
         )
     odd = [one.name for one in entries if begins(one)[: len(PARQUET)] != PARQUET]
     if odd or not entries:
-        what = f"other files than Parquet ({some(odd, 3)})" if odd else "no files of Parquet"
+        what = f"other files than Parquet ({abbreviate(odd, 3)})" if odd else "no files of Parquet"
         raise InputError(f"The folder {folder} holds {what}. Pass one that holds parts of a table.")
     return entries
 

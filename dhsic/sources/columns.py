@@ -51,11 +51,11 @@ class Column:
 
     def of(self, features: Index) -> Column:
         """Return the column restricted to some features, ascending."""
-        return Column(features.size, self.dtype, _Some(self, features))
+        return Column(features.size, self.dtype, _SubsetReader(self, features))
 
     def lazily(self) -> Any:
         """Data of a variable of xarray, read when they are asked for and then kept."""
-        unread: Any = indexing.LazilyIndexedArray(_Unread(self))
+        unread: Any = indexing.LazilyIndexedArray(_LazyColumn(self))
         return indexing.MemoryCachedArray(indexing.CopyOnWriteArray(unread))  # type: ignore[no-untyped-call]  # xarray's
 
 
@@ -85,7 +85,7 @@ def _bits(texts: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Some:
+class _SubsetReader:
     """Reader of a column for a subset of features, ascending."""
 
     column: Column
@@ -95,7 +95,7 @@ class _Some:
         return self.column.at(self.features[rows])
 
 
-class _Unread(BackendArray):
+class _LazyColumn(BackendArray):
     """Adapter of a column to the lazy arrays of xarray."""
 
     def __init__(self, column: Column) -> None:
@@ -103,9 +103,9 @@ class _Unread(BackendArray):
 
     def __getitem__(self, key: Any) -> Any:
         outer = indexing.IndexingSupport.OUTER
-        return indexing.explicit_indexing_adapter(key, self.shape, outer, self._some)
+        return indexing.explicit_indexing_adapter(key, self.shape, outer, self._read_part)
 
-    def _some(self, key: tuple[Any, ...]) -> Any:
+    def _read_part(self, key: tuple[Any, ...]) -> Any:
         (which,), n = key, self.column.n
         if isinstance(which, slice) and which.step in (None, 1):
             start, stop, _ = which.indices(n)

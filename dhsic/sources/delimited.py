@@ -17,8 +17,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
-from dhsic.buckets import fetched
 from dhsic.errors import InputError
+from dhsic.object_store import fetched
 from dhsic.sources.compression import DAMAGE, SUFFIXES, decompressed
 from dhsic.sources.headers import (
     GEO,
@@ -29,7 +29,7 @@ from dhsic.sources.headers import (
     may_be_header,
     top_of,
 )
-from dhsic.sources.ids import is_id, is_value, plain, some
+from dhsic.sources.ids import abbreviate, is_id, is_value, plain
 
 #: Bytes of a file that are looked at for what is no text.
 HEAD = 1 << 12
@@ -113,7 +113,7 @@ class Delimited:
         names, below = (top.rows[1], top.rows[2]) if len(top.rows) > 2 else ([], [])
         has_names = len(set(names)) == len(names) > 2 and not any(map(is_value, names[1:]))
         if has_names and any(map(is_value, below[1:])):
-            groups = some(dict.fromkeys(filter(None, header)), 3)
+            groups = abbreviate(dict.fromkeys(filter(None, header)), 3)
             raise self.refused(
                 f"its header has two rows: the first names groups of columns ({groups}), the "
                 f"second each column. {self._without_top(1)}"

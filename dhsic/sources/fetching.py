@@ -25,9 +25,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dhsic._typing import Array, Index
-from dhsic.buckets import absent, asked, folder_of, without_secrets
 from dhsic.errors import DataError, InputError
 from dhsic.memory import human
+from dhsic.object_store import absent, folder_of, translate_errors, without_secrets
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.plink import SUFFIXES, TABLES, lacking
@@ -124,7 +124,7 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
     with _lock:
         cached = _copies.get((os.getpid(), url))
         options = cached.options if options is None and cached is not None else options
-        objects = tuple(_found(names, options) for names in _parts_of(url))
+        objects = tuple(_first_existing(names, options) for names in _parts_of(url))
         if cached is not None and cached.objects == objects and cached.path.is_file():
             return cached
         root = _folder(os.getpid()).name
@@ -174,10 +174,12 @@ def _name(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _found(urls: tuple[str, ...], options: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]:
+def _first_existing(
+    urls: tuple[str, ...], options: Mapping[str, Any] | None
+) -> tuple[str, dict[str, str]]:
     """The first of some files that is there, and what tells its version."""
     for url in urls:
-        with asked(url) as obstore:
+        with translate_errors(url) as obstore:
             try:
                 return url, _version(obstore.head(*_place(url, options)))
             except FileNotFoundError:
@@ -202,7 +204,7 @@ def _fetched(folder: Path, objects: Any, options: Mapping[str, Any] | None) -> s
     digest = hashlib.sha256()
     for url, version in objects:
         aside = folder / f".{os.getpid()}-{_name(url)}"
-        with asked(url) as obstore, aside.open("wb") as file:
+        with translate_errors(url) as obstore, aside.open("wb") as file:
             for data in _read(obstore, url, version, options):
                 digest.update(data)
                 file.write(data)

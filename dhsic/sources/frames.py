@@ -19,7 +19,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.chunked import Node, child, group_at, place_of, read_array
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 
 #: Encodings of columns that are groups, and the array of each that has an element a row.
@@ -214,7 +214,7 @@ def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
         if values.dtype.kind not in "biuf"
     ]
     if text_columns or not columns:
-        what = f"has text in {some(map(repr, text_columns))}" if columns else "has no columns"
+        what = f"has text in {abbreviate(map(repr, text_columns))}" if columns else "has no columns"
         raise InputError(
             f"The dataframe {frame.place} {what}; a matrix holds numbers. Write it again with "
             "columns of numbers alone, or choose another matrix."

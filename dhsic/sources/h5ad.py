@@ -44,7 +44,7 @@ from dhsic.sources.blocks import (
     take_rows,
 )
 from dhsic.sources.frames import GROUPS, AbstractFrame, filled, frame_source, named_by
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.sparse import CSC, CSR, SparseSource, is_sparse, loaded, open_sparse, turned
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
@@ -142,7 +142,7 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
         There is no such matrix, or it is a view of a file.
     """
     held = AnnDataObject(adata)
-    name = held.named(options.variable)
+    name = held.full_name(options.variable)
     matrix, dims = held.matrix(name), axes_of(name)
     axis = options.feature_axis(matrix.shape, dims if any(dims) else None, name)
     if adata.isbacked and name in ("X", "raw/X"):
@@ -299,7 +299,7 @@ class H5Store(AbstractAnnData):
                 if folder in file and _is_group(file[folder]):
                     names += [f"{folder}/{name}" for name in file[folder]]
             found = {name: _node(file, name) for name in names}
-            return {name: _told(node) for name, node in found.items() if node is not None}
+            return {name: _describe_node(node) for name, node in found.items() if node is not None}
 
     def _look(self, name: str) -> Glance | None:
         with opened_h5(self.path) as file:
@@ -325,10 +325,10 @@ def _is_frame(node: Any) -> bool:
     return _is_group(node) and _attribute(node, FORMATS) == "dataframe"
 
 
-def _told(node: Any) -> str:
+def _describe_node(node: Any) -> str:
     if _is_frame(node):
         columns = node.attrs.get("column-order", ())
-        return f"dataframe with columns {some(map(str, columns), 3)}"
+        return f"dataframe with columns {abbreviate(map(str, columns), 3)}"
     if _is_group(node):
         return f"sparse ({_attribute(node, FORMATS)})"
     return f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
@@ -350,7 +350,7 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
-    path, name = store.path, store.named(options.variable)
+    path, name = store.path, store.full_name(options.variable)
     dims = axes_of(name)
     with opened_h5(path) as file:
         node = _node(file, name)

@@ -21,7 +21,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrow import begins
 from dhsic.sources.h5ad import H5AD, open_h5ad, open_stored_sparse, opened_h5, values_at
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import OpenOptions, text
 from dhsic.sources.sparse import CSC, SparseSource, by_columns, check_room
 from dhsic.sources.views import SubsetSource
@@ -70,8 +70,8 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
         file.visititems(lambda name, node: datasets.append(name) if _is_matrix(node) else None)
     if several:
         raise InputError(
-            f"{path} is MuData, which holds several AnnData: {some(several)}. Pass one of them: "
-            f"mudata.read({path!r}).mod[{several[0]!r}]."
+            f"{path} is MuData, which holds several AnnData: {abbreviate(several)}. Pass one of "
+            f"them: mudata.read({path!r}).mod[{several[0]!r}]."
         )
     if is_counts:
         return _open_counts(path, "matrix", options)
@@ -79,7 +79,7 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
         return _open_genome(path, of_genomes, options)
     if _is_anndata(path):
         return open_h5ad(path, options)
-    listed = f"matrices {some(datasets)}" if datasets else "no matrix"
+    listed = f"matrices {abbreviate(datasets)}" if datasets else "no matrix"
     remedy = f"h5py.File({path!r})[{datasets[0]!r}][:]" if datasets else "an array"
     raise InputError(
         f"{path} is HDF5 with {listed}, and neither AnnData nor counts of Cell Ranger. Pass "
@@ -100,8 +100,8 @@ def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> Abstrac
     name = options.variable or genomes[0]
     if name not in genomes or (options.variable is None and len(genomes) > 1):
         raise InputError(
-            f"{path} holds counts for each of {len(genomes)} genomes, {some(genomes)}. Pass one of "
-            "them as variable=."
+            f"{path} holds counts for each of {len(genomes)} genomes, {abbreviate(genomes)}. Pass "
+            "one of them as variable=."
         )
     return _open_counts(path, name, OpenOptions(n_samples=options.n_samples))
 
@@ -160,11 +160,12 @@ def _with_names(
         if options.variable not in counts:
             raise InputError(
                 f"{path} has no features of type {options.variable!r}; it has "
-                f"{some(map(repr, counts.index))}. Pass one of them as variable=, or leave it out."
+                f"{abbreviate(map(repr, counts.index))}. Pass one of them as variable=, or leave "
+                "it out."
             )
         return SubsetSource(source, np.flatnonzero(types == options.variable))
     if len(counts) > 1:
-        type_counts = some(f"{n:,} of {kind!r}" for kind, n in counts.items())
+        type_counts = abbreviate(f"{n:,} of {kind!r}" for kind, n in counts.items())
         source.hint = (
             f"X has features of several types, {type_counts}, which are ranked together. Pass "
             f"variable={counts.index[0]!r} to take those of one type."

@@ -79,7 +79,7 @@ class TableTop:
 
 def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
     """Read the top of a table, or of a list of ids; None where it holds no row."""
-    numbered, above = enumerate(lines), _Above()
+    numbered, above = enumerate(lines), _LinesAbove()
     first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
     texts = [] if first is None else [first[1], *_some_rows(numbered)]
     comment = above.comments[-1] if above.comments else None
@@ -100,7 +100,7 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
     return TableTop(n_skipped, separator, rows, above.format_name, above.sizes, title, n_titles)
 
 
-class _Above:
+class _LinesAbove:
     """Lines above the first row, and what they say of the separator and the format."""
 
     def __init__(self) -> None:

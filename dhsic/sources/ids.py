@@ -102,10 +102,10 @@ def is_index(name: str, values: Iterable[str]) -> bool:
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
 
 
-def some(items: Iterable[object], most: int = 5) -> str:
+def abbreviate(items: Iterable[object], most: int = 5) -> str:
     """First few of many, as text.
 
-    >>> some(["a", "b", "c"], most=2)
+    >>> abbreviate(["a", "b", "c"], most=2)
     'a, b, ... (3 in all)'
     """
     shown = [str(item) for item in items]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dhsic.sources.ids import NA, is_value, some
+from dhsic.sources.ids import NA, abbreviate, is_value
 from dhsic.sources.number_fields import is_comma_number
 from dhsic.sources.thousands import PointedNumbers
 
@@ -77,7 +77,7 @@ class OddFields:
     def listed(self) -> str:
         """Texts, how often they occur and where first, for sentences."""
         most_first = sorted(self.places.items(), key=lambda item: -item[1][0])
-        return some(
+        return abbreviate(
             (f"{text!r} ({n}, first {where})" for text, (n, where) in most_first), MOST_NAMED
         )
 
@@ -95,7 +95,7 @@ class OddFields:
         return [text for text in self.places if is_comma_number(text)]
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Sentence on the column."""
         is_name = " " not in self.called  # of Python
         called = self.called if is_name else self.called[:1].upper() + self.called[1:]
@@ -135,7 +135,7 @@ def about_columns(X: pd.DataFrame) -> str:
     few = [column for column in columns if column.are_few]
     text_columns = [column.name for column in columns if not (column.are_few or column.is_numeral)]
     numerals = [column.name for column in columns if column.is_numeral]
-    sentences = ["are not numbers.", *(column.told for column in few[:MOST_DESCRIBED])]
+    sentences = ["are not numbers.", *(column.sentence for column in few[:MOST_DESCRIBED])]
     if any(column.commas for column in few):
         sentences.append("Write numbers with decimal points first.")
     if few:
@@ -147,7 +147,7 @@ def about_columns(X: pd.DataFrame) -> str:
     thousands = [name for name in numerals if _pointed(X[name]).may_separate_thousands]
     if thousands:
         sentences.append(
-            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).told} If they do, leave them out "
+            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).sentence} If they do, leave them out "
             f"first: X[{thousands!r}].replace(r'\\.', '', regex=True)."
         )
     if numerals:

@@ -41,7 +41,7 @@ from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
-from dhsic.sources.ids import did_you_mean, some
+from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
@@ -370,7 +370,7 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
         what = (
             f"features have no names, and their positions are 0 to {source.n_features - 1}"
             if names is None
-            else f"features are {some(map(repr, known), 8)}"
+            else f"features are {abbreviate(map(repr, known), 8)}"
         )
         raise InputError(
             f"not_features={absent!r} is no feature of X: its {what}."
@@ -441,14 +441,14 @@ def refuse_groups(group: zarr.Group) -> None:
         first, where = next(iter(found)), str(group.store_path).removeprefix("file://")
         raise InputError(
             f"{where} holds no matrix itself; its groups hold "
-            f"{some((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path of "
-            f"the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
+            f"{abbreviate((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path "
+            f"of the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
             f"variable={first!r}, and labels with their group likewise (rna/cell_type)."
         )
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
-    anndata = AnnDataStore.around(array)
+    anndata = AnnDataStore.containing(array)
     if anndata is not None:
         store, variable = anndata
         return open_anndata(store, replace(options, variable=variable))

@@ -16,7 +16,7 @@ from dhsic.sources import AbstractSource, AbstractStored, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.arrow import UNNAMED, AbstractArrowTable, arrow_table
 from dhsic.sources.blocks import Block, check_finite, take_rows
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.odd_fields import no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text
@@ -118,7 +118,7 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     features = tuple(name for name in others if name not in taken)
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
-        listed = some((f"{n!r}: {file.told(n)}" for n in odd), 4)
+        listed = abbreviate((f"{n!r}: {file.type_text(n)}" for n in odd), 4)
         remedy = no_features(odd) if odd else "Check which columns are said to be none."
         raise InputError(
             f"{path} has {f'columns that hold no numbers ({listed})' if odd else 'no features'}, "
@@ -142,7 +142,7 @@ def _of_partitions(path: str, names: list[str]) -> str:
     if not names:
         return ""
     return (
-        f"Columns that the folders of {path} are named by ({some(map(repr, names))}) are no "
+        f"Columns that the folders of {path} are named by ({abbreviate(map(repr, names))}) are no "
         "features; they may be a target or covariates."
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 
 #: Probability that some feature rises over all rows by chance, below which it is taken to number
 #: them: of whole numbers that follow each other, and of others.
@@ -158,13 +158,13 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
         return ""
     return (
         f"{len(twice):,} rows of {path} are there twice, with their name and all values "
-        f"({some(map(repr, twice), 3)}), and count twice. Leave out all but one of each."
+        f"({abbreviate(map(repr, twice), 3)}), and count twice. Leave out all but one of each."
     )
 
 
 def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
     """Refuse columns that count rows in some order, by name."""
-    listed = some(map(repr, names), 4)
+    listed = abbreviate(map(repr, names), 4)
     raise InputError(
         f"{where} has whole numbers that all differ and leave no gaps ({listed}), as numbers of "
         "rows do, in whatever order. As a feature they may tell the order of the samples. If they "
@@ -181,7 +181,9 @@ def refuse_rising(
     `rising` are their names for sentences and by themselves, their first and last values; `remedy`
     leaves them out, by default an option of opening.
     """
-    listed = some((f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4)
+    listed = abbreviate(
+        (f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4
+    )
     options = remedy or f"not_features={[name for _, name, _, _ in rising[:4]]!r}"
     raise InputError(
         f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "

@@ -20,7 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
-from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
+from dhsic.namespace import Move, cast, host, like, namespace_of, slices, take
 from dhsic.sources import AbstractSource
 from dhsic.sources.sentinels import Sentinels, found_in, refuse_sentinels
 from dhsic.sources.views import checksums
@@ -421,11 +421,11 @@ class Codes:
                 sums[2, a : a + rows] += other @ y
         return sums
 
-    def some(self, samples: Index | slice) -> Codes:
+    def take_samples(self, samples: Index | slice) -> Codes:
         """Select the codes of some samples."""
         if self._is_here or isinstance(samples, slice):
             return Codes(self.raw[:, samples], self.has_missing)
-        return Codes(taken(self.raw, samples, axis=1), self.has_missing)
+        return Codes(take(self.raw, samples, axis=1), self.has_missing)
 
     def counts(self) -> Float:
         """Count each code and the missing calls, (4, c) float64: whole numbers."""

@@ -20,7 +20,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError, warn
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import some
+from dhsic.sources.ids import abbreviate
 
 #: Numbers of two to five digits that are written for missing values: 77, 88, 97, 98, 99, 777, ...
 POSITIVE = tuple(
@@ -234,7 +234,7 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
     if not at.size or has_zeros.sum() - at.size >= max(ORDINARY_ZEROS, at.size):
         return
     called = _called(source, at)
-    listed = some(
+    listed = abbreviate(
         (
             f"{name}: {found.n[j]:,}, others from {found.nearest[j]:.6g}"
             for name, j in zip(called, at.tolist(), strict=True)
@@ -264,7 +264,7 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
     bits = found.codes[at] & ~LONE & ~np.int64(ZERO)
     codes = [CODES[int(of).bit_length() - 1] if of else LEAST for of in bits.tolist()]
     called = _called(source, at)
-    listed = some(
+    listed = abbreviate(
         (
             f"{name}: {written(code)} {found.n[j]:,} times, others "
             f"{'from' if code < found.nearest[j] else 'to'} {found.nearest[j]:.6g}"

@@ -32,8 +32,8 @@ from zarr.abc.store import (
 from zarr.codecs import ShardingCodec
 from zarr.storage import LocalStore, ObjectStore, StorePath, WrapperStore, ZipStore
 
-from dhsic.buckets import folder_of, load_obstore, sentence, without_secrets
 from dhsic.errors import DataError, DhsicError, StoreError
+from dhsic.object_store import folder_of, load_obstore, sentence, without_secrets
 from dhsic.sources.codecs import bounded
 from dhsic.sources.options import MissingChunks
 

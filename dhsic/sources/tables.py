@@ -17,12 +17,12 @@ from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, human
 from dhsic.sources.ids import (
     PARENTS,
+    abbreviate,
     did_you_mean,
     is_id,
     is_index,
     names_rows_by_name,
     plain,
-    some,
 )
 from dhsic.sources.options import OpenOptions, says_names
 from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
@@ -133,11 +133,11 @@ class TableColumns:
         if not names:
             return ""
         return (
-            f"Columns that name or count rows are no features: {some(map(repr, names))} of "
+            f"Columns that name or count rows are no features: {abbreviate(map(repr, names))} of "
             f"{path}. A measurement among them needs another name."
         )
 
-    def named(self) -> Array | None:
+    def number_names(self) -> Array | None:
         """Names of the columns of numbers, None where no line names them."""
         names = np.array([self.names[i] for i in self.numbers], dtype=object)
         return names if self.are_named else None
@@ -170,9 +170,9 @@ class TableColumns:
             what = "feature" if turned else "sample"
             raise InputError(
                 f"The first column of {path} ({self.called(0)}) would name the {what}s, and "
-                f"{len(repeated)} of its texts are there more than once ({some(repeated, 3)}). "
-                f"Give each {what} a name of its own; if it holds labels or groups, say so: "
-                f"not_features={[self.names[0]]!r}."
+                f"{len(repeated)} of its texts are there more than once "
+                f"({abbreviate(repeated, 3)}). Give each {what} a name of its own; if it holds "
+                f"labels or groups, say so: not_features={[self.names[0]]!r}."
             )
         return names
 
@@ -196,7 +196,7 @@ def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
         if name not in known:
             raise InputError(
                 f"{path} has no column {name!r}; its columns are "
-                f"{some(map(repr, known), 20)}.{did_you_mean(name, known)}"
+                f"{abbreviate(map(repr, known), 20)}.{did_you_mean(name, known)}"
             )
 
 
@@ -210,6 +210,6 @@ def refuse_counted(path: str, called: str, column: Array, *, turned: bool = Fals
         kind = "whole numbers" if is_whole else "numbers in order"
         raise InputError(
             f"The first column of {path} ({called}) holds {kind} that all differ "
-            f"({some(shown, 3)}), as names do. If it names the rows, call it so: "
+            f"({abbreviate(shown, 3)}), as names do. If it names the rows, call it so: "
             "id, sample_id. If it is a feature, put a column of names before it."
         )

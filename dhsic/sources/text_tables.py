@@ -19,7 +19,7 @@ from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, is_value, na_of, names_rows_by_name, some
+from dhsic.sources.ids import NA, abbreviate, is_value, na_of, names_rows_by_name
 from dhsic.sources.marked_numbers import command, numbers_of, words_of
 from dhsic.sources.number_fields import (
     NumberFields,
@@ -95,7 +95,7 @@ class TextTable:
             top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
             remedy = "id as its first field" if has_ids else "a letter before each of them (w2500)"
             raise self.text.refused(
-                f"its first line ({some(top, 4)}) may name the columns, for its numbers are "
+                f"its first line ({abbreviate(top, 4)}) may name the columns, for its numbers are "
                 "unlike those below, or may hold values. If it names them, write "
                 f"{remedy}; if not, write a line above it that does."
             )
@@ -107,8 +107,8 @@ class TextTable:
             check_known(path, self.apart, self.columns.names)
         if not self.columns.numbers:
             raise InputError(
-                f"{path} has the columns {some(map(repr, self.columns.names))} alone, and none of "
-                "them is a feature. Check what separates its columns, and which are labels."
+                f"{path} has the columns {abbreviate(map(repr, self.columns.names))} alone, and "
+                "none of them is a feature. Check what separates its columns, and which are labels."
             )
         self._check_first(first, line)
 
@@ -131,7 +131,7 @@ class TextTable:
         about = f", a {self.known.name} table" if self.known else ""
         row = "feature" if self.turned else "sample"
         mark = between.get(self.text.separator, repr(self.text.separator))
-        shown = f" ({some(self.text.names, 4)})" if self.text.names else ""
+        shown = f" ({abbreviate(self.text.names, 4)})" if self.text.names else ""
         return f"a {row} a row{about}, {mark} between columns, {header}{shown}"
 
     def rows(self) -> Iterator[tuple[list[str], Array]]:
@@ -241,14 +241,14 @@ class TextTable:
                     marks.setdefault(key, set()).add(decimal_mark(fields[i]))
         return marks
 
-    def named(self, beside: list[list[str]], first: Array) -> Names:
+    def resolve_names(self, beside: list[list[str]], first: Array) -> Names:
         """Names, and what is no feature, by the fields of each row that are not numbers.
 
         Refused where nothing names the rows but the `first` column of numbers, most likely.
         """
         path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
         text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
-        across = columns.named()
+        across = columns.number_names()
         label_texts = dict(
             zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True)
         )
@@ -275,8 +275,8 @@ class TextTable:
         if 0 < n < len(names):
             lines = [line for line, _ in self.text.rows()][n:]
             raise InputError(
-                f"{self.path} ends with {some(map(repr, names[n:]), 3)}, which sums up the samples "
-                f"and is none (line {lines[0]}). Leave out what follows them: head -n "
+                f"{self.path} ends with {abbreviate(map(repr, names[n:]), 3)}, which sums up the "
+                f"samples and is none (line {lines[0]}). Leave out what follows them: head -n "
                 f"{lines[0] - 1} {shlex.quote(self.path)} > NEW"
             )
 
@@ -305,8 +305,8 @@ class TextTable:
         if len(odd) > 1 and all(column.are_few and column.is_only_in(line) for column in odd):
             raise InputError(
                 f"{self.path} has text in line {line} in {len(odd):,} columns of numbers, such as "
-                f"{some(map(repr, odd[0].places), 1)} in {odd[0].called}, as a line of units or of "
-                f"notes has. Leave that line out: sed {line}d {shlex.quote(self.path)} > NEW"
+                f"{abbreviate(map(repr, odd[0].places), 1)} in {odd[0].called}, as a line of units "
+                f"or of notes has. Leave that line out: sed {line}d {shlex.quote(self.path)} > NEW"
             )
         if remedy := self._marked(odd, at):
             raise InputError(f"{sentence} {remedy}")
@@ -317,7 +317,7 @@ class TextTable:
             every = set().union(*marks.values())
             remedy = comma_advice(lambda v: self._rewritten(features, v), commas[0], every)
         else:
-            remedy = " ".join([*(column.told for column in odd[:MOST_TOLD]), advice(odd)])
+            remedy = " ".join([*(column.sentence for column in odd[:MOST_TOLD]), advice(odd)])
         raise InputError(f"{sentence} {remedy}")
 
     def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
@@ -333,7 +333,7 @@ class TextTable:
         top, by_place = self.text.top, dict(zip(at, changes, strict=True))
         written = command(self.path, self.text.separator, top.n_skipped, by_place)
         return (
-            f"{odd[0].told} If they are features, write numbers alone: {written}, then pass "
+            f"{odd[0].sentence} If they are features, write numbers alone: {written}, then pass "
             f"NEW.csv. {no_features(column.name for column in odd)}"
         )
 
@@ -404,7 +404,7 @@ class TextTable:
         if odd and self.turned:
             self._check_described(odd)
         if odd:
-            listed = some((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
+            listed = abbreviate((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
             self._refuse_text(
                 f"{self.path} holds text ({listed}), and features are numbers.", odd, line
             )
@@ -420,7 +420,7 @@ class TextTable:
         if described and len(described) == len(odd) and len(odd) < len(self.columns.numbers):
             raise InputError(
                 f"{self.path} holds text about features beside their names, in "
-                f"{some(map(repr, described), 4)}, and columns are samples. Leave it out: "
+                f"{abbreviate(map(repr, described), 4)}, and columns are samples. Leave it out: "
                 f"not_features={described!r}."
             )
 
@@ -447,7 +447,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     values = values[: len(beside)]
     convention = 0 if table.turned else 1
     options.feature_axis(values.shape, None, path, convention)  # as many samples as labels?
-    names = table.named(beside, values[:, 0])
+    names = table.resolve_names(beside, values[:, 0])
     if (
         columns.are_named
         and not table.turned

@@ -100,7 +100,7 @@ class PointedNumbers:
         return bool(max(abs(float(text)) for text in self.pointed) * BELOW < middle)
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Sentence on the two ways in which numbers are written."""
         pointed, whole = [*self.pointed], [t for t in self.whole if abs(int(t)) >= LARGE]
         return (
@@ -168,7 +168,7 @@ def refuse_thousands(
     others = f" So do {len(named) - 1:,} more." if len(named) > 1 else ""
     called, numbers = next(iter(named.items()))
     raise InputError(
-        f"{path}: in {called} {numbers.told}{others} If they do, write numbers without them: "
+        f"{path}: in {called} {numbers.sentence}{others} If they do, write numbers without them: "
         f"{rewritten(WITHOUT_POINTS)}. If they are decimal, write a point in all: "
         f"{rewritten(WITH_POINTS)}"
     )

@@ -249,7 +249,7 @@ class ValueKind:
     because: str = ""
 
     @staticmethod
-    def known(source: AbstractSource) -> ValueKind | None:
+    def declared(source: AbstractSource) -> ValueKind | None:
         """Return the value kind declared by the metadata; None if values must be inspected."""
         if source.dosages and source.keeps_codes:
             return ValueKind(dosages=True, because=DOSAGES)
@@ -267,16 +267,18 @@ class ValueKind:
             A few values are neither 0, 1, 2 nor codes, or codes of some features may be values
             in others; the message names them.
         """
-        kind = _kept(tally) if as_they_are or source.keeps_codes else _judged(tally)
+        kind = _kind_without_codes(tally) if as_they_are or source.keeps_codes else _judged(tally)
         return replace(kind, dosages=True, because=DOSAGES) if source.dosages else kind
 
     def __str__(self) -> str:
         return (
-            f"{self.because}; {_told(self.codes)} taken for missing" if self.codes else self.because
+            f"{self.because}; {_list_occurrences(self.codes)} taken for missing"
+            if self.codes
+            else self.because
         )
 
 
-def _told(values: Mapping[Any, Occurrences]) -> str:
+def _list_occurrences(values: Mapping[Any, Occurrences]) -> str:
     return "; ".join(f"{_written(value)} ({found})" for value, found in sorted(values.items()))
 
 
@@ -289,15 +291,15 @@ def _written(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def _kept(tally: Census) -> ValueKind:
+def _kind_without_codes(tally: Census) -> ValueKind:
     """Derive the value kind if no number stands for a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
     if dosages or tally.is_ordinary or not tally.is_counts:
         return ValueKind(dosages, because=ONLY if dosages else MORE)
     return ValueKind(
         dosages=False,
-        because=f"0, 1 and 2, and besides them {_told(tally.outside)}, taken as values: what makes "
-        "dosages quick (two bits each, few levels) is lost",
+        because=f"0, 1 and 2, and besides them {_list_occurrences(tally.outside)}, taken as "
+        "values: what makes dosages quick (two bits each, few levels) is lost",
     )
 
 
@@ -323,9 +325,10 @@ def _judged(tally: Census) -> ValueKind:
     if codes and tally.is_mixed:
         given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
         raise DataError(
-            f"Features of 0, 1 and 2 in X hold {_told(codes)}, which stands for missing calls "
-            "there, and other features of X are of another kind, where it may be a value. Pass "
-            f"missing_code={given} if it is missing in all of them, missing_code=None if in none."
+            f"Features of 0, 1 and 2 in X hold {_list_occurrences(codes)}, which stands for "
+            "missing calls there, and other features of X are of another kind, where it may be a "
+            f"value. Pass missing_code={given} if it is missing in all of them, missing_code=None "
+            "if in none."
         )
     plain = not (tally.n_others or tally.n_fractions or strays)
     dosages = plain and set(tally.outside) == set(codes)
@@ -337,10 +340,10 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
     one = len(strays) == 1
     value = codes if one else f"[{codes}]"
     raise DataError(
-        f"X holds {seen} and besides them only {_told(strays)}, which {'is' if one else 'are'} no "
-        f"count of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
-        f"missing_code={value}; to take every number as it is, missing_code=None; else mend the "
-        "data."
+        f"X holds {seen} and besides them only {_list_occurrences(strays)}, which "
+        f"{'is' if one else 'are'} no count of alleles. If {'it stands' if one else 'they stand'} "
+        f"for missing calls, pass missing_code={value}; to take every number as it is, "
+        "missing_code=None; else mend the data."
     )
 
 
@@ -419,7 +422,7 @@ class Alleles:
         DataError
             See `ValueKind.judged`.
         """
-        if ValueKind.known(source) is not None:
+        if ValueKind.declared(source) is not None:
             return self
         codes = ValueKind.judged(source, self.census).codes
         n = self.coded * np.isin(CODES, [*codes])[:, None]

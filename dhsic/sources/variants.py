@@ -137,7 +137,7 @@ class Variants:
         Ids that repeat name nothing, so then every variant is named by its position.
         """
         naming = self._naming
-        return None if naming is None else self._named(naming)
+        return None if naming is None else self._variant_names(naming)
 
     def samples(self) -> Array | None:
         """Ids of the samples, or None."""
@@ -151,7 +151,7 @@ class Variants:
         """Return coordinates and names of d variants as columns that are read in parts."""
         readers, naming = self._readers(), self._naming
         if naming is not None:
-            readers[NAME] = np.dtype(object), partial(self._named, naming)
+            readers[NAME] = np.dtype(object), partial(self._variant_names, naming)
         return {name: Column(d, dtype, read) for name, (dtype, read) in readers.items()}
 
     def _readers(self) -> dict[str, tuple[Any, Callable[..., Array]]]:
@@ -271,9 +271,9 @@ class Variants:
         return not all_differ(partial(self._parts, Naming(by_id=False), n))
 
     def _parts(self, naming: Naming, n: int) -> Iterator[Array]:
-        return (self._named(naming, rows) for rows in slices(n, STRETCH))
+        return (self._variant_names(naming, rows) for rows in slices(n, STRETCH))
 
-    def _named(self, naming: Naming, rows: slice | None = None) -> Array:
+    def _variant_names(self, naming: Naming, rows: slice | None = None) -> Array:
         """Names of all variants, or of some rows."""
         if not naming.by_place:
             ids = self._text(IDS, rows)

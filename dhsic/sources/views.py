@@ -42,7 +42,7 @@ class AbstractView(AbstractSource):
         for name in AbstractSource.__annotations__:
             setattr(self, name, getattr(base, name))
 
-    def around(self, block: Block) -> Block:
+    def base_block(self, block: Block) -> Block:
         """Return the block of the base that contains a block of this source."""
         return block
 
@@ -58,7 +58,7 @@ class AbstractView(AbstractSource):
 
     @final
     def stored_width(self, block: Block) -> int:
-        return self.base.stored_width(self.around(block))
+        return self.base.stored_width(self.base_block(block))
 
     @final
     def stored_samples(self, rows: Index) -> int:
@@ -91,11 +91,11 @@ class AbstractView(AbstractSource):
 
     @final
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        return self.base.pieces(tuple(map(self.around, blocks)))
+        return self.base.pieces(tuple(map(self.base_block, blocks)))
 
     @final
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        view, base = copy(self), self.base.with_pieces(tuple(map(self.around, blocks)), arrays)
+        view, base = copy(self), self.base.with_pieces(tuple(map(self.base_block, blocks)), arrays)
         view.base, view.in_memory, view.client_bytes = base, base.in_memory, base.client_bytes
         return view
 
@@ -139,7 +139,7 @@ class SubsetSource(AbstractView):
     def __reduce__(self) -> tuple[Any, ...]:
         return _of, (self.base, packed(self.features))
 
-    def around(self, block: Block) -> Block:
+    def base_block(self, block: Block) -> Block:
         first, last = self.features[block.start], self.features[block.stop - 1]
         return Block(block.index, int(first), int(last) + 1)
 
@@ -151,7 +151,7 @@ class SubsetSource(AbstractView):
         return tuple(Block(i, int(starts[k]), int(stops[k])) for i, k in enumerate(nonempty))
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        around = self.around(block)
+        around = self.base_block(block)
         local_positions = self.features[block.start + local] - around.start
         return self.base.read_columns(around, local_positions, rows)
 
@@ -161,13 +161,13 @@ class SubsetSource(AbstractView):
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
-        around = self.around(block)
+        around = self.base_block(block)
         return self.base.allele_counts(
             around, self.features[block.start + local] - around.start, rows
         )
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        around = self.around(block)
+        around = self.base_block(block)
         return self.base.diploid_genotypes(
             around, self.features[block.start + local] - around.start, rows
         )
@@ -327,17 +327,17 @@ class ChecksummedSource(AbstractView):
         changed = features[checksums(values) != self.checksums[features]]
         if changed.size:
             raise DataError(
-                f"The values of {named(changed)} are not those that the first pass of this run "
-                "read: the data were changed while it ran, or come out differently each time that "
-                "they are computed. Put them back (or write them to Zarr), then go on from the "
-                "checkpoint; or start again."
+                f"The values of {describe_features(changed)} are not those that the first pass of "
+                "this run read: the data were changed while it ran, or come out differently each "
+                "time that they are computed. Put them back (or write them to Zarr), then go on "
+                "from the checkpoint; or start again."
             )
 
 
-def named(features: Index) -> str:
+def describe_features(features: Index) -> str:
     """Features, ascending, in a few words.
 
-    >>> named(np.array([3, 4, 5, 9]))
+    >>> describe_features(np.array([3, 4, 5, 9]))
     '4 features (3 to 5, 9)'
     """
     edges = [0, *(np.flatnonzero(np.diff(features) > 1) + 1).tolist(), len(features)]
@@ -382,7 +382,7 @@ class ShadowedSource(AbstractView):
         _, *arguments = self._made_of
         return ShadowedSource, (self.base, *arguments)
 
-    def around(self, block: Block) -> Block:
+    def base_block(self, block: Block) -> Block:
         before = self._copy(block) * self.n_real
         return Block(block.index, block.start - before, block.stop - before)
 
@@ -395,7 +395,7 @@ class ShadowedSource(AbstractView):
         return tuple(result)
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        around, copy = self.around(block), self._copy(block)
+        around, copy = self.base_block(block), self._copy(block)
         if not copy:
             return self.base.read_columns(around, local, rows)
         places = self.places[copy] if rows is None else self.places[copy][rows]

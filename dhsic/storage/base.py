@@ -17,7 +17,7 @@ class LostError(CheckpointError):
     """Another process took over the write lock, because this one did not renew it in time."""
 
 
-def gone(path: Path | str) -> CheckpointError:
+def store_removed_error(path: Path | str) -> CheckpointError:
     """Create the error for a store that was removed while a run writes to it."""
     return CheckpointError(
         f"{path} was there when this run began to write in it, and is removed or moved now: the "
@@ -26,7 +26,7 @@ def gone(path: Path | str) -> CheckpointError:
     )
 
 
-class Found(NamedTuple):
+class StoredFile(NamedTuple):
     """A file or object: its content, its version tag, and the time it was written."""
 
     data: bytes
@@ -58,7 +58,7 @@ class AbstractStore(ABC):
         """Whether there is a file of this name."""
 
     @abstractmethod
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> StoredFile | None:
         """Read the file of this name; None if it does not exist."""
 
     def read(self, name: str) -> bytes:

@@ -29,7 +29,7 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError, DataError, InputError
-from dhsic.sources.views import named
+from dhsic.sources.views import describe_features
 from dhsic.storage import store_at
 from dhsic.storage.base import LostError, Tag
 from dhsic.storage.format import (
@@ -224,8 +224,8 @@ class Checkpoint:
         if changed.size:
             raise CheckpointError(
                 f"{self.path} belongs to other data: of {len(checksums)} features the values of "
-                f"{named(changed)} changed since the run began. Put them back, or start again in "
-                "another folder."
+                f"{describe_features(changed)} changed since the run began. Put them back, or "
+                "start again in another folder."
             )
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
@@ -285,7 +285,7 @@ class Checkpoint:
     def _writable(self) -> Root:
         if self._root is not None:
             self.lock.confirm()
-        if self._root is None or not self.lock.held:
+        if self._root is None or not self.lock.is_held:
             raise CheckpointError(f"{self.path} is not open for writing. Call begin() first.")
         return self._root
 

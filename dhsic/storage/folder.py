@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from dhsic.errors import CheckpointError
-from dhsic.storage.base import AbstractStore, Found, Tag, gone
+from dhsic.storage.base import AbstractStore, StoredFile, Tag, store_removed_error
 from dhsic.storage.paths import check_place
 
 
@@ -90,7 +90,7 @@ class FileStore(AbstractStore):
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> StoredFile | None:
         """Read the file of this name; OSError for a pipe or a device, which may never end."""
         path = self.path / name
         try:
@@ -98,7 +98,7 @@ class FileStore(AbstractStore):
                 about = os.fstat(file.fileno())
                 if not stat.S_ISREG(about.st_mode):
                     raise OSError(errno.EINVAL, "it is no file", str(path))
-                return Found(file.read(), {}, datetime.fromtimestamp(about.st_mtime, UTC))
+                return StoredFile(file.read(), {}, datetime.fromtimestamp(about.st_mtime, UTC))
         except FileNotFoundError:
             return None
 
@@ -128,7 +128,7 @@ class FileStore(AbstractStore):
         try:
             folder.mkdir()
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise gone(folder.parent) from error
+            raise store_removed_error(folder.parent) from error
         for part, data in files.items():
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
             with (folder / part).open("wb") as file:
@@ -147,7 +147,7 @@ class FileStore(AbstractStore):
             with replacing(self.path / name) as file:
                 file.write(data)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise gone(self.path) from error
+            raise store_removed_error(self.path) from error
         return {}
 
     def remove(self, *names: str) -> None:

@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.storage.base import AbstractStore, Found, LostError, Tag, gone
+from dhsic.storage.base import AbstractStore, LostError, StoredFile, Tag, store_removed_error
 from dhsic.storage.folder import FileStore
 from dhsic.storage.objects import ObjectStore
 
@@ -35,7 +35,7 @@ class AbstractLock(ABC):
 
     @property
     @abstractmethod
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether this object has the lock, as far as it knows."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class FileLock(AbstractLock):
         self._handle: int | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._handle is not None
 
     def take(self) -> None:
@@ -126,7 +126,7 @@ class FileLock(AbstractLock):
             is_ours = is_same or self.path.read_bytes() == this_process().encode()
         except (FileNotFoundError, NotADirectoryError) as error:
             if not self.path.parent.is_dir():
-                raise gone(self.path.parent) from error
+                raise store_removed_error(self.path.parent) from error
             raise LostError(
                 f"{self.path} was removed under the run that held it, so that others may write "
                 "there too. Start again: it goes on from the rounds that are left there."
@@ -192,13 +192,13 @@ class Lease(AbstractLock):
         #: Set to end the renewals: on release, or to simulate a dead holder.
         self.silenced = threading.Event()
         self._tag: Tag | None = None
-        self._said = Word()  # content of our last write
+        self._said = LeaseContent()  # content of our last write
         self._heard = 0.0  # time of our last write
         self._successor: str | None = None
         self._seen: tuple[Tag | None, float] = (None, 0.0)
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._tag is not None and self._successor is None
 
     def take(self) -> None:
@@ -209,13 +209,13 @@ class Lease(AbstractLock):
         CheckpointError
             Another live process has it, or the store does not support conditional writes.
         """
-        if self.held:
+        if self.is_held:
             return
         entry = self._store.get(self._name)
         tag = None if entry is None else self._watched(entry)
         self.silenced, self._successor = threading.Event(), None
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._said = Word(
+        self._said = LeaseContent(
             holder=f"{this_process()} since {since}",
             process=process_name(os.getpid()),
             lease=secrets.token_hex(8),
@@ -223,7 +223,7 @@ class Lease(AbstractLock):
         )
         self._tag = self._written(tag)
         if self._tag is None:  # another process was faster
-            raise written_by(Word.of(self._store.get(self._name)).holder, self._store.path)
+            raise written_by(LeaseContent.of(self._store.get(self._name)).holder, self._store.path)
         try:
             self._check_store()
         except BaseException:
@@ -242,9 +242,9 @@ class Lease(AbstractLock):
             self._heard = before
             raise
 
-    def _watched(self, found: Found) -> Tag | None:
+    def _watched(self, found: StoredFile) -> Tag | None:
         """Wait until a lease is free or expired, and return its version; None if it was deleted."""
-        word = Word.of(found)
+        word = LeaseContent.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
         if word.process == process_name(os.getpid()):
@@ -257,10 +257,10 @@ class Lease(AbstractLock):
         while now() < deadline:
             time.sleep(LOOK)
             again = self._store.get(self._name)
-            if again is None or Word.of(again).is_free:
+            if again is None or LeaseContent.of(again).is_free:
                 return None if again is None else again.tag
             if again.tag != found.tag:
-                raise written_by(Word.of(again).holder, self._store.path)
+                raise written_by(LeaseContent.of(again).holder, self._store.path)
         dead.add(word.process)
         logger.warning("%s: %s is dead; taking over.", self._store.path, word.holder)
         return found.tag
@@ -296,8 +296,8 @@ class Lease(AbstractLock):
                     return
                 entry = self._store.get(self._name)
                 if entry is None:
-                    raise gone(self._store.path)
-                self._successor = Word.of(entry).holder
+                    raise store_removed_error(self._store.path)
+                self._successor = LeaseContent.of(entry).holder
                 ours.discard(self._said.lease)
             raise LostError(
                 f"{self._store.path} is now written by {self._successor or 'another process'}: "
@@ -324,7 +324,7 @@ class Lease(AbstractLock):
     def is_taken(self) -> bool:
         """Whether a process holds the lease; a dead holder counts until its lease expires."""
         entry = self._store.get(self._name)
-        word = Word.of(entry)
+        word = LeaseContent.of(entry)
         if entry is None or word.is_free or word.is_dead:
             return False
         if word.process == process_name(os.getpid()):
@@ -335,7 +335,7 @@ class Lease(AbstractLock):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class LeaseContent:
     """Content of a lease: its holder; empty if the lease is free."""
 
     holder: str = ""  # process, machine and time, for people
@@ -345,7 +345,7 @@ class Word:
     beat: int = 0  # counter of writes, so that no two are equal
 
     @classmethod
-    def of(cls, found: Found | None) -> Word:
+    def of(cls, found: StoredFile | None) -> LeaseContent:
         """Parse a lease object; a damaged one counts as held."""
         if found is None:
             return cls()
@@ -373,6 +373,6 @@ class Word:
         return self.process in dead
 
 
-def _age(found: Found) -> float:
+def _age(found: StoredFile) -> float:
     """Seconds since an object was written, by our clock and the clock of its store."""
     return (datetime.now(UTC) - found.modified).total_seconds()

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dhsic.buckets import bucket_of, load_obstore, no_bucket, sentence
 from dhsic.errors import StoreError
-from dhsic.storage.base import AbstractStore, Found, LostError, Tag, gone
+from dhsic.object_store import bucket_of, load_obstore, no_bucket, sentence
+from dhsic.storage.base import AbstractStore, LostError, StoredFile, Tag, store_removed_error
 
 # Objects -----------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ TRIES = 4
 class ObjectStore(AbstractStore):
     """Objects below a URL, named by the rest of their keys; "" is the object at the URL itself.
 
-    Requests are retried for `patience` seconds (default: `PATIENCE` of `dhsic.buckets`).
+    Requests are retried for `patience` seconds (default: `PATIENCE` of `dhsic.object_store`).
     """
 
     path: str
@@ -54,34 +54,34 @@ class ObjectStore(AbstractStore):
 
     def _top(self) -> set[str]:
         """Names of all objects up to the first slash."""
-        with self._asked() as obstore:
+        with self._translate_errors() as obstore:
             listing = obstore.list_with_delimiter(self._bucket, self._prefix)
         keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
         return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
 
     def tree(self, name: str = "") -> list[str]:
         """Names of all objects below a name."""
-        with self._asked() as obstore:
+        with self._translate_errors() as obstore:
             pages = obstore.list(self._bucket, prefix=self._key(name), chunk_size=1000)
             keys = [str(meta["path"]) for page in pages for meta in page]
         return [key.removeprefix(f"{self._prefix}/") for key in keys]
 
     def has(self, name: str) -> bool:
-        with self._asked() as obstore:
+        with self._translate_errors() as obstore:
             try:
                 obstore.head(self._bucket, self._key(name))
             except FileNotFoundError:
                 return False
             return True
 
-    def get(self, name: str) -> Found | None:
-        with self._asked() as obstore:
+    def get(self, name: str) -> StoredFile | None:
+        with self._translate_errors() as obstore:
             try:
                 result = obstore.get(self._bucket, self._key(name))
                 data = bytes(result.bytes())
             except FileNotFoundError:
                 return None
-            return Found(data, _tag(result.meta), result.meta["last_modified"])
+            return StoredFile(data, _tag(result.meta), result.meta["last_modified"])
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         name_list = list(names)
@@ -90,7 +90,7 @@ class ObjectStore(AbstractStore):
 
     def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
         """Write an object unconditionally; `data` is bytes or a file to upload."""
-        with self._asked() as obstore:
+        with self._translate_errors() as obstore:
             obstore.put(self._bucket, self._key(name), data)
 
     def write_all(self, files: Mapping[str, bytes]) -> None:
@@ -120,7 +120,7 @@ class ObjectStore(AbstractStore):
         if written is not None:
             return written
         if not self.has(name):
-            raise gone(self.path)
+            raise store_removed_error(self.path)
         raise LostError(
             f"{self.path}/{name} was written by another process, which has "
             "followed this one. Let that one go on; the rounds that are done are kept."
@@ -133,7 +133,7 @@ class ObjectStore(AbstractStore):
         mode: Any = "create" if tag is None else dict(tag)
         for last in (*[False] * (TRIES - 1), True):
             try:
-                with self._asked() as obstore:
+                with self._translate_errors() as obstore:
                     return _tag(obstore.put(self._bucket, self._key(name), data, mode=mode))
             except (StoreError, *refused) as error:
                 entry = self.get(name)  # the answer may be lost, or belong to a retry
@@ -149,7 +149,7 @@ class ObjectStore(AbstractStore):
 
     def remove(self, *names: str) -> None:
         def delete(name: str) -> None:
-            with self._asked() as obstore:
+            with self._translate_errors() as obstore:
                 try:
                     obstore.delete(self._bucket, self._key(name))
                 except FileNotFoundError:
@@ -166,7 +166,7 @@ class ObjectStore(AbstractStore):
         return bucket_of(self.path, self._patience)
 
     @contextmanager
-    def _asked(self) -> Iterator[Any]:
+    def _translate_errors(self) -> Iterator[Any]:
         """Yield `obstore`, turning its errors into ours, except those of conditional writes."""
         obstore = load_obstore()
         exceptions = obstore.exceptions

@@ -6,8 +6,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from dhsic.buckets import SCHEMES, without_secrets
 from dhsic.errors import DhsicError
+from dhsic.object_store import SCHEMES, without_secrets
 
 
 def is_url(path: str | PathLike[str]) -> bool:

@@ -43,10 +43,10 @@ def walk(runtime, source, sites, states, between=lambda number: None):
     """Parts of a step for each state, and what is asked at the end; faults come in between."""
     held, parts = None, []
     for number, state in enumerate(states):
-        held, part = runtime.stepped(held, Grams(), source, sites, state)
+        held, part = runtime.update(held, Grams(), source, sites, state)
         parts.append(part)
         between(number)
-    asked = runtime.asked(held, row_of, [site.told + 1 for site in sites], 2.0)
+    asked = runtime.query(held, row_of, [site.told + 1 for site in sites], 2.0)
     return np.stack([*parts, *asked])
 
 

@@ -8,7 +8,7 @@ import pytest
 from cases import ESTIMATORS, KERNELS
 
 from dhsic.engines.direct import Direct
-from dhsic.engines.question import FeatureStats, Question
+from dhsic.engines.scoring_problem import FeatureStats, ScoringProblem
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
@@ -27,7 +27,7 @@ def facts_of(X):
 def question_of(X, y, kernel, estimator, sigma=None):
     """The question of a first round: standardised X, sigma = 1 / (2d) unless given."""
     W = weights(label_matrix(y).L, estimator)
-    return Question(kernel, sigma or 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
+    return ScoringProblem(kernel, sigma or 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
 
 
 class EngineSuite(ABC):

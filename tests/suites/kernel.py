@@ -38,7 +38,7 @@ class KernelSuite(ABC):
         """What `sums` adds up over the features of X, in both triangles."""
         upper = zero_upper(len(X))
         self.kernel.sums.add(upper, np.ascontiguousarray(X.T))
-        return Statistic(upper).whole()
+        return Statistic(upper).to_dense()
 
     def gram_of(self, X):
         G = self.statistic_of(X)
@@ -57,7 +57,7 @@ class KernelSuite(ABC):
         self.kernel.sums.take_away(upper, np.ascontiguousarray(X[:, 2:5].T), map)
         rest = self.statistic_of(np.delete(X, [2, 3, 4], axis=1))
 
-        np.testing.assert_allclose(Statistic(upper).whole(), rest, atol=1e-12 * X.shape[1])
+        np.testing.assert_allclose(Statistic(upper).to_dense(), rest, atol=1e-12 * X.shape[1])
 
     def test_loss_is_the_difference(self, X):
         G, K = self.gram_of(X)

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from dhsic.errors import DataError
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Job, Site
 from dhsic.runtime.threads import Threads
-from dhsic.runtime.tree import Tree
+from dhsic.runtime.tree_reduce import Tree
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 
@@ -148,10 +148,10 @@ class Fail(Grow):
 
 def followed(runtime, source, sites, state):
     """Sums of parts over three steps, and what is asked after them."""
-    held, first = runtime.stepped(None, Grams(), source, sites, state)
-    held, second = runtime.stepped(held, Grams(), source, sites[::-1], state[::-1])
-    held, third = runtime.stepped(held, Grams(), source, sites, 2 * state)
-    answers = runtime.asked(held, ask_sum, [site.told for site in sites], np.float64(3))
+    held, first = runtime.update(None, Grams(), source, sites, state)
+    held, second = runtime.update(held, Grams(), source, sites[::-1], state[::-1])
+    held, third = runtime.update(held, Grams(), source, sites, 2 * state)
+    answers = runtime.query(held, ask_sum, [site.told for site in sites], np.float64(3))
     return np.concatenate([first, second, third, *answers])
 
 
@@ -234,32 +234,32 @@ class RuntimeSuite:
         expected = Tree(add_texts, n)
         for i in range(n):
             expected.put([f"{i} "], (0, i))
-        found = runtime.added(text, Ramp(), numbered(n), None, add_texts)
+        found = runtime.sum_results(text, Ramp(), numbered(n), None, add_texts)
         assert found == expected.total
 
     def test_large_results_are_added_to_the_same_bits(self, runtime):
         source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 9000)).astype("float32")
         jobs = [Job((block,)) for block in source.blocks(50)]
         with Threads(1) as reference:
-            expected = reference.added(gram, source, jobs, state, add_in_place)
-        found = runtime.added(gram, source, jobs, state, add_in_place)
+            expected = reference.sum_results(gram, source, jobs, state, add_in_place)
+        found = runtime.sum_results(gram, source, jobs, state, add_in_place)
         assert np.array_equal(found, expected)
         found += 1  # who asked may write in it
 
     def test_an_error_ends_a_sum(self, runtime):
         with pytest.raises(DataError, match="Chunk 3"):
-            runtime.added(fail, Ramp(), numbered(12), None, max)
+            runtime.sum_results(fail, Ramp(), numbered(12), None, max)
 
     @pytest.mark.parametrize("n_jobs", [(3,), (2, 0, 1), (5, 4, 3, 2, 1, 0, 1, 2, 3)])
     def test_values_stay_and_parts_are_added_along_one_tree(self, runtime, n_jobs):
         expected = Tree(add_texts, len(n_jobs))
         for k in range(len(n_jobs)):
             expected.put([f"{k}:2 "], (0, k))
-        first, _ = runtime.stepped(None, Grow(), Ramp(), sites_of(*n_jobs), "a")
-        held, parts = runtime.stepped(first, Grow(), Ramp(), sites_of(*n_jobs[::-1]), "b")
+        first, _ = runtime.update(None, Grow(), Ramp(), sites_of(*n_jobs), "a")
+        held, parts = runtime.update(first, Grow(), Ramp(), sites_of(*n_jobs[::-1]), "b")
         assert len(held) == len(n_jobs)
         assert parts == expected.total
-        found = list(runtime.asked(held, tell_value, range(len(n_jobs)), "c"))
+        found = list(runtime.query(held, tell_value, range(len(n_jobs)), "c"))
         both = zip(n_jobs, n_jobs[::-1], strict=True)
         texts = [grown(k, n, "a") + grown(k, m, "b") for k, (n, m) in enumerate(both)]
         assert found == [(k, "c", each) for k, each in enumerate(texts)]
@@ -274,7 +274,7 @@ class RuntimeSuite:
 
     def test_an_error_ends_a_step(self, runtime):
         with pytest.raises(DataError, match="Chunk 3"):
-            runtime.stepped(None, Fail(), Ramp(), [Site(tuple(numbered(9)))] * 3, None)
+            runtime.update(None, Fail(), Ramp(), [Site(tuple(numbered(9)))] * 3, None)
 
     def test_n_workers_is_a_count(self, runtime):
         assert isinstance(runtime.n_workers, int)

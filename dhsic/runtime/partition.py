@@ -4,8 +4,8 @@ A task costs a scheduler about a millisecond and several messages between proces
 one task per worker process: a run of neighbouring jobs, executed by the threads of the worker.
 If a task would read more than `MOST_VALUES` per thread, a worker gets several: less work is lost
 with a worker, and adaptive clusters grow with the number of waiting tasks. Results do not depend
-on the partition, see `dhsic.runtime.tree`; its edges are chosen so that few nodes of that tree
-span two workers.
+on the partition, see `dhsic.runtime.tree_reduce`; its edges are chosen so that few nodes of that
+tree span two workers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ FAN = 4
 ALIGNED = 8
 
 
-def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
+def partition_jobs(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
     """Partition the jobs into at most `n_each` shares per worker; return (number, jobs) pairs.
 
     `threads` are the thread counts of the workers; share i belongs to worker i modulo their number,
     and its size is proportional to the threads of that worker. Empty shares are left out.
 
-    >>> cut(7, [2, 2, 4])
+    >>> partition_jobs(7, [2, 2, 4])
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 7))]
-    >>> cut(2, [1, 1, 1])
+    >>> partition_jobs(2, [1, 1, 1])
     [(0, range(0, 1)), (2, range(1, 2))]
     """
     weights = list(threads) * n_each

@@ -9,7 +9,7 @@ from numcodecs import Blosc
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.plans.dry import CountedSource
+from dhsic.plans.dry_run import CountedSource
 from dhsic.sources.blocks import Block
 
 #: Variants and samples per chunk as in VCF Zarr; ploidy; and frequency of non-reference alleles.

@@ -34,7 +34,7 @@ VALUE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgedPairs:
+class RescoredPairs:
     """Best pairs by final share, with their shares in the scan.
 
     `n_certain` of them are certainly the best. `shares` are the final shares of all pairs kept by
@@ -53,7 +53,9 @@ def n_kept(n: int) -> int:
     return max(LEAST_KEPT, KEPT_EACH * n)
 
 
-def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float) -> JudgedPairs:
+def rescore_pairs(
+    reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float
+) -> RescoredPairs:
     """Compute final shares of all kept pairs, and return the best n."""
     shares = scanned.shares
     if labels.functions == 1:  # several functions of a feature have its square
@@ -64,11 +66,11 @@ def judged(reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: fl
     order = every.order()[:n]
     best = every.take(order)
     n_certain = int((best.shares >= floor).sum())
-    return JudgedPairs(best, scanned.shares[order], n_certain, shares, floor)
+    return RescoredPairs(best, scanned.shares[order], n_certain, shares, floor)
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps(AbstractPass):
+class MissingMasks(AbstractPass):
     """Pass that returns the mask of missing values of features, (c, m) bool."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
@@ -77,12 +79,12 @@ class Gaps(AbstractPass):
         return np.concatenate(none)
 
 
-def _gaps(reader: Reader, features: Index) -> dict[int, Array]:
+def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
     """Missing masks (m,) of the features (c,) with missing values, by their index."""
     at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
     if not at.size:
         return {}
-    masks = np.concatenate([*reader.joined(Gaps(), reader.jobs(features[at]))])
+    masks = np.concatenate([*reader.map_blocks(MissingMasks(), reader.jobs(features[at]))])
     return dict(zip(at.tolist(), masks, strict=True))
 
 
@@ -112,7 +114,7 @@ def values_of_pairs(
     for batch in slices(len(pairs), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
         features, at = np.unique(pairs[order[batch]], return_inverse=True)
         X = reader.values(features)
-        gaps = _gaps(reader, features)
+        gaps = _missing_masks(reader, features)
         for i, (j, k) in zip(order[batch].tolist(), at.reshape(-1, 2), strict=True):
             both = [gaps[at] for at in (j, k) if at in gaps]
             yield i, X[j], X[k], np.logical_or.reduce(both) if both else None

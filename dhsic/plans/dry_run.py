@@ -2,8 +2,8 @@
 
 The code of the run decides by sizes alone which rounds there are, when a sum over features
 restarts, which blocks a pass reads in which jobs, and when and where survivors are copied; so the
-dry run executes that code. The result of a pass is the placeholder `Unread`; its cost is a `Step`.
-Outcomes that depend on the data are assumed (`dhsic.plans.supposed`).
+dry run executes that code. The result of a pass is the placeholder `PlaceholderArray`; its cost is
+a `Step`. Outcomes that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dhsic.lowrank.slices import STRIP
 from dhsic.passes import AbstractPass, AbstractSum, Cost, Measure
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.sliced import AbstractReading
+from dhsic.passes.resident_values import ResidentValues, sites_of
+from dhsic.passes.sliced import AbstractReadingStep
 from dhsic.passes.survivors import Form, Location
-from dhsic.passes.taken import Taken, sites_of
-from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Jobs, Sites
-from dhsic.runtime.shares import n_values
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Jobs, Sites, SiteValues
+from dhsic.runtime.partition import n_values
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
@@ -60,7 +60,7 @@ class Moved:
     n_bytes: int
 
 
-class Unread(NDArrayOperatorsMixin):
+class PlaceholderArray(NDArrayOperatorsMixin):
     """Placeholder for the result of a pass over `n` features; arithmetic on it returns itself.
 
     As an array it has n zeros.
@@ -79,16 +79,16 @@ class Unread(NDArrayOperatorsMixin):
         """Largest value, 0."""
         return 0.0
 
-    def copy(self) -> Unread:
+    def copy(self) -> PlaceholderArray:
         """Return itself."""
         return self
 
-    whole = copy  # as of a `Statistic`
+    to_dense = copy  # as of a `Statistic`
 
-    def __iter__(self) -> Iterator[Unread]:
+    def __iter__(self) -> Iterator[PlaceholderArray]:
         return iter((self, self))  # inner products and norms
 
-    def __array_ufunc__(self, *_: Any, **__: Any) -> Unread:
+    def __array_ufunc__(self, *_: Any, **__: Any) -> PlaceholderArray:
         return self
 
     __array_function__ = __getitem__ = __array_ufunc__
@@ -96,7 +96,7 @@ class Unread(NDArrayOperatorsMixin):
     def __setitem__(self, _: Any, value: Any) -> None: ...
 
     @property
-    def T(self) -> Unread:
+    def T(self) -> PlaceholderArray:
         """Return itself."""
         return self
 
@@ -239,12 +239,12 @@ class CountingReader(AbstractReader):
         yield (result, result) if isinstance(a_pass, Measure) else result  # scaling and sums
 
     def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
-        return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
+        return np.broadcast_to(1.0, next(self.map_blocks(a_pass, jobs)).n)
 
     def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         return next(self.results(a_pass, jobs, divisible=False))
 
-    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+    def keep_on_workers(self, a_pass: AbstractPass, features: Index) -> ResidentValues:
         jobs, cost = self.jobs(features), a_pass.cost(self.n_samples)
         self.bytes_read += self.bytes_of(jobs)
         sites, widths = sites_of(jobs)
@@ -255,13 +255,13 @@ class CountingReader(AbstractReader):
             inside = -(-len(jobs) // len(sites))
             last = self._dry.steps[-1]
             self._dry.steps[-1] = replace(last, n_jobs=len(sites), inside=inside)
-        return CountedTaken(self, self._dry, features, widths, cost.columns)
+        return CountedResidentValues(self, self._dry, features, widths, cost.columns)
 
-    def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
-    ) -> tuple[Held, Any]:
+    def _update(
+        self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
+    ) -> tuple[SiteValues, Any]:
         if sites[0].jobs:
-            assert isinstance(step, AbstractReading), f"{step} does not say what it reads"
+            assert isinstance(step, AbstractReadingStep), f"{step} does not say what it reads"
             unsliced = [replace(job, samples=None) for job in sites[0].jobs]
             cost = step.pass_over(state).cost(self.n_samples)
             if len(sites) == 1:
@@ -271,7 +271,7 @@ class CountingReader(AbstractReader):
                 ends = n * len(state.landmarks) * np.dtype(self.source.dtype).itemsize
                 stays = replace(cost, result=0, columns=0, state=ends)
                 self._in_slices(stays, unsliced, len(sites))
-        return Held([None] * len(sites)), Unread()
+        return SiteValues([None] * len(sites)), PlaceholderArray()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
         """Record a pass whose jobs are executed slice by slice, with results kept there."""
@@ -279,7 +279,7 @@ class CountingReader(AbstractReader):
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
 
-    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+    def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         return iter(())
 
     def _packs(self, features: Index) -> bool:
@@ -296,7 +296,7 @@ class CountingReader(AbstractReader):
         self._move(source, features, home=is_home)
         return True
 
-    def _counted(self, cost: Cost, jobs: Jobs) -> Unread:
+    def _counted(self, cost: Cost, jobs: Jobs) -> PlaceholderArray:
         """Record a pass with a cost per feature."""
         n = sum(columns.local.size for job in jobs for columns in job.payload)
         step = Step(
@@ -314,7 +314,7 @@ class CountingReader(AbstractReader):
             at_home=self.is_home,
         )
         self._dry.steps.append(step)
-        return Unread(n)
+        return PlaceholderArray(n)
 
     def _decoded(self, n_bytes: int) -> int:
         """Bytes decoded to read `n_bytes` of values; for survivors, at most those of their copy.
@@ -330,13 +330,13 @@ class CountingReader(AbstractReader):
         return round(n_bytes * last.n_bytes / (last.n_features * self.bytes_per_feature))
 
 
-class CountedTaken(Taken):
+class CountedResidentValues(ResidentValues):
     """Record of queries to values kept on workers, with a number of bytes per feature."""
 
     def __init__(
         self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
     ) -> None:
-        super().__init__(data.runtime, Held([None] * len(widths)), features, widths)
+        super().__init__(data.runtime, SiteValues([None] * len(widths)), features, widths)
         self._dry, self._n_bytes = dry, n_bytes
         self._stays = not data.is_home and len(widths) > 1
         self._n_values = dry.steps[-1].n_values
@@ -349,7 +349,7 @@ class CountedTaken(Taken):
             self._count(S, self._n_bytes * S.size)
             self._stays = False
 
-    def asked(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
+    def query(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
         self._count(S, 8 * S.size)
         yield np.broadcast_to(1.0, S.size)
 

@@ -1,4 +1,4 @@
-"""Maps whose results stay on the workers of a cluster: sums (`Adding`) and values of sites.
+"""Maps whose results stay on the workers of a cluster: sums (`SumMap`) and values of sites.
 
 The terms of a sum are Dask futures, which Dask recomputes from their lineage if a worker dies.
 Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or only on
@@ -27,19 +27,19 @@ from dask.base import annotate
 from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError
-from dhsic.runtime.base import AbstractStep, Ask, Held, Jobs, Sites
+from dhsic.runtime.base import AbstractStep, Ask, Jobs, Sites, SiteValues
+from dhsic.runtime.broadcast import Broadcast, Parcel, StateUnreachableError
 from dhsic.runtime.calls import sealed
 from dhsic.runtime.clients import of_holders
-from dhsic.runtime.flight import ENDED, Flight, await_futures
-from dhsic.runtime.mapping import ATTEMPTS, LOOK, PATIENCE, Map, memory_sentence, unstable
-from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError
-from dhsic.runtime.shares import FAN
-from dhsic.runtime.tree import Add, Tree
+from dhsic.runtime.ordered_map import ATTEMPTS, LOOK, PATIENCE, Map, memory_sentence, unstable
+from dhsic.runtime.partition import FAN
+from dhsic.runtime.task_attempt import ENDED, TaskAttempt, await_futures
+from dhsic.runtime.tree_reduce import Add, Tree
 from dhsic.runtime.worker import (
     Query,
     Share,
     SharedOut,
-    Turn,
+    StepTask,
     answer,
     join,
     renew,
@@ -49,7 +49,7 @@ from dhsic.runtime.worker import (
 from dhsic.sources import AbstractSource
 
 
-class Adding(Map):
+class SumMap(Map):
     """Map that adds its results by `add`; tree nodes of each share stay on its worker."""
 
     def __init__(self, *given: Any, add: Add) -> None:
@@ -57,21 +57,23 @@ class Adding(Map):
         self._add = add
         self.traffic.is_sum = True
 
-    def added(self, jobs: Jobs) -> Any:
+    def sum_results(self, jobs: Jobs) -> Any:
         """Return the sum of the results of all jobs; workers add, and only the sum comes here."""
         finished = []
         for landing in self._landed(self._flights(jobs)):
-            self._runtime.heed()
+            self._runtime.poll_interrupt()
             finished.append(landing)
         for attempt in range(ATTEMPTS):
             try:
-                (total,) = self._joined([future for _, future in finished], attempt).values()
+                (total,) = self._reduce_nodes([future for _, future in finished], attempt).values()
             except (CancelledError, StateUnreachableError) as error:
                 why: Exception = error
                 self._runtime.await_workers()
                 if is_unread := isinstance(error, StateUnreachableError):
                     self._give_up_files()
-                finished = [two for one in finished for two in self._kept(*one, anew=is_unread)]
+                finished = [
+                    two for one in finished for two in self._recover_nodes(*one, anew=is_unread)
+                ]
             else:
                 self._tidy()
                 return total
@@ -81,18 +83,18 @@ class Adding(Map):
         mine = tuple(jobs[some.start : some.stop])
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
-    def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
+    def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
         """Folder for a large result; None for partial sums, which are never fetched."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
-    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+    def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
         """Return the finished future itself, whose value stays on its worker; raise its error."""
         if ended.status != "finished":
             return super()._brought(flight, ended)
         flight.copies.remove(ended)
         return ended
 
-    def _joined(self, parts: list[Future[Any]], attempt: int) -> Any:
+    def _reduce_nodes(self, parts: list[Future[Any]], attempt: int) -> Any:
         """Add the nodes of all shares, `FAN` neighbours per task, and return the root.
 
         CancelledError is raised if nodes have been lost.
@@ -128,9 +130,9 @@ class Adding(Map):
         except (KilledWorker, MemoryError) as error:
             raise ClusterError(memory_sentence("the sum over all features", error)) from error
 
-    def _kept(
-        self, flight: Flight, future: Future[Any], *, anew: bool
-    ) -> Iterator[tuple[Flight, Any]]:
+    def _recover_nodes(
+        self, flight: TaskAttempt, future: Future[Any], *, anew: bool
+    ) -> Iterator[tuple[TaskAttempt, Any]]:
         """Yield a share and the future of its nodes, recomputed if these are lost."""
         runtime = self._runtime
         is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
@@ -156,10 +158,10 @@ class Link:
     state: Broadcast
     source: AbstractSource
 
-    def turn(self, some: range) -> Turn:
+    def turn(self, some: range) -> StepTask:
         """Return the step restricted to a range of sites."""
         sites = tuple(self.sites[some.start : some.stop])
-        return Turn(self.step, sites, some.start, len(self.sites))
+        return StepTask(self.step, sites, some.start, len(self.sites))
 
 
 class Lineage:
@@ -176,7 +178,7 @@ def _discard(links: list[Link]) -> None:
             link.state.discard()
 
 
-class Spread(Held):
+class PartitionedState(SiteValues):
     """Values of sites partitioned over workers: one Dask future per share."""
 
     def __init__(
@@ -190,18 +192,18 @@ class Spread(Held):
         super().__init__(values)
         self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
-    def then(self, values: Sequence[Future[Any]]) -> Spread:
+    def then(self, values: Sequence[Future[Any]]) -> PartitionedState:
         """Return the values after the next step, with the same partition."""
-        return Spread(self.lineage, self.shares, self.tied, self.n_values, values)
+        return PartitionedState(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
         return self.shares[-1].stop
 
 
-class AbstractHeldMap(Map):
+class AbstractPartitionedMap(Map):
     """Map over the shares of values that stay on workers."""
 
-    def __init__(self, *given: Any, held: Spread) -> None:
+    def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given)
         self._held = held
         self._number = {share.start: i for i, share in enumerate(held.shares)}
@@ -209,17 +211,17 @@ class AbstractHeldMap(Map):
         self.values: dict[int, Future[Any]] = {}
         self.traffic.n_jobs, self.traffic.n_values = len(held), held.n_values
 
-    def _begin(self, flights: Sequence[Flight]) -> None:
+    def _begin(self, flights: Sequence[TaskAttempt]) -> None:
         self._pending.extend(flights)
         for is_placed in (True, False):  # two graphs: None is no worker name
             group = [flight for flight in flights if (flight.worker is not None) == is_placed]
             if group:
                 self._submit(*group)
 
-    def _total(self, step: AbstractStep, flights: list[Flight], n_sites: int) -> Any:
+    def _total(self, step: AbstractStep, flights: list[TaskAttempt], n_sites: int) -> Any:
         tree = Tree(step.join, n_sites)
         for _, nodes in self._landed(flights):
-            self._runtime.heed()
+            self._runtime.poll_interrupt()
             tree.take(nodes)
         return tree.total
 
@@ -228,10 +230,10 @@ class AbstractHeldMap(Map):
         self._tidy()
         del self._held
 
-    def _of(self, flight: Flight) -> int:
+    def _of(self, flight: TaskAttempt) -> int:
         return self._number[flight.share.first]
 
-    def _at_hand_for(self, flight: Flight) -> Future[Any] | None:
+    def _at_hand_for(self, flight: TaskAttempt) -> Future[Any] | None:
         """Future of the values of a share, for the first copy of its task; None if lost."""
         if not self._held.values or flight.n_submitted > 1:
             return None
@@ -245,7 +247,7 @@ class AbstractHeldMap(Map):
         return future
 
     def _walk(
-        self, flights: Sequence[Flight], links: Sequence[Link], keys: list[str], told: Any
+        self, flights: Sequence[TaskAttempt], links: Sequence[Link], keys: list[str], told: Any
     ) -> list[Future[Any]]:
         """Submit tasks that run `links` in order; a single step starts from existing values."""
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
@@ -260,16 +262,16 @@ class AbstractHeldMap(Map):
         with annotate(**told):
             return self._ask(seals, [first, *([data] * len(seals) for data in payloads)], keys)
 
-    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+    def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
         result = super()._brought(flight, ended)
         self._stays(flight, ended)
         return result
 
     @abstractmethod
-    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+    def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
         """Record the future of the values of a share, so that it is not released."""
 
-    def _is_stuck(self, flight: Flight) -> bool:
+    def _is_stuck(self, flight: TaskAttempt) -> bool:
         """Whether a share waits for a worker that is gone, or for values that are stuck."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
@@ -283,15 +285,17 @@ class AbstractHeldMap(Map):
             yield from (link.sent, link.state)
 
 
-class Stepping(AbstractHeldMap):
+class UpdateMap(AbstractPartitionedMap):
     """Map that applies a step: it recomputes the values of every share."""
 
-    def stepped(self, step: AbstractStep, sites: Sites) -> Any:
+    def update(self, step: AbstractStep, sites: Sites) -> Any:
         """Apply the step to all sites and return the sum of their parts."""
         prior = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
-            Flight(self._link.turn(share), f"{self._key}-{i}", tied if not prior.values else None)
+            TaskAttempt(
+                self._link.turn(share), f"{self._key}-{i}", tied if not prior.values else None
+            )
             for i, (share, tied) in enumerate(zip(prior.shares, prior.tied, strict=True))
         ]
         total = self._total(step, flights, len(sites))
@@ -300,7 +304,7 @@ class Stepping(AbstractHeldMap):
         return total
 
     def _hand_in(
-        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
+        self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
         links, out = [self._link], dict[str, Future[Any]]()
         steps = [*self._held.lineage.links, self._link]
@@ -312,7 +316,7 @@ class Stepping(AbstractHeldMap):
             out |= zip(group_keys, self._walk(group, path, group_keys, told), strict=True)
         return [out[key] for key in keys]
 
-    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+    def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
         flight.copies.remove(ended)
         self.values[self._of(flight)] = ended
 
@@ -322,10 +326,10 @@ class Stepping(AbstractHeldMap):
         return [nodes[str(future.key)] for future in futures]
 
 
-class Asking(AbstractHeldMap):
+class QueryMap(AbstractPartitionedMap):
     """Map that queries values without changing them."""
 
-    def asked(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
+    def answers(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
         """Yield the answers in the order of the sites."""
         for answers in self.of_shares(ask, told):
             yield from answers
@@ -333,7 +337,7 @@ class Asking(AbstractHeldMap):
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
         """Yield for each share the answers of its sites."""
         flights = [
-            Flight(
+            TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
             )
             for i, share in enumerate(self._held.shares)
@@ -342,22 +346,24 @@ class Asking(AbstractHeldMap):
             yield answers
         self._end()
 
-    def told(self, step: AbstractStep, sites: Sites) -> Any:
+    def sum_parts(self, step: AbstractStep, sites: Sites) -> Any:
         """Return the sum of the parts of a step that does not change values."""
         flights = [
-            Flight(Turn(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key)
+            TaskAttempt(
+                StepTask(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key
+            )
             for key, share in ((f"{self._key}-{i}", s) for i, s in enumerate(self._held.shares))
         ]
         total = self._total(step, flights, len(sites))
         self._end()
         return total
 
-    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+    def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
         if (values := flight.before.pop(str(ended.key), None)) is not None:
             self.values[self._of(flight)] = values
 
     def _hand_in(
-        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
+        self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
         links, values = self._held.lineage.links, list[Future[Any]]()
         tags = {"span": self._runtime.span}
@@ -374,10 +380,10 @@ class Asking(AbstractHeldMap):
             return self._ask(seals, [values, [data] * len(seals)], keys)
 
 
-class Gathering(Asking):
+class GatherMap(QueryMap):
     """Query whose large answers remain in files that workers wrote."""
 
-    def __init__(self, *given: Any, held: Spread) -> None:
+    def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given, held=held)
         self._left: set[str] = set()
 

@@ -1,11 +1,11 @@
 """Shared passes: several runs over one reading of the data.
 
 Runs over the same data, one per target or bandwidth, request the same blocks at about the same
-time. Each run is a thread that knows nothing of the others. Its runtime is a `Seat`, which submits
-requests to a `Meeting` and waits. Once all active runs wait, passes whose jobs read the same blocks
-are merged into one, which reads each block once (`run_together`); other requests are done in turn.
-Results of a run are bit for bit those that it would get alone: its own pass, over its own features
-of the same jobs, added along the same tree.
+time. Each run is a thread that knows nothing of the others. Its runtime is a `RunProxy`, which
+submits requests to a `ScanCoordinator` and waits. Once all active runs wait, passes whose jobs read
+the same blocks are merged into one, which reads each block once (`run_together`); other requests
+are done in turn. Results of a run are bit for bit those that it would get alone: its own pass, over
+its own features of the same jobs, added along the same tree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dhsic._typing import Index
 from dhsic.memory import WorkerMemory
 from dhsic.passes import AbstractPass, Columns, Tile, run
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs, Task
-from dhsic.runtime.tree import Add
+from dhsic.runtime.tree_reduce import Add
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Scaling
@@ -45,7 +45,7 @@ class CancelledError(Exception):
 
 
 @dataclass(eq=False)
-class Asked(ABC):
+class PendingRequest(ABC):
     """A pending request of one run."""
 
     found: deque[Any] = field(default_factory=deque, kw_only=True)
@@ -56,14 +56,14 @@ class Asked(ABC):
     def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
         """Execute the request on a runtime; yields its results."""
 
-    def joins(self, other: Asked) -> bool:
+    def joins(self, other: PendingRequest) -> bool:
         """Whether both requests can be merged."""
         del other
         return False
 
 
 @dataclass(eq=False)
-class AskedCall(Asked):
+class PendingCall(PendingRequest):
     """A request to call a function of the runtime."""
 
     call: Callable[[AbstractRuntime], Any]
@@ -73,7 +73,7 @@ class AskedCall(Asked):
 
 
 @dataclass(eq=False)
-class AskedPass(Asked):
+class PendingPass(PendingRequest):
     """A request for the results of a task over jobs, or with `add` for their sum."""
 
     task: Task
@@ -87,12 +87,12 @@ class AskedPass(Asked):
     def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
         arguments = self.task, self.source, self.jobs, self.state
         if self.add is not None:
-            return iter([runtime.added(*arguments, self.add)])
-        return runtime.joined(*arguments) if self.divisible else runtime.map(*arguments)
+            return iter([runtime.sum_results(*arguments, self.add)])
+        return runtime.map_blocks(*arguments) if self.divisible else runtime.map(*arguments)
 
-    def joins(self, other: Asked) -> bool:
+    def joins(self, other: PendingRequest) -> bool:
         """Whether both are passes that read the same blocks, job by job, for the same samples."""
-        if not (isinstance(other, AskedPass) and self.task is other.task is run):
+        if not (isinstance(other, PendingPass) and self.task is other.task is run):
             return False
         are_sums = [self.add is not None, other.add is not None]
         if self.divisible != other.divisible or len(set(are_sums)) > 1:
@@ -110,9 +110,9 @@ class AskedPass(Asked):
         )
 
 
-def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
+def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
     """Group passes over the same blocks: identical passes over the same features together."""
-    groups: list[tuple[bytes | None, list[AskedPass]]] = []
+    groups: list[tuple[bytes | None, list[PendingPass]]] = []
     for one in asked:
         key = pickle.dumps(one.state[0]) if one.state[0].is_common else None
         for known_key, members in groups:
@@ -144,7 +144,7 @@ def _are_scaled_alike(one: Scaling | None, other: Scaling | None) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def together(asked: Sequence[AskedPass]) -> AskedPass:
+def together(asked: Sequence[PendingPass]) -> PendingPass:
     """Merge passes that read the same blocks; each result is a tuple with a part for each."""
     first = asked[0]
     jobs = [
@@ -154,7 +154,7 @@ def together(asked: Sequence[AskedPass]) -> AskedPass:
     state = tuple(one.state for one in asked)
     adds = [one.add for one in asked if one.add is not None]
     add = partial(add_together, adds) if adds else None
-    return AskedPass(run_together, first.source, jobs, state, divisible=first.divisible, add=add)
+    return PendingPass(run_together, first.source, jobs, state, divisible=first.divisible, add=add)
 
 
 def fits(job: Job, m: int) -> bool:
@@ -236,19 +236,19 @@ def add_together(adds: Sequence[Add], left: Sequence[Any], right: Sequence[Any])
     return tuple(add(a, b) for add, a, b in zip(adds, left, right, strict=True))
 
 
-class Meeting:
+class ScanCoordinator:
     """Coordinator of runs: collects their requests, and executes them one after another."""
 
     def __init__(self, runtime: AbstractRuntime) -> None:
         self.runtime = runtime
         self._changed = threading.Condition()
         self._n_at_work = 0
-        self._asked: list[Asked] = []
+        self._asked: list[PendingRequest] = []
         self._error: BaseException | None = None
         # Runs compute on at most as many cores as there are, besides their passes.
         self._cores = threading.Semaphore(runtime.n_here)
 
-    def hold(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
+    def run_all(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
         """Execute the runs, and return their results in order; an error in one ends all."""
         results: list[Any] = [None] * len(runs)
         works = [
@@ -259,7 +259,7 @@ class Meeting:
         for thread in threads:
             thread.start()
         try:
-            while requests := self._all_asked():
+            while requests := self._pending_requests():
                 for group in grouped(requests):
                     self._answer(group)
                 self._go_on(requests)
@@ -273,7 +273,7 @@ class Meeting:
             raise self._error
         return results
 
-    def answered(self, asked: Asked) -> deque[Any]:
+    def submit(self, asked: PendingRequest) -> deque[Any]:
         """Submit a request of a run, wait, and return its results; other runs work meanwhile."""
         self._cores.release()
         try:
@@ -293,29 +293,29 @@ class Meeting:
     def _work(self, run: Callable[[AbstractRuntime], Any], i: int, found: list[Any]) -> None:
         with self._cores:
             try:
-                found[i] = run(Seat(self))
+                found[i] = run(RunProxy(self))
             except CancelledError:
                 pass
-            except BaseException as error:  # the meeting raises it
+            except BaseException as error:  # the coordinator raises it
                 self._fail(error)
         with self._changed:
             self._n_at_work -= 1
             self._changed.notify_all()
 
-    def _all_asked(self) -> list[Asked]:
+    def _pending_requests(self) -> list[PendingRequest]:
         """Wait until all runs wait, and return their requests; none if all ended or one failed."""
         with self._changed:
             self._changed.wait_for(lambda: not self._n_at_work or self._error is not None)
             requests, self._asked = self._asked, []
             return [] if self._error is not None else requests
 
-    def _answer(self, asked: list[Asked]) -> None:
+    def _answer(self, asked: list[PendingRequest]) -> None:
         """Execute requests as one; an error is passed to every run concerned."""
-        groups: Sequence[Sequence[Asked]] = [asked]
+        groups: Sequence[Sequence[PendingRequest]] = [asked]
         if len(asked) > 1:
-            groups = distinct([one for one in asked if isinstance(one, AskedPass)])
+            groups = distinct([one for one in asked if isinstance(one, PendingPass)])
         firsts = [group[0] for group in groups]
-        passes = [one for one in firsts if isinstance(one, AskedPass)]
+        passes = [one for one in firsts if isinstance(one, PendingPass)]
         what = firsts[0] if len(firsts) == 1 else together(passes)
         try:
             for result in what.begin(self.runtime):
@@ -328,7 +328,7 @@ class Meeting:
             for one in asked:
                 one.error = error
 
-    def _go_on(self, asked: list[Asked]) -> None:
+    def _go_on(self, asked: list[PendingRequest]) -> None:
         with self._changed:
             self._n_at_work += len(asked)
             for one in asked:
@@ -341,9 +341,9 @@ class Meeting:
             self._changed.notify_all()
 
 
-def grouped(asked: Sequence[Asked]) -> list[list[Asked]]:
+def grouped(asked: Sequence[PendingRequest]) -> list[list[PendingRequest]]:
     """Group requests that can be merged."""
-    groups: list[list[Asked]] = []
+    groups: list[list[PendingRequest]] = []
     for one in asked:
         group = next((members for members in groups if one.joins(members[0])), None)
         if group is None:
@@ -353,11 +353,11 @@ def grouped(asked: Sequence[Asked]) -> list[list[Asked]]:
     return groups
 
 
-class Seat(AbstractRuntime):
-    """Runtime of one run: forwards requests to the meeting, which executes those of all runs."""
+class RunProxy(AbstractRuntime):
+    """Runtime of one run: forwards its requests to the coordinator of all runs."""
 
-    def __init__(self, meeting: Meeting) -> None:
-        self._meeting, self._base = meeting, meeting.runtime
+    def __init__(self, coordinator: ScanCoordinator) -> None:
+        self._coordinator, self._base = coordinator, coordinator.runtime
         self.name, self.n_workers = self._base.name, self._base.n_workers
         self.is_remote = self._base.is_remote
 
@@ -373,25 +373,27 @@ class Seat(AbstractRuntime):
         return self._base.shared_folder
 
     def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
-        results = self._meeting.answered(AskedPass(*asked, divisible=divisible))
+        results = self._coordinator.submit(PendingPass(*asked, divisible=divisible))
         while results:  # results are released as the caller consumes them
             yield results.popleft()
 
-    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
-        request = AskedPass(task, source, jobs, state, add=add)
-        return self._meeting.answered(request).popleft()
+    def sum_results(
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add
+    ) -> Any:
+        request = PendingPass(task, source, jobs, state, add=add)
+        return self._coordinator.submit(request).popleft()
 
-    def stepped(self, *asked: Any) -> Any:
-        call = AskedCall(lambda runtime: runtime.stepped(*asked))
-        return self._meeting.answered(call).popleft()
+    def update(self, *asked: Any) -> Any:
+        call = PendingCall(lambda runtime: runtime.update(*asked))
+        return self._coordinator.submit(call).popleft()
 
-    def asked(self, *asked: Any) -> Iterator[Any]:
-        call = AskedCall(lambda runtime: list(runtime.asked(*asked)))
-        return iter(self._meeting.answered(call).popleft())
+    def query(self, *asked: Any) -> Iterator[Any]:
+        call = PendingCall(lambda runtime: list(runtime.query(*asked)))
+        return iter(self._coordinator.submit(call).popleft())
 
-    def gathered(self, *asked: Any) -> Any:
-        call = AskedCall(lambda runtime: runtime.gathered(*asked))
-        return self._meeting.answered(call).popleft()
+    def gather(self, *asked: Any) -> Any:
+        call = PendingCall(lambda runtime: runtime.gather(*asked))
+        return self._coordinator.submit(call).popleft()
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         return self._base.each(function, items)

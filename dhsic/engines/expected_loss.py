@@ -37,9 +37,9 @@ limit: `most_lost` is the value that a Poisson variable of that mean, or of 1.5 
 ten runs. The factor 1.5 was the average on difficult data (`docs/certificate.md`), where errors are
 shared by similar features.
 
-None of this is a bound. At a turn of the kernel (`dhsic.engines.turns`) the result may depend on
-few features; and systematic errors, such as of a group of features that low rank does not represent
-at all, may exceed what the certificate of a round can detect.
+None of this is a bound. At a turn of the kernel (`dhsic.engines.kernel_drift`) the result may
+depend on few features; and systematic errors, such as of a group of features that low rank does not
+represent at all, may exceed what the certificate of a round can detect.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ NO_LOSS = 1e-3
 BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
 
-class Survival:
+class ExpectedLoss:
     """Expected number of lost features in the rounds of one run, and the loss a round may add."""
 
     def __init__(

@@ -14,8 +14,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.discrete import sums_over_codes
 from dhsic.criteria.features import Features, Levels
-from dhsic.criteria.leveled import sums_over_codes
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.errors import warn
@@ -87,7 +87,7 @@ class Judge(AbstractShared):
         directions = Directions.of([each._directions(m) for each in passes])
         places = directions.places if directions.panels else ()
         alike = [directions.alike(place) for place in places]
-        for tile in _cut(blocks, m, coded=passes[0]._takes_codes):
+        for tile in _split_blocks(blocks, m, coded=passes[0]._takes_codes):
             scaling, features, alive = _features(tile, directions, alike, passes[0])
             scalings.append(scaling)
             for each, place, run_columns in zip(passes, directions.places, columns, strict=True):
@@ -123,7 +123,7 @@ class Judge(AbstractShared):
         return out
 
 
-def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
+def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
     """Split blocks into tiles: genotype codes as stored, if the criterion uses codes, or float64.
 
     Codes of two blocks are processed together, so that calls are few (see `CODE_ENTRIES`).
@@ -132,15 +132,15 @@ def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
     for block in blocks:
         is_coded = coded and block.codes is not None
         if waiting and (not is_coded or n + len(block.raw) > height):
-            yield from Tile.joined(waiting).cut(height)
+            yield from Tile.concatenate(waiting).split(height)
             waiting, n = [], 0
         if is_coded:
             waiting.append(block)
             n += len(block.raw)
         else:
-            yield from block.cut(float64_height(m))
+            yield from block.split(float64_height(m))
     if waiting:
-        yield from Tile.joined(waiting).cut(height)
+        yield from Tile.concatenate(waiting).split(height)
 
 
 def _features(
@@ -172,7 +172,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
         if few is None:
             n = place.stop - place.start  # ones beside them count
             Y = np.zeros((m, PANEL * (n // PANEL + 1)))
-            Y[:, :n], Y[:, -1] = directions.some(place), 1.0
+            Y[:, :n], Y[:, -1] = directions.of_run(place), 1.0
             own = sums_over_codes(codes.raw, MISSING if codes.has_missing else None, Y)
             sums[..., place], counts = own[..., :n], own[..., -1]
         else:
@@ -193,7 +193,7 @@ def _coded(
     alive: Index = np.flatnonzero(scaling.std > 0)
     sampled = counts
     if stride > 1 and not judge.goes_by_ranks:
-        sampled = codes.some(slice(None, None, stride)).counts()
+        sampled = codes.take_samples(slice(None, None, stride)).counts()
     missing = None
     if codes.has_missing:
         missing = sums[3, alive].copy(), counts[3, alive].copy()
@@ -282,7 +282,7 @@ def _read(
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
     scalings, columns = [], []
-    for scaling, values in reader.joined(judge, jobs):
+    for scaling, values in reader.map_blocks(judge, jobs):
         scalings.append(scaling)
         columns.append(values)
         reporter.scored(values.shape[1])
@@ -310,7 +310,7 @@ def look_at(
     dosages, all blocks are, unless the format declares the kind. Raises the errors of
     `ValueKind.judged`.
     """
-    declared = ValueKind.known(source)
+    declared = ValueKind.declared(source)
     if declared is not None:
         return declared
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
@@ -319,7 +319,7 @@ def look_at(
     if whole and not tally.is_ordinary:
         if loading is not None and loading.load_here():
             tally, remaining = Census(), reader.jobs(every, tags=every)
-        tally = sum(reader.joined(census, remaining), tally)
+        tally = sum(reader.map_blocks(census, remaining), tally)
     return ValueKind.judged(source, tally, as_they_are=as_they_are)
 
 
@@ -342,7 +342,7 @@ def looked_at(
 def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
     """Take the census of a few jobs, and return it with the other jobs."""
     first_jobs = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = sum(reader.joined(census, [jobs[i] for i in first_jobs]), Census())
+    tally = sum(reader.map_blocks(census, [jobs[i] for i in first_jobs]), Census())
     return tally, [job for i, job in enumerate(jobs) if i not in first_jobs]
 
 

@@ -7,8 +7,8 @@ It is line 4 of Algorithm 1: for every surviving feature j
 Only the difference is computed: the values agree to 1/|S|, so their difference would be lost in
 rounding. It is called the *gain* of removing j; the features with the largest gain leave. Algorithm
 2 computes the gain of features that join. The scoring problem of a round uses all pairs of samples
-(`Question`), or linear time (`LowRankQuestion`), where W and K are of low rank. In both cases
-engines need ``A = W o base`` for base matrices of the kernel.
+(`ScoringProblem`), or linear time (`LowRankScoringProblem`), where W and K are of low rank. In both
+cases engines need ``A = W o base`` for base matrices of the kernel.
 
 The remainder of the series of a radial kernel is bounded by the distances of samples (`Remainder`).
 The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely monotone profile is
@@ -38,7 +38,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import STRIP, WIDTH, Statistic
-from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Quadratic, Room, Triangle
+from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Quadratic, Triangle, WorkBuffer
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, slices
 
@@ -98,11 +98,11 @@ class Remainder:
         with np.errstate(all="ignore"):
             steps = np.ceil(STEPS * np.log2(4 * self.sigma * max_abs**2))
             values, place = np.unique(steps, return_inverse=True)
-            norms = np.array([self._left(order, 2.0 ** (v / STEPS)) for v in values])
+            norms = np.array([self._remainder_norm(order, 2.0 ** (v / STEPS)) for v in values])
             size = self.sigma * np.sqrt(8 * fourth_moment) * self.n_samples
             return np.nan_to_num(norms[place] * size, nan=np.inf, posinf=np.inf)
 
-    def _left(self, order: int, c: float) -> float:
+    def _remainder_norm(self, order: int, c: float) -> float:
         """``||W o R_P(z, tau) / tau||_F``, with the largest terms of each range of z.
 
         Terms decrease in z, so if c is below a range, the largest is at its lower end. Where tau is
@@ -134,7 +134,7 @@ class FeatureStats:
 
 
 @dataclass(frozen=True)
-class Question:
+class ScoringProblem:
     """Scoring problem of a round: kernel, sigma, W (m, m) and the statistic.
 
     `each` maps a function over tiles, in order, possibly in parallel. Matrices are stored in
@@ -147,7 +147,9 @@ class Question:
     W: Float
     statistic: Statistic
     each: Each = map
-    rooms: defaultdict[int, Room] = field(default_factory=lambda: defaultdict(Room), repr=False)
+    rooms: defaultdict[int, WorkBuffer] = field(
+        default_factory=lambda: defaultdict(WorkBuffer), repr=False
+    )
     _weighted: dict[int, Triangle] = field(default_factory=dict, init=False, repr=False)
     _forms: dict[tuple[int, str], tuple[float, Quadratic]] = field(
         default_factory=dict, init=False, repr=False
@@ -180,7 +182,9 @@ class Question:
     @cached_property
     def resolvent(self) -> Resolvent:
         """``(K + lambda I)^-1`` for a function of the kernel matrix."""
-        return AbstractMatrixFunction.of(self.kernel).resolvent(self.statistic.whole(), self.sigma)
+        return AbstractMatrixFunction.of(self.kernel).resolvent(
+            self.statistic.to_dense(), self.sigma
+        )
 
     def neglected(self, order: int, facts: FeatureStats) -> Float:
         """Bound on the remainder of the expansion up to `order`, for each gain, (c,)."""
@@ -245,7 +249,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class LowRankQuestion:
+class LowRankScoringProblem:
     """Scoring problem of a round where W and K, hence ``A = W o base``, are of low rank.
 
     `factor` returns the low-rank base matrix of a given number, with its exact diagonal. A has at
@@ -289,7 +293,7 @@ class LowRankQuestion:
 
 
 #: Scoring problem of a round, for engines.
-AnyQuestion = Question | LowRankQuestion
+AnyQuestion = ScoringProblem | LowRankScoringProblem
 
 
 @dataclass(frozen=True, slots=True)

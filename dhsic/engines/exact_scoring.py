@@ -24,7 +24,7 @@ from dhsic.engines import AbstractEngine, AbstractSplitEngine
 from dhsic.engines.dense import Dense, rounding_of_terms, sufficient_orders
 from dhsic.engines.direct import Direct, Inverse, RadialDirect, Solved
 from dhsic.engines.levels import level_gains, level_products, pair_gains
-from dhsic.engines.question import FeatureStats, Question, RoundState
+from dhsic.engines.scoring_problem import FeatureStats, RoundState, ScoringProblem
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.namespace import namespace_of
 
@@ -50,11 +50,11 @@ DOUBLE_COST = 2.0
 Way = int | Literal["levels", "pairs", "direct"]
 Ways = Iterator[tuple[Way, Mask]]
 #: Source of the information: a round's question, or its state on a worker.
-Known = Question | RoundState
+Known = ScoringProblem | RoundState
 
 
 @dataclass(frozen=True)
-class Final(AbstractSplitEngine):
+class ExactScoring(AbstractSplitEngine):
     """Gains to about 1e-12 of typical gains by chance, in float64; `scored_by` is the kernel's."""
 
     #: Names in the records of rounds, by family.
@@ -65,20 +65,20 @@ class Final(AbstractSplitEngine):
     with_direct: bool = True  # whether to prepare for features that only the definition can score
 
     @staticmethod
-    def for_features(question: Question, facts: FeatureStats) -> Final:
+    def for_features(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
         """Engine for these features, prepared for the definition only if one of them needs it."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return _shortest(question, facts)
         order = (kernel.exact_order or 1) if kernel.scored_by == "series" else 0
-        engine = Final(kernel.scored_by, order)
-        return Final(kernel.scored_by, order, engine.definitions(question, facts) > 0)
+        engine = ExactScoring(kernel.scored_by, order)
+        return ExactScoring(kernel.scored_by, order, engine.definitions(question, facts) > 0)
 
     @property
     def name(self) -> str:
         return self.NAMES[self.scored_by]
 
-    def prepare(self, question: Question) -> RoundState:
+    def prepare(self, question: ScoringProblem) -> RoundState:
         bases = [0] if self.scored_by == "levels" else []
         if self.order:
             bases = [t.base for t in question.kernel.expansion(self.order, question.sigma).terms]
@@ -88,7 +88,7 @@ class Final(AbstractSplitEngine):
             question, bases, np.float64, scaled=False, definition=definition, remainder=remainder
         )
 
-    def columns(self, way: Way, known: Question, facts: FeatureStats) -> int:
+    def columns(self, way: Way, known: ScoringProblem, facts: FeatureStats) -> int:
         if isinstance(way, int):
             return Dense(way, np.float64).products(known, facts)
         return level_products(facts.n_levels) if way == "levels" else 0
@@ -167,13 +167,13 @@ class Final(AbstractSplitEngine):
             yield int(order), ~few & (orders == order)
 
 
-def _shortest(question: Question, facts: FeatureStats) -> Final:
+def _shortest(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
     """Engine with the shortest series of a radial kernel that suffices for 90% of the features."""
     for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
-        good = Final("taylor", order).suffices(question, facts)
+        good = ExactScoring("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):
-            return Final("taylor", order, with_direct=not good.all())
-    return Final("taylor")
+            return ExactScoring("taylor", order, with_direct=not good.all())
+    return ExactScoring("taylor")
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Family:
     """Final engine, and its cost, for kernels with the same `scored_by`."""
 
     #: Function that creates the final engine for features, in the cheapest way.
-    final: Callable[[Question, FeatureStats], AbstractEngine]
+    final: Callable[[ScoringProblem, FeatureStats], AbstractEngine]
     #: Reference engine, used if users request it.
     definition: AbstractEngine = field(default_factory=Direct)
     #: Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
@@ -209,20 +209,20 @@ FAMILIES: dict[str, Family] = {
         bases=4,
         squares=8,
     ),
-    "series": Family(Final.for_features, has_series=True),
-    "taylor": Family(Final.for_features, has_series=True, bases=LONGEST_TAYLOR, tiles=14),
-    "levels": Family(Final.for_features),
+    "series": Family(ExactScoring.for_features, has_series=True),
+    "taylor": Family(ExactScoring.for_features, has_series=True, bases=LONGEST_TAYLOR, tiles=14),
+    "levels": Family(ExactScoring.for_features),
 }
 
 
-def final_engine(question: Question, facts: FeatureStats) -> AbstractEngine:
+def final_engine(question: ScoringProblem, facts: FeatureStats) -> AbstractEngine:
     """Engine that computes final gains of these features."""
     return FAMILIES[question.kernel.scored_by].final(question, facts)
 
 
-def cost_of(engine: AbstractEngine, question: Question, facts: FeatureStats) -> float:
+def cost_of(engine: AbstractEngine, question: ScoringProblem, facts: FeatureStats) -> float:
     """Time of the final engine for these features, in units of a float32 quadratic form."""
     cost = DOUBLE_COST * engine.products(question, facts)
-    if isinstance(engine, Final) and engine.scored_by == "taylor":
+    if isinstance(engine, ExactScoring) and engine.scored_by == "taylor":
         cost += DIRECT_COST * engine.definitions(question, facts)
     return cost

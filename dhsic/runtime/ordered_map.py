@@ -9,10 +9,10 @@ Failures of a share, and how they are handled:
   retried on other workers, and if it fails there too, the first error is raised;
 - workers die of it one after the other, or run out of memory: its jobs run a few at a time, one
   after the other; a single job that is too large is halved, if the caller concatenates results
-  (`joined`), and after `HALVINGS` an error about memory is raised.
+  (`map_blocks`), and after `HALVINGS` an error about memory is raised.
 
 Tasks depend only on their arguments, so every copy returns the same bits. Sums and values that
-stay on workers are maps too (`dhsic.runtime.staying`).
+stay on workers are maps too (`dhsic.runtime.worker_state`).
 
 Dask notices a worker that hangs only after minutes (its ``worker-ttl``); until then the worker
 looks idle and is sent more tasks. Here it is *avoided* as soon as one of its shares takes far
@@ -37,11 +37,11 @@ from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime.base import Jobs, Task
+from dhsic.runtime.broadcast import Broadcast, Parcel, StateUnreachableError, fetched
 from dhsic.runtime.calls import sealed
 from dhsic.runtime.cluster import Cluster
-from dhsic.runtime.flight import Flight, Traffic, await_futures, patience
-from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError, fetched
-from dhsic.runtime.shares import n_values
+from dhsic.runtime.partition import n_values
+from dhsic.runtime.task_attempt import TaskAttempt, Traffic, await_futures, patience
 from dhsic.runtime.worker import WHERE, Share, SharedOut, run, versions
 from dhsic.sources import AbstractSource
 
@@ -76,7 +76,7 @@ class Map:
         # Dask estimates the duration of tasks from the prefix of their key.
         self._name = getattr(task, "__name__", type(task).__name__).strip("_<>").replace("_", "-")
         self._key = runtime.unique(self._name)
-        self._pending: deque[Flight] = deque()
+        self._pending: deque[TaskAttempt] = deque()
         self._took: list[float] = []  # seconds per job in finished shares
         self._at_hand: dict[Any, Any] = {}  # results fetched in advance, by key
         self._has_copies = False
@@ -88,15 +88,15 @@ class Map:
             yield from results
         self._tidy()
 
-    def _flights(self, jobs: Jobs) -> list[Flight]:
+    def _flights(self, jobs: Jobs) -> list[TaskAttempt]:
         """Partition the jobs into shares, each with its preferred worker."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         return [
-            Flight(self._share(jobs, share_range), f"{self._key}-{i}", worker)
+            TaskAttempt(self._share(jobs, share_range), f"{self._key}-{i}", worker)
             for i, (worker, share_range) in enumerate(self._runtime.shares(self._source, jobs))
         ]
 
-    def _landed(self, waiting: list[Flight]) -> Iterator[tuple[Flight, Any]]:
+    def _landed(self, waiting: list[TaskAttempt]) -> Iterator[tuple[TaskAttempt, Any]]:
         """Submit shares within the window; yield (share, result) pairs in order."""
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
@@ -117,7 +117,7 @@ class Map:
     def _share(self, jobs: Jobs, some: range) -> SharedOut:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
-    def _begin(self, flights: Sequence[Flight]) -> None:
+    def _begin(self, flights: Sequence[TaskAttempt]) -> None:
         """Submit shares: those with a preferred worker in one graph, others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
@@ -137,7 +137,7 @@ class Map:
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
-    def _submit(self, *flights: Flight) -> None:
+    def _submit(self, *flights: TaskAttempt) -> None:
         """Submit a copy of each share, all in one graph, which halves the scheduler's time.
 
         Workers that are avoided, or on which the share failed, are excluded. The first copy goes
@@ -170,7 +170,7 @@ class Map:
         self.traffic.n_tasks += len(flights)
 
     def _hand_in(
-        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
+        self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
         """Submit one task for each share with Dask annotations `told`; return the futures."""
         lazy = self._source.pieces(flights[0].blocks)  # a lazy source: one flight
@@ -185,7 +185,7 @@ class Map:
         with annotate(**told):
             return self._ask(seals, arguments, keys)
 
-    def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
+    def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
         del flight
         return self._shelf
 
@@ -204,7 +204,7 @@ class Map:
         runtime = self._runtime
         return (str(runtime.folder), self._key) if runtime.workers_see_folder else None
 
-    def _description(self, flight: Flight) -> dict[str, Any]:
+    def _description(self, flight: TaskAttempt) -> dict[str, Any]:
         """Annotation of a task for Dask's dashboard and cluster dumps."""
         return {
             "task": self._name,
@@ -217,7 +217,7 @@ class Map:
         if future.status == "finished":
             self._took.append((time.monotonic() - begun) / size)
 
-    def _take(self, flight: Flight, halvings: int = 0) -> Iterator[tuple[Flight, Any]]:
+    def _take(self, flight: TaskAttempt, halvings: int = 0) -> Iterator[tuple[TaskAttempt, Any]]:
         """Yield the result of a share; after a memory error, run it alone and in parts.
 
         A single job that needs too much memory is halved if the map is `divisible`.
@@ -234,12 +234,12 @@ class Map:
             if running_copies := [copy for other in self._pending for copy in other.copies]:
                 await_futures(running_copies, LANDING)
             for number, part in enumerate(parts):
-                self._submit(alone := Flight(part, f"{flight.key}-part{number}"))
+                self._submit(alone := TaskAttempt(part, f"{flight.key}-part{number}"))
                 yield from self._take(alone, halvings)
         else:
             yield flight, result
 
-    def _outcome(self, flight: Flight) -> Any:
+    def _outcome(self, flight: TaskAttempt) -> Any:
         """Return the result of a share; resubmit after losses and failures."""
         while True:
             try:
@@ -266,7 +266,7 @@ class Map:
     def _broadcasts(self) -> Iterable[Broadcast]:
         return self._sent, self._state
 
-    def _lost(self, flight: Flight, error: Exception) -> None:
+    def _lost(self, flight: TaskAttempt, error: Exception) -> None:
         """Prepare another attempt after a loss; raise ClusterError after `ATTEMPTS`."""
         flight.release()
         flight.n_lost += 1
@@ -274,7 +274,7 @@ class Map:
             raise unstable(f"The result for {flight}", error) from error
         self._runtime.await_workers()
 
-    def _failed(self, flight: Flight, error: Exception) -> None:
+    def _failed(self, flight: TaskAttempt, error: Exception) -> None:
         """Prepare a retry on another worker; raise the first error after `TRIES` workers."""
         flight.release()
         flight.errors.append(error)
@@ -283,7 +283,7 @@ class Map:
         if len(flight.errors) == TRIES or set(self._runtime.workers()) <= flight.failed_on:
             raise flight.errors[0]
 
-    def _await(self, flight: Flight) -> Any:
+    def _await(self, flight: TaskAttempt) -> Any:
         """Return the first result of any copy of a share; submit another copy if it is late."""
         while True:
             late = patience(self._took, flight.share.size) * 2 ** (flight.n_submitted - 1)
@@ -304,12 +304,12 @@ class Map:
                 if not flight.copies:
                     raise
 
-    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+    def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
         """Return the result of the copy that ended first."""
         del flight
         return self._result(ended)
 
-    def _is_stuck(self, flight: Flight) -> bool:
+    def _is_stuck(self, flight: TaskAttempt) -> bool:
         """Whether a share waits for workers that are gone, although others could run it.
 
         A scheduler without workers never assigns a task that prefers one worker, even loosely, to
@@ -322,7 +322,7 @@ class Map:
     def _result(self, future: Future[Any]) -> Any:
         try:
             result = self._at_hand.pop(future.key, None)
-            result = self._gathered(future) if result is None else result
+            result = self._gather(future) if result is None else result
         except OSError as error:  # TimeoutError is one
             if future.status == "error":  # raised by the task itself
                 raise
@@ -337,7 +337,7 @@ class Map:
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
 
-    def _gathered(self, future: Future[Any]) -> Any:
+    def _gather(self, future: Future[Any]) -> Any:
         """Fetch a result, together with those of all other finished shares."""
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
@@ -356,7 +356,7 @@ class Map:
         ask = partial(client.gather, futures, asynchronous=True)
         return list(client.sync(ask, callback_timeout=PATIENCE))
 
-    def _look_after(self, flight: Flight) -> None:
+    def _look_after(self, flight: TaskAttempt) -> None:
         """Submit a copy of a late share to another worker if its own is slow or silent."""
         runtime = self._runtime
         flight.since = time.monotonic()

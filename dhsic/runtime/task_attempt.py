@@ -47,7 +47,7 @@ class Traffic:
 
 
 @dataclass(eq=False, slots=True)
-class Flight:
+class TaskAttempt:
     """A share, the futures of its copies, and its failures so far."""
 
     share: SharedOut

@@ -143,7 +143,7 @@ def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
             f"{without_secrets(url)} cannot be opened: there is no such kind of store. Check the "
             "scheme (s3://, gs://, az://, https://), or copy what is there to a local folder."
         )
-    with asked(url):
+    with translate_errors(url):
         return _opened(url, None, tuple(sorted((options or {}).items())))
 
 
@@ -157,7 +157,7 @@ def fetched(url: str) -> bytes:
     """
     folder, _, name = url.rpartition("/")
     store = folder_of(folder)
-    with asked(url) as obstore:
+    with translate_errors(url) as obstore:
         try:
             return bytes(obstore.get(store, name).bytes())
         except FileNotFoundError:
@@ -165,7 +165,7 @@ def fetched(url: str) -> bytes:
 
 
 @contextmanager
-def asked(url: str) -> Iterator[Any]:
+def translate_errors(url: str) -> Iterator[Any]:
     """Yield `obstore`, turning its errors into ours; FileNotFoundError passes unchanged."""
     obstore = load_obstore()
     try:

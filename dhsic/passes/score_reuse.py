@@ -16,8 +16,9 @@ unstructured error, with standard deviation ``sqrt(2) ||rest||_F`` for a feature
 values. For correlated features, such as neighbouring genotypes, it is up to four times as large.
 Its size is measured on the features next to the threshold: they are scored exactly, as after low
 rank (`dhsic.passes.candidates.Threshold`), and the expected loss from the others counts towards the
-loss that a run is allowed (`dhsic.engines.survival`). If many features would need exact scores,
-because the kernel has changed or round u is long ago, all are scored, and their gains are kept.
+loss that a run is allowed (`dhsic.engines.expected_loss`). If many features would need exact
+scores, because the kernel has changed or round u is long ago, all are scored, and their gains are
+kept.
 
 A resumed run reads q_u from its checkpoint and recomputes B_u, bit for bit.
 """
@@ -34,11 +35,11 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.engines.certificate import certified, next_to_threshold
-from dhsic.engines.question import Question
+from dhsic.engines.expected_loss import ExpectedLoss
 from dhsic.engines.refine import LAZY, History, is_lazy
-from dhsic.engines.survival import Survival
+from dhsic.engines.scoring_problem import ScoringProblem
 from dhsic.kernels.base import AbstractKernel
-from dhsic.linalg.quadratic import Each, LowRankQuadratic, Room
+from dhsic.linalg.quadratic import Each, LowRankQuadratic, WorkBuffer
 from dhsic.namespace import host, slices
 from dhsic.passes import AbstractByTile, Cost, Tile, placed, tile_of
 from dhsic.passes.candidates import PROBE, Gains, Threshold, scored_to
@@ -88,15 +89,15 @@ def is_rough(record: Mapping[str, Any]) -> bool:
     return str(record.get("engine", "")).startswith(ROUGH)
 
 
-class Lazy:
+class ScoreReuse:
     """State of the lazy rounds of one run; `survival` limits the expected loss."""
 
-    def __init__(self, survival: Survival) -> None:
-        self._survival = survival
+    def __init__(self, survival: ExpectedLoss) -> None:
+        self._expected_loss = survival
         self._features: Index = np.empty(0, dtype=np.int64)
         self._gains: Float = np.empty(0)
         self._form: FirstOrderForm | None = None  # B_u
-        self._room = Room()
+        self._buffer = WorkBuffer()
         self._weights: Array | None = None  # W in float32
         self._fits = True  # whether W is within the range of float32
 
@@ -113,14 +114,16 @@ class Lazy:
         """Whether a round that removes n of `size` features, over m samples, may be lazy."""
         return fewest(m) < size > n
 
-    def gains(self, question: Question, data: AbstractReader, S: Index, n: int) -> Gains | None:
+    def gains(
+        self, question: ScoringProblem, data: AbstractReader, S: Index, n: int
+    ) -> Gains | None:
         """Compute gains of S, accurate enough to rank the n largest; None if all must be scored.
 
         Returns a record too. Removed features are ordered by these gains.
         """
         result = None
         if self._form is not None:
-            gains, deviation = self._moved(question, self._form, data, S)
+            gains, deviation = self._update_gains(question, self._form, data, S)
             result = self._corrected(question, data, S, n, gains, deviation, LAZY)
         if result is None or result[1]["products_float32"] > MOST * S.size:
             self._form = None  # the next round scores all
@@ -133,12 +136,12 @@ class Lazy:
                 self.keep(question, S, result[0])
         return result
 
-    def _moved(
-        self, question: Question, before: FirstOrderForm, data: AbstractReader, S: Index
+    def _update_gains(
+        self, question: ScoringProblem, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
         """Update the kept gains to the present kernel; returns them and the std of the error."""
         m = question.n_samples
-        place = self._room.array("change", (m, m), np.float32)
+        place = self._buffer.array("change", (m, m), np.float32)
         form, size, alpha = _change(question, before, place)
         change, rest_norm = _in_few(form, size, question.each)
         changes = data.scores(Change(change), data.jobs(S), aloud=True)
@@ -147,7 +150,7 @@ class Lazy:
 
     def _corrected(
         self,
-        question: Question,
+        question: ScoringProblem,
         data: AbstractReader,
         S: Index,
         n: int,
@@ -161,12 +164,12 @@ class Lazy:
         near = next_to_threshold(gains, n, PROBE * guess.deviation * sizes)
         if np.count_nonzero(near) > MOST * S.size:
             return None
-        tolerance = self._survival.rate(guess, S.size, n)
+        tolerance = self._expected_loss.rate(guess, S.size, n)
         threshold = Threshold(question, data, tolerance, S, n, fewest=min(PROBED, S.size // PART))
         gains, scored, remaining = threshold.corrected(gains, guess)
         if words == ROUGH and scored.size > MOST * S.size:
             return None
-        self._survival.lose(remaining, n)
+        self._expected_loss.lose(remaining, n)
         return gains, {
             "engine": f"{words}: {S.size}, exact: {scored.size}",
             "products_float32": scored.size,
@@ -176,14 +179,14 @@ class Lazy:
             "cut_error": remaining.expected_swap_rate,
         }
 
-    def keep(self, question: Question, S: Index, gains: Float) -> None:
+    def keep(self, question: ScoringProblem, S: Index, gains: Float) -> None:
         """Keep the gains of a round that scored all features."""
         self._features, self._gains = S, gains
         m, self._form = question.n_samples, None
         if S.size > LEAST_KEPT:
-            self._form = FirstOrderForm.of(question, self._room.array("B_u", (m, m), np.float32))
+            self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
-    def resume(self, question: Question, S: Index) -> None:
+    def resume(self, question: ScoringProblem, S: Index) -> None:
         """Recompute B of the round whose gains were kept; S are its features."""
         self.keep(question, S, self._gains)
 
@@ -229,7 +232,7 @@ class FirstOrderForm:
     diagonal: Float
 
     @staticmethod
-    def of(question: Question, below: Array) -> FirstOrderForm:
+    def of(question: ScoringProblem, below: Array) -> FirstOrderForm:
         """Compute B, and write it to `below`."""
 
         def fill(rows: slice) -> None:
@@ -240,7 +243,7 @@ class FirstOrderForm:
         return FirstOrderForm(below, _diagonal(question))
 
 
-def _entries(question: Question, rows: slice, out: Array) -> None:
+def _entries(question: ScoringProblem, rows: slice, out: Array) -> None:
     """Write rows of B below the diagonal to `out`, up to the last column of these rows."""
     T, scale = question.weighted(0).T[rows, : rows.stop], -2 * float(question.sigma)
     np.multiply(T[:, : rows.start], scale, out=out[:, : rows.start], casting="same_kind")
@@ -248,7 +251,7 @@ def _entries(question: Question, rows: slice, out: Array) -> None:
     np.multiply(np.tril(T[:, rows], -1), scale, out=out[:, rows], casting="same_kind")
 
 
-def _diagonal(question: Question) -> Float:
+def _diagonal(question: ScoringProblem) -> Float:
     A = question.weighted(0)
     return np.asarray(2 * float(question.sigma) * (A.row_sums - 2 * np.diagonal(A.T)))
 
@@ -258,7 +261,7 @@ def _strips(m: int) -> list[slice]:
     return slices(m, STRIP)[::-1]
 
 
-def _multiple(question: Question, before: FirstOrderForm, diagonal: Float) -> float:
+def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float) -> float:
     """Estimate alpha from the diagonal and a sample of rows."""
     T, now, then = question.weighted(0).T, diagonal, before.diagonal
     inner, size = float(now @ then), float(then @ then)
@@ -270,7 +273,7 @@ def _multiple(question: Question, before: FirstOrderForm, diagonal: Float) -> fl
 
 
 def _change(
-    question: Question, before: FirstOrderForm, place: Array
+    question: ScoringProblem, before: FirstOrderForm, place: Array
 ) -> tuple[FirstOrderForm, float, float]:
     """``B - alpha before`` (written to `place`), its squared norm off the diagonal, and alpha."""
     diagonal = _diagonal(question)

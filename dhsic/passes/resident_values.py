@@ -18,7 +18,7 @@ from dhsic._typing import Array, Index
 from dhsic.linalg.quadratic import Each
 from dhsic.passes import run
 from dhsic.passes.jobs import positions
-from dhsic.runtime.base import AbstractRuntime, AbstractStep, Held, Job, Site
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Job, Site, SiteValues
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import run_of
 from dhsic.sources.views import packed, unpacked
@@ -28,7 +28,7 @@ LEAST = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Take(AbstractStep):
+class ConcatenateResults(AbstractStep):
     """Step that concatenates the results of a pass."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
@@ -44,7 +44,7 @@ class Take(AbstractStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Keep(Take):
+class SelectFeatures(ConcatenateResults):
     """Step that keeps some of the features."""
 
     def finish(
@@ -53,11 +53,11 @@ class Keep(Take):
         return value[unpacked(told)], None
 
 
-class Taken:
+class ResidentValues:
     """Numbers of features (ascending), an array (c, ...) per site."""
 
     def __init__(
-        self, runtime: AbstractRuntime, held: Held, features: Index, widths: list[int]
+        self, runtime: AbstractRuntime, held: SiteValues, features: Index, widths: list[int]
     ) -> None:
         self.features = features
         self._runtime, self._held = runtime, held
@@ -72,17 +72,17 @@ class Taken:
             positions_by_site = self._places(S)
             sites = [Site(told=packed(at_site)) for at_site in positions_by_site]
             source: Any = None  # nothing is read
-            self._held, _ = self._runtime.stepped(self._held, Keep(), source, sites, None)
+            self._held, _ = self._runtime.update(self._held, SelectFeatures(), source, sites, None)
             self.features, self._edges = S, [*accumulate(map(len, positions_by_site), initial=0)]
         if runtime is not self._runtime:
             every = [None] * len(self._held)
-            self._held = Held(list(self._runtime.asked(self._held, _itself, every, None)))
+            self._held = SiteValues(list(self._runtime.query(self._held, _itself, every, None)))
             self._runtime = runtime
 
-    def asked(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
+    def query(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
         """Apply a function to the numbers of features S, and yield the results site by site."""
         position_masks = [packed(at_site) for at_site in self._places(S)]
-        return self._runtime.asked(self._held, _ask, position_masks, ask)
+        return self._runtime.query(self._held, _ask, position_masks, ask)
 
     def _places(self, S: Index) -> list[Index]:
         at = positions(S, self.features)

@@ -1,8 +1,8 @@
 """Assumptions of a plan about rounds, whose outcome depends on data that are not read.
 
 They are based on runs on genotypes and normal data: one product for every feature, more for
-undecided features (`Supposed`); low-rank factors with one certificate (`SupposedLowRank`); and a
-fixed number of rounds that reuse scores (`SupposedLazy`).
+undecided features (`AssumedEngines`); low-rank factors with one certificate
+(`AssumedLowRankScorer`); and a fixed number of rounds that reuse scores (`AssumedScoreReuse`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines import AbstractEngine
 from dhsic.engines.certificate import EXACT, Certificate
-from dhsic.engines.final import DIRECT_COST, FAMILIES
-from dhsic.engines.question import FeatureStats, Question, RoundState
+from dhsic.engines.exact_scoring import DIRECT_COST, FAMILIES
+from dhsic.engines.scoring_problem import FeatureStats, RoundState, ScoringProblem
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.lowrank.directions import weigh
 from dhsic.passes.dependence import JOINING_LANDMARKS
-from dhsic.passes.drawn import first_number, turning_rows
-from dhsic.passes.lazy import DIRECTIONS, LEAST_KEPT, PART, PROBED, Change, Lazy
+from dhsic.passes.landmark_sampling import first_number, turning_rows
 from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import Score
-from dhsic.plans.dry import DryRun, Unread
+from dhsic.passes.score_reuse import DIRECTIONS, LEAST_KEPT, PART, PROBED, Change, ScoreReuse
+from dhsic.plans.dry_run import DryRun, PlaceholderArray
 
 #: Fraction of the features that an exact expansion in float32 leaves undecided.
 LEFT = 0.05
@@ -58,7 +58,7 @@ ROUNDS_KEPT = 10
 
 
 @dataclass(frozen=True)
-class SupposedQuestion:
+class AssumedScoringProblem:
     """Scoring problem of a round without numbers; `rank` of labels and kernel, 0 for full."""
 
     kernel: AbstractKernel
@@ -67,7 +67,7 @@ class SupposedQuestion:
     W: float = 0.0
     sigma: float = 1.0
     hsic: float = 0.0
-    statistic: Unread = field(default_factory=Unread)
+    statistic: PlaceholderArray = field(default_factory=PlaceholderArray)
 
     @property
     def state(self) -> RoundState:
@@ -79,7 +79,7 @@ class SupposedQuestion:
 
 
 @dataclass(frozen=True)
-class SupposedEngine(AbstractEngine):
+class AssumedEngine(AbstractEngine):
     """Engine with a fixed number of products per feature, which leaves some features undecided."""
 
     n_products: int
@@ -90,7 +90,7 @@ class SupposedEngine(AbstractEngine):
     def is_final(self) -> bool:
         return not self.open
 
-    def prepare(self, question: SupposedQuestion) -> RoundState:
+    def prepare(self, question: AssumedScoringProblem) -> RoundState:
         return question.state
 
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
@@ -108,14 +108,14 @@ class SupposedEngine(AbstractEngine):
 
 #: Passes of a round by a series.
 STEPS = (
-    SupposedEngine(1, "float32", 0.2),
-    SupposedEngine(2, "float32", 0.25),
-    SupposedEngine(4, "float64"),
+    AssumedEngine(1, "float32", 0.2),
+    AssumedEngine(2, "float32", 0.25),
+    AssumedEngine(4, "float64"),
 )
 
 
 @dataclass(frozen=True)
-class Supposed:
+class AssumedEngines:
     """Engines of a round in a dry run, which follow typical behaviour.
 
     It has the methods that `Singles.gains` uses of `AbstractEngines`, and no others: those choose
@@ -123,17 +123,17 @@ class Supposed:
     """
 
     dry: DryRun
-    question: SupposedQuestion
+    question: AssumedScoringProblem
     dtype: Any
     by_definition: bool
     joining: bool = False
 
     @staticmethod
-    def leaving(dry: DryRun, question: Question, *how: Any) -> Any:
+    def leaving(dry: DryRun, question: ScoringProblem, *how: Any) -> Any:
         """Create engines in place of `RemovalEngines`, with the same arguments after `dry`."""
-        return Supposed(dry, SupposedQuestion(question.kernel, question.n_samples), *how)
+        return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
-    def first(self, facts: FeatureStats, *_: Any) -> SupposedEngine:
+    def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
         """Engine that scores all features."""
         question, m = self.question, self.question.n_samples
         if question.rank:
@@ -142,7 +142,7 @@ class Supposed:
             self.dry.drive(DRIVING * m**2)
         return self._steps(len(facts.max_abs))[0]
 
-    def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> SupposedEngine:
+    def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> AssumedEngine:
         """Engine that scores the undecided features."""
         steps = self._steps(gains.size)
         # # the second engine scores what the first leaves, the third what both leave
@@ -153,44 +153,46 @@ class Supposed:
         """Mask of the features that the last engine left undecided."""
         return np.equal(errors, 1.0)
 
-    def _steps(self, n: int) -> tuple[SupposedEngine, ...]:
+    def _steps(self, n: int) -> tuple[AssumedEngine, ...]:
         """Engines of a round over n features."""
         kernel = self.question.kernel
         exact = kernel.exact_order
         if self.by_definition or not FAMILIES[kernel.scored_by].has_series:
-            return (SupposedEngine(int(DIRECT_COST)),)
+            return (AssumedEngine(int(DIRECT_COST)),)
         if self.joining and not kernel.is_additive:
-            return (SupposedEngine(JOINING),)
+            return (AssumedEngine(JOINING),)
         if n <= FEW or np.dtype(self.dtype) == np.float64:
-            return (SupposedEngine(exact or AT_ONCE, "float64"),)
+            return (AssumedEngine(exact or AT_ONCE, "float64"),)
         if exact is not None:
-            return SupposedEngine(exact, "float32", LEFT), SupposedEngine(exact, "float64")
+            return AssumedEngine(exact, "float32", LEFT), AssumedEngine(exact, "float64")
         return STEPS
 
 
-class SupposedLowRank(AbstractLowRankScorer):
+class AssumedLowRankScorer(AbstractLowRankScorer):
     """Low-rank scorer of a dry run, whose factors all have the same certificate."""
 
     def __init__(self, *of_run: Any, dry: DryRun, certificate: Certificate, **options: Any) -> None:
         super().__init__(*of_run, **options)
         self._dry, self._certificate = dry, certificate
 
-    def known(self) -> BandwidthStats:
+    def bandwidth_stats(self) -> BandwidthStats:
         raise TypeError("A plan knows no data.")
 
     def _replay(self, survivors: Sequence[Index], history: Sequence[Any]) -> None:
         raise TypeError("A plan is not resumed.")
 
-    def _fit(self, sigma: float) -> SupposedQuestion:
+    def _fit(self, sigma: float) -> AssumedScoringProblem:
         chosen, m = self.sum.chosen, self._data.n_samples
         self._dry.drive(DECOMPOSING * len(chosen.fit) ** 2)
         n = turning_rows(m, 0).size * m
         elements = FACTORING * self._n_entries + TURNING * n
         self._dry.work(elements, self.sum, result_bytes=4 * n)  # rows of the form
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
-        return SupposedQuestion(self._choices.kernel, m, rank)
+        return AssumedScoringProblem(self._choices.kernel, m, rank)
 
-    def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> SupposedQuestion:
+    def _along(
+        self, question: AssumedScoringProblem, S: Index, *, anew: bool
+    ) -> AssumedScoringProblem:
         is_anew = not self._projected or ANEW * S.size <= self._projected
         if is_anew:
             self._dry.work(0.0, self.sum)
@@ -200,14 +202,14 @@ class SupposedLowRank(AbstractLowRankScorer):
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
             self._dry.work(0.0, self.sum)  # existing directions stay in files
-            self._numbers = self._data.taken(Project(numbers), S)
+            self._numbers = self._data.keep_on_workers(Project(numbers), S)
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
         return question
 
-    def _scored(self, state: SupposedQuestion, S: Index) -> tuple[Float, int]:
+    def _scored(self, state: AssumedScoringProblem, S: Index) -> tuple[Float, int]:
         assert self._numbers is not None, "features are projected by now"
-        (gains,) = self._numbers.asked(S, abs)
+        (gains,) = self._numbers.query(S, abs)
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
@@ -217,7 +219,7 @@ class SupposedLowRank(AbstractLowRankScorer):
         read = None if is_there else partial(self.sum.sample, features, weigh, None)
         self._dry.work(finding + weighing, self.sum, read)
 
-    def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
+    def _certify(self, state: AssumedScoringProblem, S: Index, n: int) -> Certificate:
         return EXACT if n >= S.size else self._certificate
 
     @property
@@ -231,8 +233,8 @@ class SupposedLowRank(AbstractLowRankScorer):
         if self.sum.chosen.is_everyone and certificate != EXACT:
             places = np.linspace(0, S.size - 1, max(1, round(BAND * S.size))).astype(np.int64)
             m = self._data.n_samples
-            exact = SupposedQuestion(self._choices.kernel, m).state
-            score = Score(SupposedEngine(1), exact)
+            exact = AssumedScoringProblem(self._choices.kernel, m).state
+            score = Score(AssumedEngine(1), exact)
             self._data.scores(score, self._data.jobs(S[places]))
             self._dry.drive(DRIVING * m**2)
         return gains, 0, certificate
@@ -241,20 +243,20 @@ class SupposedLowRank(AbstractLowRankScorer):
         return 0.0
 
 
-class SupposedLazy:
-    """Replacement for `dhsic.passes.lazy.Lazy` with a fixed number of rounds that reuse scores."""
+class AssumedScoreReuse:
+    """Replacement for `ScoreReuse` with a fixed number of rounds that reuse scores."""
 
     def __init__(self, dry: DryRun) -> None:
         self._dry, self._left = dry, 0
 
-    may_spare = staticmethod(Lazy.may_spare)
+    may_spare = staticmethod(ScoreReuse.may_spare)
 
     def weights(self, W: Array, *_: Any) -> Array:
         """Return W, of which only the size matters."""
         return W
 
     def gains(
-        self, question: SupposedQuestion, data: AbstractReader, S: Index, n: int
+        self, question: AssumedScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
         """Reused scores of S, with some scored again; None if all must be scored."""
         if not self._left:
@@ -265,9 +267,9 @@ class SupposedLazy:
         change = LowRankQuadratic(none, np.empty(DIRECTIONS), none)
         gains = data.scores(Change(change), data.jobs(S))
         near = S[np.linspace(0, S.size - 1, min(PROBED, S.size // PART)).astype(np.int64)]
-        data.scores(Score(SupposedEngine(1), question.state), data.jobs(near))
+        data.scores(Score(AssumedEngine(1), question.state), data.jobs(near))
         return gains, {}
 
-    def keep(self, _: SupposedQuestion, S: Index, *__: Any) -> None:
+    def keep(self, _: AssumedScoringProblem, S: Index, *__: Any) -> None:
         """Keep the scores of a round."""
         self._left = ROUNDS_KEPT if S.size > LEAST_KEPT else 0
