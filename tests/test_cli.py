@@ -132,7 +132,8 @@ def test_json_is_one_object_and_nothing_else_on_stdout(store):
         *("allele_frequency", "missing", "constant", "round_removed"),
         *("rank_alone", "fall_given_others", "score_first_round", *MARGINAL),
     ]
-    assert "re-ranked jointly by ridge regression" in run("select", store, *QUICK).stderr
+    said = " ".join(run("select", store, *QUICK).stderr.split())
+    assert "re-ranked jointly by ridge regression" in said
     alone = run("select", store, *QUICK, "--no-rerank")
     assert "given the others" not in alone.stderr
 

@@ -294,7 +294,7 @@ def test_what_is_written_otherwise_is_seen(tmp_path, monkeypatch):
         ("a.zip", {}, InputError, "Pass a folder"),
         ("no/such/a", {}, InputError, "neither that folder nor the one above"),
         ("out", {"memory": 10**6}, MemoryBudgetError, r"needs peak memory .* and there are 1.0 MB"),
-        ("out", {"not_features": ("y",)}, InputError, "the data are none"),
+        ("out", {"not_features": ("y",)}, InputError, "is no feature of X"),
     ],
 )
 def test_what_cannot_be_done_gets_a_sentence(tmp_path, monkeypatch, out, options, error, words):

@@ -118,7 +118,7 @@ def test_a_threshold_that_none_reaches_is_an_empty_table(cohort, tmp_path):
     assert list(table) == TABLE
     assert table.empty
     assert not result["locus"].any()
-    assert "there is no variant with p <= 1e-200" in said
+    assert "There is no variant with p <= 1e-200" in said
     run("report", tmp_path / "t.zarr", "-o", tmp_path / "t.html")
     assert "There is no variant with p" in (tmp_path / "t.html").read_text()
 

@@ -123,7 +123,7 @@ def test_a_pair_that_separates_the_classes_has_none(tmp_path, rng):
     assert table.drop(("a", "b"))["beta"].notna().all()
     said = " ".join(done.stderr.split())
     assert "beta is the logarithm of the odds ratio of 1" in said
-    assert "the regression of 1 pair has no solution" in said
+    assert "The regression of 1 pair has no solution" in said
 
 
 def test_the_report_has_them(tmp_path, rng):

@@ -22,6 +22,7 @@ from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
 from dhsic.sources.row_numbers import counting_columns, rising_columns
 from dhsic.sources.scaling import missing_mask
@@ -50,7 +51,7 @@ def warn_of_suspects(
     best = _best_of(results)
     if not best.size or best[-1] >= source.n_features:
         return
-    read = _Features.of(source, best)
+    read = _Features.of(source, best, _names_of(results[0], best))
     for which, sentence in (*_labels_again(data, source, runs, read), *_row_numbers(read)):
         warn(f"{sentence} {_remedy(data, read.option(which[:4]))}")
 
@@ -65,6 +66,14 @@ def _best_of(results: Sequence[xr.Dataset]) -> Index:
         best.append(varies[np.argsort(ranks[varies])])
     in_turn = [int(of[i]) for i in range(each) for of in best if i < of.size]
     return np.sort(np.array([*dict.fromkeys(in_turn)][:MOST_READ], dtype=np.int64))
+
+
+def _names_of(result: xr.Dataset, at: Index) -> Array | None:
+    """Names of the features at some positions, which alone are read; None if there are none."""
+    if NAME not in result.coords:
+        return None
+    names = result.coords[NAME]
+    return np.asarray(names[{names.dims[0]: at}])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +98,7 @@ class _Features:
     n_features: int
 
     @classmethod
-    def of(cls, source: AbstractSource, at: Index) -> _Features:
+    def of(cls, source: AbstractSource, at: Index, names: Array | None) -> _Features:
         part = SubsetSource(source, at)
         X = np.empty((source.n_samples, at.size))
         for block in part.blocks(at.size):
@@ -98,7 +107,7 @@ class _Features:
             if absent is not None:
                 values[absent] = np.nan
             X[:, block.start : block.stop] = values.T
-        return cls(at, part.feature_names(), X, source.n_features)
+        return cls(at, names, X, source.n_features)
 
     def called(self, i: int) -> str:
         """Feature i for sentences."""
