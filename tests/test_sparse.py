@@ -113,7 +113,11 @@ def test_frames_of_polars():
     frame = pl.DataFrame({f"g{j}": X[:, j] for j in range(D)})
     assert ranking(frame, pl.Series("y", Y)) == ranking(X)
     holes = pl.DataFrame(
-        {"a": [1, None, 3] * 10, "b": [v * v for v in reversed(range(-9, 21))], "c": [2, 7, 9, 4, 8] * 6}
+        {
+            "a": [1, None, 3] * 10,
+            "b": [v * v for v in reversed(range(-9, 21))],
+            "c": [2, 7, 9, 4, 8] * 6,
+        }
     )
     same = holes.to_numpy()
     assert ranking(holes) == ranking(same)
