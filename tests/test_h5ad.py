@@ -151,7 +151,7 @@ def test_every_layout_ranks_as_the_matrix(tmp_path, kind, client):
     assert (raw.n_features, raw.feature_names()[D]) == (2 * D, "r9")
     facts = selected(path, "--target", "leiden", "--covariate", "score", *QUICK)
     expected = dhsic.select(
-        X, LEIDEN, covariates=X[:, :1], n_features_to_select=3, progress=False
+        X, LEIDEN, covariates=SCORE[:, None], n_features_to_select=3, progress=False
     )  # fmt: skip
     chosen = facts["selected"][0]
     assert chosen["score"] == float(expected["score"][chosen["index"]])
