@@ -43,6 +43,7 @@ from dhsic.sources.opening import OPENERS, open_source
 
 M, D, RELEVANT = 60, 40, [3, 17]
 TWO = {"n_features_to_select": 2}
+ALONE = {"interactions": None, **TWO}
 
 
 @pytest.fixture(scope="module")
@@ -438,8 +439,7 @@ class Jackknife(Stage):
 
 def _worst_rank(X, y, n):
     parts = [np.arange(M) % n != i for i in range(n)]
-    plain = {"interactions": None, **TWO}
-    return np.max([ranks(dhsic.select(X[part], y[part], **plain)) for part in parts], axis=0)
+    return np.max([ranks(dhsic.select(X[part], y[part], **ALONE)) for part in parts], axis=0)
 
 
 def test_a_stage(data, client, tmp_path, monkeypatch):
@@ -460,12 +460,12 @@ def test_a_stage(data, client, tmp_path, monkeypatch):
 
 def test_a_stage_of_its_own_parameters_needs_no_table(data, tmp_path):
     path, X, y = data
-    result = dhsic.select(path, "y", **TWO, stages=[Jackknife(5)])
+    result = dhsic.select(path, "y", **ALONE, stages=[Jackknife(5)])
     assert result["worst_rank"].to_numpy().tolist() == _worst_rank(X, y, 5).tolist()
-    assert "worst_rank" not in dhsic.select(path, "y", **TWO)
+    assert "worst_rank" not in dhsic.select(path, "y", **ALONE)
     again = {"checkpoint": str(tmp_path / "c"), "stages": [Jackknife(5)]}
-    assert ranks(dhsic.select(path, "y", **TWO, **again)) == ranks(result)
-    resumed = dhsic.select(path, "y", **TWO, **again)
+    assert ranks(dhsic.select(path, "y", **ALONE, **again)) == ranks(result)
+    resumed = dhsic.select(path, "y", **ALONE, **again)
     assert np.array_equal(resumed["worst_rank"], result["worst_rank"])
 
 
@@ -478,8 +478,8 @@ NESTED = {
 
 @pytest.mark.parametrize("beside", NESTED)
 def test_a_stage_nests_with_others(data, beside):
-    alone = dhsic.select(data[0], "y", **TWO, **NESTED[beside])
-    both = dhsic.select(data[0], "y", **TWO, **NESTED[beside], stages=[Jackknife(2)])
+    alone = dhsic.select(data[0], "y", **ALONE, **NESTED[beside])
+    both = dhsic.select(data[0], "y", **ALONE, **NESTED[beside], stages=[Jackknife(2)])
     for column in {*alone.data_vars} - {"round_seconds", "round_bytes_read"}:
         assert alone[column].equals(both[column]), column
     assert both.attrs.get("n_held_out") == alone.attrs.get("n_held_out")

@@ -375,6 +375,7 @@ def test_an_object_that_is_backed(tmp_path):
 # -- real cells -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cells_of_scanpy_as_of_0_5():
     if not PBMC.exists():
         pytest.skip(f"{PBMC} is not here")
