@@ -49,7 +49,7 @@ DISTANCE = 0.1
 #: Bit of zeros that are the least values; those far below all others, which may be missing, are
 #: counted. Samples that are looked at first.
 ZERO, HEAD = 1 << CODES.size, 256
-#: Largest value of features whose zeros are values in any case: dosages, and presence.
+#: Largest whole number of features whose zeros are values in any case: dosages, and presence.
 DOSAGE = 2
 #: Features with zeros near to others from which on, if they are the more, zeros are values in all:
 #: of expression, zeros are what was not seen.
@@ -107,7 +107,8 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
             sentinels.n[j] = counts.sum()
             sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
     _find_least(raw, mask, np.flatnonzero((least == LEAST) & (most >= FEWEST_STEPS)), sentinels)
-    with_zeros = np.flatnonzero((least == 0) & (most > DOSAGE))
+    may_be_counts = (most > DOSAGE) | (raw.dtype.kind == "f")
+    with_zeros = np.flatnonzero((least == 0) & (most > 0) & may_be_counts)
     sentinels.codes[with_zeros] |= ZERO
     for j in _with_zeros_apart(raw, with_zeros):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
