@@ -13,7 +13,7 @@ from commands import run
 
 import dhsic
 from dhsic.interactions import find_pairs
-from dhsic.joins.same_samples import same_samples
+from dhsic.joins.same_samples import repeated_samples
 
 M, D = 50, 30
 RNG = np.random.default_rng(3)
@@ -79,7 +79,7 @@ def test_copies_of_large_data_are_compared_in_parts():
     X = RNG.normal(size=(60, 400_000)).astype(np.float32)
     X[50], X[51] = X[4], X[5]
     X[51, 64:] = RNG.normal(size=400_000 - 64)  # the same at the beginning alone
-    groups, n = same_samples(dhsic.open_source(X), None)
+    groups, n = repeated_samples(dhsic.open_source(X), None)
     assert groups == [[4, 50]]
     assert 400 < n < 600
 
@@ -104,4 +104,4 @@ def test_equal_rows_by_chance_are_not_told():
     counts = RNG.poisson(0.2, (M, 200)).astype(float)
     counts[4] = counts[9]
     for values in (genotypes, genotypes.astype(float), counts, scipy.sparse.csr_array(counts)):
-        assert same_samples(dhsic.open_source(values), None) == ([], 0)
+        assert repeated_samples(dhsic.open_source(values), None) == ([], 0)

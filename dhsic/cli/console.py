@@ -373,7 +373,7 @@ class Command(click.Command):
             ctx.exit(_tell(ctx, error))
 
 
-def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001
+def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001  # click passes it
     """Print the help with all options, and exit."""
     if is_asked:
         ctx.meta[SHOW_ALL] = True

@@ -21,8 +21,8 @@ from dhsic.criteria.rare import FEW
 
 #: p-value by the law up to which tables are enumerated.
 SMALL = 1e-3
-#: Squared skewness of the feature, times that of the labels, over the number of samples, up to
-#: which the law is right.
+#: The law is right up to this product of squared skewnesses, of the feature and of the labels, over
+#: the number of samples.
 LEAST_SKEWNESS = 0.004
 #: Number of tables up to which they are enumerated.
 MOST_TABLES = 20_000

@@ -124,8 +124,8 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
 
     Rows of C and of A sum to 0. Their traces t determine the mean, ``t_A t_C / (m-1)``: a multiple
     of ``H = I - 1 1' / m`` is the same in every permutation, and ``A - t_A / (m-1) H`` has no
-    trace; it determines the central moments. The leading term of the variance is that of Gretton et
-    al. (2008). A low-rank matrix costs O(m r^3), or O(m^2 r) if that is less, and a dense one half
+    trace; it determines the central moments. The variance has the leading term of Gretton et al.
+    (2008). A low-rank matrix costs O(m r^3), or O(m^2 r) if that is less, and a dense one half
     a product of (m, m) matrices.
     """
     A, trace, size = _without_trace(A)

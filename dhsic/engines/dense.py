@@ -19,8 +19,8 @@ from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
 
-#: Rounding error of an m-term product is that of the square root of this many terms, at most: BLAS
-#: kernels start a new partial sum after this many.
+#: Terms of a partial sum: BLAS kernels start a new one after this many, so the rounding error of a
+#: longer product grows no further than with the square root of this number.
 PARTIAL_SUM = 512
 #: Number of samples summed in the working dtype; BLAS has 32 partial sums or more.
 LONGEST_SUM = 8192

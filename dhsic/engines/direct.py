@@ -16,8 +16,8 @@ Morrison, with ``B = M^-1 W M^-1``,
     ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``:
 
 two exact quadratic forms per feature (`Inverse`). For the definition, and for other inner kernels,
-an (m, m) system is solved for every candidate (`Solved`). For joining features lambda is that of S
-plus one feature, like sigma of other kernels, because S may be empty.
+an (m, m) system is solved for every candidate (`Solved`). For joining features lambda is
+computed for S plus one feature, like sigma of other kernels, because S may be empty.
 """
 
 from __future__ import annotations

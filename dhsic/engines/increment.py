@@ -243,7 +243,7 @@ class Increment(AbstractSplitEngine):
         return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
-        """Gains by functions of one value, as many as the tolerance requires."""
+        """Gains by a series of functions of one value; the tolerance sets its number of terms."""
         r = way.n_terms(self._tolerance(state.n_samples))
         parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
         return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])

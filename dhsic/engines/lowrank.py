@@ -132,7 +132,7 @@ class LowRank(AbstractSplitEngine):
     def combine_contributions(
         self, state: RoundState, facts: FeatureStats, total: list[Part]
     ) -> Float:
-        """Gains from the added contributions of all samples; the state may be that of a few."""
+        """Gains from the summed contributions of all samples; `state` may hold only some."""
         gains = np.empty(len(facts.max_abs))
         for (way, which), part in zip(self.ways(state, facts), total, strict=True):
             gains[which] = _gains(state, _expansion(way, state), part) * state.scale

@@ -208,7 +208,7 @@ class ScoringProblem:
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> Quadratic:
-        """``W o base / scale`` for quadratic forms; that of the last engine is cached."""
+        """``W o base / scale`` for quadratic forms; the last one of each base is cached."""
         key = base, np.dtype(dtype).name
         if key not in self._forms or self._forms[key][0] != scale:
             form = self.weighted(base).form(scale, dtype, self.each, self.rooms[base])

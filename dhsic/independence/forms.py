@@ -58,7 +58,7 @@ class HsicForm(ABC):
 
     @abstractmethod
     def sample(self) -> Statistic:
-        """Statistic of all samples, or of as many as the median distance uses."""
+        """Statistic of all samples, or of the subset from which the median distance is computed."""
 
     def pair_distances(self) -> Float:
         """Squared distances of the pairs of `sample`, (n,)."""

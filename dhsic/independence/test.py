@@ -57,7 +57,7 @@ class TestResult:
     null_mean, null_variance : float
         Mean and variance of the statistic under independence: over the random permutations, or in
         closed form over all of them (``"gamma"``). For ``"normal"`` 0 and the variance of JMLR
-        Theorem 5, which is that of HSIC_1 under dependence.
+        Theorem 5, the variance of HSIC_1 under dependence.
     sigma : float
         Width of the data kernel; 1 for a kernel without a width.
     """

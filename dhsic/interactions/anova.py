@@ -5,8 +5,8 @@ HSIC is linear in the kernel, so a kernel that is a sum over sets u of features 
     ``K = sum_u K_u``,  ``HSIC = sum_u <W, K_u>``,
 
 exactly, for any data (Kuo et al., 2010, have such sums for functions; Durrande et al., 2013, for
-kernels; da Veiga, arXiv:2101.05487, for HSIC). The term of a set of one feature is its main effect,
-that of two features the pair's effect; all larger sets are one number. The sums are:
+kernels; da Veiga, arXiv:2101.05487, for HSIC). The term of one feature is its main effect, the
+term of two features their joint effect; all larger sets are one number. The sums are:
 
 - for a kernel that is a product over features, such as the Gaussian, the product of single-feature
   kernels centred over the samples,

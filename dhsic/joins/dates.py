@@ -69,7 +69,7 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
     counts = pd.Series(text[text != ""]).value_counts()
     n, shown = len(counts), abbreviate(sorted(counts.index), 3)
     if n < FEWEST or n * (OF_FEW if n <= FEW else OF_MORE) <= counts.sum():
-        return f"{column.called}: each of {n} dates ({shown}) is a {group}, as of batches"
+        return f"{column.called}: each of {n} dates ({shown}) is a {group}, such as a batch"
     month_first = [way for way in formats[1:] if way.startswith("%m")]
     which = f" (format={month_first[0]!r} if the month comes first)" if month_first else ""
     raise InputError(

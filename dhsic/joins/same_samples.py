@@ -40,7 +40,7 @@ def warn_of_same_samples(
 
     `names` are those of all samples (m,), if they have any. With `skip` nothing is read.
     """
-    groups, n_compared = ([], 0) if skip else same_samples(source, rows)
+    groups, n_compared = ([], 0) if skip else repeated_samples(source, rows)
     if not groups:
         return
     d = source.n_features
@@ -69,7 +69,7 @@ def warn_of_same_samples(
     )
 
 
-def same_samples(source: AbstractSource, rows: Index | None) -> tuple[list[list[int]], int]:
+def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[list[int]], int]:
     """Find samples with the same values, as positions in `rows`, and how many features agree.
 
     Returns

@@ -81,8 +81,8 @@ def check_solver(kernel: object, solver: object) -> None:
 def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     """Raise an error if the kernel overflows on data.
 
-    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest sample
-    with itself; `squared_norm` is the squared norm of this sample. Other kernels always raise an
+    By Cauchy and Schwarz a kernel of inner products is largest for the longest sample with itself;
+    `squared_norm` is the squared norm of this sample. Other kernels always raise an
     error.
     """
     if not kernel.of_inner_products:

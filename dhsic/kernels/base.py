@@ -223,7 +223,7 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal of base matrix `key`, or of K if it is None; `norms` (m,) is that of G."""
+        """Diagonal of base matrix `key`, or of K if it is None; `norms` (m,): diagonal of G."""
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)

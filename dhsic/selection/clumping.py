@@ -22,7 +22,7 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order
 from dhsic.selection.rerank import bytes_read_again
 from dhsic.selection.run import SelectionRun
-from dhsic.selection.stage import Ranking, Stage, StageCost
+from dhsic.selection.stage import RankedRun, Stage, StageCost
 from dhsic.validation import is_number, such
 
 #: Candidates compared in one batch; and the largest number of features kept, whose correlations
@@ -62,7 +62,7 @@ class Clumping(Stage):
         n = min(run.n_wanted + AT_ONCE, run.source.n_features)
         return StageCost(bytes_read_again(n, run.n_samples, run.source) + 8 * n * n)
 
-    def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
+    def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
         r2 = run.selector.clump_r2
         assert r2 is not None, "it was asked for"
         data = ranking.features.with_scaling(ranking.scaling)

@@ -11,7 +11,7 @@ from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.results.schema import Outcome
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.run import LaterReader, SelectionRun, cache_budget
-from dhsic.selection.stage import Ranking
+from dhsic.selection.stage import RankedRun
 from dhsic.selection.stages import stages_of
 
 
@@ -37,7 +37,7 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
                 f"{m} samples; pass one row a sample."
             )
         order, scaling = method.rank(replace(run, later=later), labels, budget)
-        ranking = Ranking(order, scaling, later, needed)
+        ranking = RankedRun(order, scaling, later, needed)
         for stage in reversed(stages):
             ranking = stage.ranked(run, ranking)
     return Outcome(

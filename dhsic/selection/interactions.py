@@ -49,7 +49,7 @@ from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.results.schema import Order
 from dhsic.results.views import carried_over, inflation_sentence, pairs_of
 from dhsic.selection.run import SelectionRun
-from dhsic.selection.stage import Ranking, Stage, StageCost
+from dhsic.selection.stage import RankedRun, Stage, StageCost
 from dhsic.sources.views import stored_positions
 from dhsic.validation import one_of, seed_of
 
@@ -151,7 +151,7 @@ class Interactions(Stage):
         scan = _scan_within(run, promise)
         return scan is not None and not scan.skipped
 
-    def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
+    def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
         scan = _scan_within(run, ranking.promise)
         if scan is None:
             return ranking

@@ -39,7 +39,7 @@ class StageCost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankedRun:
     """Ranking of a run while its features can be read: order, scaling, pairs of features."""
 
     order: Order
@@ -106,7 +106,7 @@ class Stage:
         """Whether `ranked` reads all features several times, so that loading them pays."""
         return False
 
-    def ranked(self, run: SelectionRun, ranking: Ranking) -> Ranking:
+    def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
         """Return the ranking, changed, while features can still be read."""
         return ranking
 
@@ -115,6 +115,6 @@ class Stage:
         return outcome
 
     @classmethod
-    def sentences(cls, result: xr.Dataset) -> Iterator[str]:  # noqa: ARG003
+    def sentences(cls, result: xr.Dataset) -> Iterator[str]:  # noqa: ARG003  # subclasses read it
         """Yield what the stage found, in sentences, for results of runs with or without it."""
         yield from ()

@@ -63,11 +63,11 @@ def _resolved(entry: Any) -> Stage:
                 f"{STAGES[entry].__name__}(...)."
             ) from error
     names = [name for name, stage in STAGES.items() if not stage.parameters]
+    of_parameters = [f"{stage.parameters[0]}=" for stage in STAGES.values() if stage.parameters]
     named = f", or names of added ones ({', '.join(names)})" if names else ""
     raise InputError(
         f"stages= has {entry!r}; pass stages, objects of dhsic.selection.stage.Stage{named}. "
-        f"Those of dhsic have parameters instead: holdout=, control=, stability=, interactions=, "
-        "clump_r2=."
+        f"Stages of dhsic are asked for by parameters: {', '.join(of_parameters)}."
     )
 
 
