@@ -1,8 +1,8 @@
-# Everything a developer runs. Each target makes its own environment the first time and again
-# when pyproject.toml changes. `make help` lists the targets.
+# Commands for developers. Each target creates its own environment, and again when pyproject.toml
+# changes. `make help` lists the targets.
 #
-# VENV      where the environment goes
-# EDITABLE  empty to install a built wheel instead of the working tree (.ci/run does)
+# VENV      folder of the environment
+# EDITABLE  if empty, a built wheel is installed instead of the working tree (as in .ci/run)
 PYTHON   ?= python3
 VENV     ?= .venv
 EDITABLE ?= --editable
@@ -17,36 +17,36 @@ BIN   := $(VENV)/bin
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# pip 25.1 is the first that installs dependency groups.
+# pip 25.1 is the first version that installs dependency groups.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet $(EDITABLE) . --group dev
 	@touch $@
 
-demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50, find the pairs, write the report
+demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50 variants, find pairs, write a report
 	@mkdir -p demo
-	@printf '\n== Which variants, judged among all others\n'
+	@printf '\n== Select variants, each scored together with all others\n'
 	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 1000 --variants 10000 \
 	    --trait quantitative --seed 7 --force
 	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 \
 	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
-	@printf '\n== Each variant by itself, as an association test does\n'
+	@printf '\n== Test each variant separately, as in an association study\n'
 	$(BIN)/dhsic test demo/genotypes.vcz --target sample_trait -n 14 --truth demo/genotypes.truth.tsv
-	@printf '\n== Every pair, given what was selected\n'
+	@printf '\n== Scan all pairs, adjusted for the selected variants\n'
 	$(BIN)/dhsic pairs demo/genotypes.vcz --target sample_trait -n 10 --out demo/pairs.tsv --force \
 	    --selection demo/selection.zarr --truth demo/genotypes.truth.tsv
 	$(BIN)/dhsic report demo/selection.zarr --pairs demo/pairs.tsv -o demo/report.html --force
 
-# Every test process computes on a thread: as many as there are cores share them already.
+# Every test process uses one thread, because there are as many processes as cores.
 test: export OMP_NUM_THREADS = 1
-test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
+test: $(STAMP)  ## Run the tests and doctests, except the slow ones
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile
 
-slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
+slow: $(STAMP)  ## Run the slow tests: memory measurements, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800
 
-# The oldest versions that pyproject.toml lets in.
+# The oldest versions that pyproject.toml allows.
 $(VENV)-lowest/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet "uv>=0.8"
@@ -54,16 +54,16 @@ $(VENV)-lowest/.installed: pyproject.toml
 	    --resolution lowest-direct --editable . --group test
 	@touch $@
 
-# They warn of newer versions of what they use, scikit-learn 1.6 names a check twice, and pictures
-# of matplotlib 3.10 are others than those kept.
+# They emit deprecation warnings of newer dependencies, scikit-learn 1.6 has a check with a repeated
+# name, and plots of matplotlib 3.10 differ from the stored ones.
 OF_FLOORS = -W ignore::DeprecationWarning -o strict_parametrization_ids=false \
     --deselect tests/test_plot.py::test_pictures_are_those_kept
 
 lowest: export OMP_NUM_THREADS = 1
-lowest: $(VENV)-lowest/.installed  ## Run the tests on the floors of the dependencies
+lowest: $(VENV)-lowest/.installed  ## Run the tests with the oldest supported dependencies
 	$(VENV)-lowest/bin/python -m pytest --numprocesses logical --dist loadfile $(OF_FLOORS)
 
-extras:  ## Install the wheel with each extra alone, in fresh environments, and use it
+extras:  ## Install and use the wheel with each extra alone, in new environments
 	PYTHON=$(PYTHON) .ci/extras
 
 $(VENV)-docs/.installed: pyproject.toml
@@ -76,23 +76,23 @@ docs: $(VENV)-docs/.installed  ## Build the documentation in docs/_build
 	rm -rf docs/api docs/_build docs/jupyter_execute docs/deploy.zip
 	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 
-# The other selectors that the suite measures stay out of the environment of the tests.
+# The other selectors that the benchmarks measure are not in the environment of the tests.
 $(VENV)-bench/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(VENV)-bench/bin/python -m pip install --quiet $(EDITABLE) . --group bench
 	@touch $@
 
-bench: $(VENV)-bench/.installed  ## Measure: roofline, growth, peers (sized for 15 minutes)
+bench: $(VENV)-bench/.installed  ## Run the benchmarks: roofline, scaling, other packages (15 minutes)
 	$(VENV)-bench/bin/python benchmarks/suite.py
 
-# DATA is the folder of real data; without it, what can be drawn is drawn.
+# DATA is the folder of real data; without it, only simulated data are used.
 REPRODUCE = cd benchmarks && $(abspath $(VENV)-bench/bin/python) -W ignore -m reproduce $(if $(DATA),--data $(abspath $(DATA)))
 
-reproduce: $(VENV)-bench/.installed  ## The papers' tables and all rivals, DATA=folder (6 hours)
+reproduce: $(VENV)-bench/.installed  ## Reproduce the papers' tables, with all other methods, DATA=folder (6 hours)
 	$(REPRODUCE)
 
-reproduce-quick: $(VENV)-bench/.installed  ## The same on small sets, DATA=folder (10 minutes)
+reproduce-quick: $(VENV)-bench/.installed  ## The same with small data sets, DATA=folder (10 minutes)
 	$(REPRODUCE) --quick
 
 lint: $(STAMP)  ## Check style, formatting and spelling
@@ -103,10 +103,10 @@ lint: $(STAMP)  ## Check style, formatting and spelling
 types: $(STAMP)  ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-layers: $(STAMP)  ## Check that lower layers never import higher ones, and no circles
-	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
+layers: $(STAMP)  ## Check that lower layers never import higher ones, and that there are no circular imports
+	$(BIN)/lint-imports --no-cache  # the cache does not include new modules
 	$(BIN)/python tests/circles.py
 
-clean:  ## Remove the environment, the demo and every cache
+clean:  ## Remove the environments, the demo and all caches
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-bench $(VENV)-docs docs/api docs/_build docs/jupyter_execute docs/deploy.zip benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

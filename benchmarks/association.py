@@ -2,6 +2,8 @@
 
     python association.py traits DIRECTORY    # two traits and permutations of them, beside PLINK
     python association.py mixed DIRECTORY     # simulated traits, --loco beside mixed models
+    python association.py mixed DIRECTORY --trait cases      # of two classes, 1:9
+    python association.py mixed DIRECTORY --samples families # of simulated samples
 
 DIRECTORY has mouse_hs1940.vcf.gz and mouse_hs1940.pheno (the example data of GEMMA). plink2 and
 gemma are Debian packages of these names; without gemma its columns stay empty. REGENIE and GCTA are
@@ -19,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import simulated_samples
+import xarray as xr
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 from tables import markdown, number
@@ -29,6 +33,16 @@ from dhsic.criteria.independence import inflation_of
 GENOME_WIDE, LEVELS = 5e-8, (0.01, 1e-4)
 TRAITS = {"CD8": "test0", "MCH": "test5"}
 CHROMOSOMES = range(1, 20)
+#: Levels of null variants, and of power.
+MIXED_LEVELS, POWER_LEVELS = (0.5, 0.1, 0.01, 1e-3, 1e-4), (1e-5, GENOME_WIDE)
+#: Kinds of simulated traits, from a real one.
+KINDS = {
+    "real": lambda y: y,
+    "classes": lambda y: (y > np.median(y)).astype(int),
+    "cases": lambda y: (y > np.quantile(y, 0.9)).astype(int),
+    "scores": lambda y: np.clip(np.round(1.5 * y), -3, 3).astype(int),
+    "exponential": lambda y: np.exp(2 * y),
+}
 
 
 def run(*command):
@@ -62,9 +76,9 @@ def p_of_plink(prefix, values, folder):
     )
 
 
-def p_of_dhsic(prefix, y, **options):
+def p_of_dhsic(data, y, **options):
     """p-values of `dhsic test`, (d,)."""
-    return dhsic.test_features(f"{prefix}.bed", y, by_position=True, **options).p_values
+    return dhsic.test_features(data, y, by_position=True, **options).p_values
 
 
 def traits(options, folder):
@@ -80,12 +94,13 @@ def traits(options, folder):
         vcf = options.directory / "mouse_hs1940.vcf.gz"
         prefix = genotypes_of(vcf, folder, 0.01, "--keep", keep)
         values = y.to_numpy()
-        ours, theirs = p_of_dhsic(prefix, values), p_of_plink(prefix, values[:, None], folder)[:, 0]
+        ours = p_of_dhsic(f"{prefix}.bed", values)
+        theirs = p_of_plink(prefix, values[:, None], folder)[:, 0]
         hits = theirs < GENOME_WIDE
         both = np.isfinite(theirs) & (theirs > 0)
         rank = pd.Series(-np.log10(ours[both])).corr(pd.Series(-np.log10(theirs[both])), "spearman")
         permuted = np.column_stack([rng.permutation(values) for _ in range(options.permutations)])
-        null = np.concatenate([p_of_dhsic(prefix, column) for column in permuted.T])
+        null = np.concatenate([p_of_dhsic(f"{prefix}.bed", column) for column in permuted.T])
         of_plink = p_of_plink(prefix, permuted, folder).ravel()
         rows.append(
             [
@@ -157,47 +172,82 @@ def p_of_gemma(prefix, y, folder):
     return p.reindex(pd.read_csv(f"{prefix}.bim", sep="\t", header=None)[1]).to_numpy()
 
 
-def mixed(options, folder):
-    """Traits of many genes on odd chromosomes, and one causal variant there; even ones are null."""
+def mice(options, folder):
+    """Genotypes of the mice for dhsic, values (m, d) with NaN if missing, and chromosomes (d,)."""
     prefix = genotypes_of(options.directory / "mouse_hs1940.vcf.gz", folder, 0.05)
     source = dhsic.open_source(f"{prefix}.bed")
     blocks = source.blocks(source.n_features)
     G = np.concatenate([source.read(block) for block in blocks], axis=1).astype(float)
     G[G < 0] = np.nan
-    Z = (G - np.nanmean(G, axis=0)) / np.nanstd(G, axis=0)
-    Z[np.isnan(Z)] = 0.0
-    chromosome = pd.read_csv(f"{prefix}.bim", sep="\t", header=None)[0].to_numpy(int)
-    odd, m = np.flatnonzero(chromosome % 2), len(Z)
-    models = {c: MixedModel(Z[:, chromosome != c]) for c in CHROMOSOMES}
-    rotated = {c: models[c].U.T @ Z[:, chromosome == c] for c in CHROMOSOMES}
+    return (
+        f"{prefix}.bed",
+        G,
+        pd.read_csv(f"{prefix}.bim", sep="\t", header=None)[0].to_numpy(int),
+    )
 
-    def loco_model(y):
+
+def simulated(options):
+    """Genotypes of simulated samples, as those of `mice`."""
+    rng = np.random.default_rng(options.seed)
+    X, chromosome = getattr(simulated_samples, options.samples)(rng)
+    data = xr.Dataset(
+        {
+            "call_dosage": (("variants", "samples"), X.T),
+            "variant_position": ("variants", np.arange(X.shape[1])),
+            "variant_contig": ("variants", chromosome - 1),
+            "contig_id": ("contigs", [str(c) for c in CHROMOSOMES]),
+        }
+    )
+    return data, X.astype(float), chromosome
+
+
+def simulated_trait(options, rng, Z, odd):
+    """A trait of many variants among `odd` and one causal one; and the number of that one."""
+    causal, *others = rng.choice(odd, options.genes + 1, replace=False)
+    polygenic = Z[:, others] @ rng.standard_normal(options.genes)
+    parts = options.causal, options.polygenic, 1 - options.causal - options.polygenic
+    values = zip(parts, (Z[:, causal], polygenic, rng.standard_normal(len(Z))), strict=True)
+    y = sum(np.sqrt(part) * (each - each.mean()) / each.std() for part, each in values)
+    return KINDS[options.trait](y - y.mean()), causal
+
+
+def loco_model(Z, chromosome):
+    """Function from a trait to the p-values of a mixed model with a chromosome left out."""
+    on = {c: chromosome == c for c in CHROMOSOMES}
+    models = {c: MixedModel(Z[:, ~on[c]]) for c in CHROMOSOMES}
+    rotated = {c: models[c].U.T @ Z[:, on[c]] for c in CHROMOSOMES}
+
+    def p_values(y):
         p = np.empty(Z.shape[1])
         for c in CHROMOSOMES:
-            p[chromosome == c] = models[c].p_values(y, rotated[c])
+            p[on[c]] = models[c].p_values(y, rotated[c])
         return p
 
+    return p_values
+
+
+def mixed(options, folder):
+    """Traits of many genes on odd chromosomes, and one causal variant there; even ones are null."""
+    is_mice = options.samples == "mice"
+    data, G, chromosome = mice(options, folder) if is_mice else simulated(options)
+    Z = (G - np.nanmean(G, axis=0)) / np.nanstd(G, axis=0)
+    Z[np.isnan(Z)] = 0.0
+    m = len(Z)
     methods = {
         "nothing taken out (score test)": lambda y: chi2.sf(
-            m * np.square(Z.T @ y / m) / y.var(), 1
+            m * np.square(Z.T @ (y - y.mean()) / m) / y.var(), 1
         ),
-        "dhsic test": lambda y: p_of_dhsic(prefix, y),
-        "dhsic test --loco": lambda y: p_of_dhsic(prefix, y, loco=True),
-        "mixed model, chromosome left out": loco_model,
+        "dhsic test": lambda y: p_of_dhsic(data, y),
+        "dhsic test --loco": lambda y: p_of_dhsic(data, y, loco=True),
+        "mixed model, chromosome left out": loco_model(Z, chromosome),
     }
-    if shutil.which("gemma"):
+    if is_mice and shutil.which("gemma"):
+        prefix = data.removesuffix(".bed")
         methods["GEMMA, all chromosomes"] = lambda y: p_of_gemma(prefix, y, folder)
-    p_values = {name: [] for name in methods}
-    at = {name: [] for name in methods}
+    p_values, best = {name: [] for name in methods}, {name: [] for name in methods}
     for repetition in range(options.repetitions):
         rng = np.random.default_rng((options.seed, repetition))
-        causal, *others = rng.choice(odd, options.genes + 1, replace=False)
-        polygenic = Z[:, others] @ rng.standard_normal(options.genes)
-        noise = rng.standard_normal(m)
-        parts = options.causal, options.polygenic, 1 - options.causal - options.polygenic
-        values = zip(parts, (Z[:, causal], polygenic, noise), strict=True)
-        y = sum(np.sqrt(part) * (each - each.mean()) / each.std() for part, each in values)
-        y -= y.mean()
+        y, causal = simulated_trait(options, rng, Z, np.flatnonzero(chromosome % 2))
         near = chromosome == chromosome[causal]
         near[near] = np.square(Z[:, near].T @ Z[:, causal] / m) > 0.5
         for name, method in methods.items():
@@ -205,23 +255,33 @@ def mixed(options, folder):
                 continue
             p = method(y)
             p_values[name].append(p[chromosome % 2 == 0])
-            at[name].append(np.nanmin(p[near]))
+            best[name].append(np.nanmin(p[near]))
+    print_mixed(p_values, best)
+
+
+def print_mixed(p_values, best):
+    """Print level, inflation and power of each method.
+
+    `p_values` are those of null variants, a list of arrays for each method, and `best` the smallest
+    ones at the causal variants.
+    """
     rows = []
-    for name in methods:
-        null, best = np.concatenate(p_values[name]), np.array(at[name])
+    for name, of_traits in p_values.items():
+        null, at = np.concatenate(of_traits), np.array(best[name])
         rows.append(
             [
                 name,
-                len(best),
-                *(number(np.nanmean(null <= level) / level, 2) for level in LEVELS),
-                number(np.median([inflation_of(p[np.isfinite(p)]) for p in p_values[name]]), 2),
-                f"{int(sum((p < GENOME_WIDE).any() for p in p_values[name]))}",
-                *(number(np.mean(best < level), 2) for level in (1e-5, GENOME_WIDE)),
-                number(np.median(-np.log10(best)), 1),
+                len(at),
+                *(number(np.nanmean(null <= level) / level, 2) for level in MIXED_LEVELS),
+                number(np.median([inflation_of(p[np.isfinite(p)]) for p in of_traits]), 2),
+                f"{int(sum((p < GENOME_WIDE).any() for p in of_traits))}",
+                *(number(np.mean(at < level), 2) for level in POWER_LEVELS),
+                number(np.median(-np.log10(at)), 1),
             ]
         )
-    heads = ("", "traits", "level at 0.01", "at 1e-4", "lambda", "traits with a false hit (5e-8)",
-             "power at 1e-5", "at 5e-8", "median -log10 p")  # fmt: skip
+    heads = ("", "traits", *(f"level at {level:g}" for level in MIXED_LEVELS), "lambda",
+             "traits with a false hit (5e-8)", *(f"power at {level:g}" for level in POWER_LEVELS),
+             "median -log10 p")  # fmt: skip
     print(markdown(heads, rows))
 
 
@@ -233,6 +293,8 @@ def main():
     parser.add_argument("--permutations", type=int, default=100, help="of each trait")
     parser.add_argument("--repetitions", type=int, default=40, help="simulated traits")
     parser.add_argument("--gemma", type=int, default=10, help="simulated traits for GEMMA")
+    parser.add_argument("--samples", choices=("mice", "unrelated", "families"), default="mice")
+    parser.add_argument("--trait", choices=tuple(KINDS), default="real")
     parser.add_argument("--genes", type=int, default=400)
     parser.add_argument("--polygenic", type=float, default=0.5, help="part of the variance")
     parser.add_argument("--causal", type=float, default=0.02, help="part of the variance")

@@ -152,7 +152,7 @@ def show_rates(rates, costs):
 def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
     run = SelectionRun(
-        dhsic.BAHSIC(**asked, memory=UNLIMITED), source, y, PlannedRuntime(n_threads)
+        dhsic.BAHSIC(**asked, memory_limit=UNLIMITED), source, y, PlannedRuntime(n_threads)
     )
     promise, budget = run.selector.memory_estimate(run)
     return work_of(run, budget), promise
@@ -271,7 +271,7 @@ def check(options):
     rows, cores = [], usable_cores()
     at_once = {n: rates_at_once(options, m, n) for n in sorted({*options.processes, cores})}
     for tolerance, n_workers in product(options.tolerances, options.processes):
-        scored = how_scored("lowrank", tolerance=tolerance)
+        scored = how_scored("lowrank", max_expected_loss=tolerance)
         work, _ = work_for(source, y, asked | scored, n_workers)
         there = Setting(at_once[n_workers], n_workers, n_workers, costs, n_here=cores)
         foreseen = predicted(work, there, replace(there, rates=at_once[cores]))[tolerance < 1]

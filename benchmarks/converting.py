@@ -39,7 +39,7 @@ def command(source, out):
     """`dhsic convert`, which prints its peak memory as JSON at the end."""
     code = (
         "import json, sys; from dhsic import convert; from dhsic.memory import peak_bytes;"
-        "made = convert(sys.argv[1], sys.argv[2], memory=10**9);"
+        "made = convert(sys.argv[1], sys.argv[2], memory_limit=10**9);"
         "print(json.dumps(made.to_dict() | {'peak': peak_bytes()}))"
     )
     return [sys.executable, "-c", code, str(source), str(out)]

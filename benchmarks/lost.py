@@ -51,7 +51,7 @@ def in_low_rank(X, y, setting, n):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return run(X, y, "lowrank", n, tolerance=tolerance)
+        return run(X, y, "lowrank", n, max_expected_loss=tolerance)
 
 
 def lost_in(X, y, exact):

@@ -37,7 +37,7 @@ def arguments():
     add("--features", type=int, default=1_000_000)
     add("--scratch", type=Path, required=True, help="where stores are kept")
     add("--solver", default="auto")
-    add("--tolerance", type=float, help="of the low-rank engine; its own by default")
+    add("--max-expected-loss", type=float, help="of the low-rank engine; its own by default")
     add("--select", type=int, default=100, help="features to select")
     add("--step", type=float, default=0.1)
     add("--layout", choices=["plain", "vcz"], default="plain", help="dosages, or call_genotype")
@@ -79,7 +79,7 @@ def measure_size(options, m, d):
 def _selection(options, store, shape, cluster):
     n_workers, threads = cluster
     say(f"{size(*shape)}: select, " + ("cluster" if n_workers else "threads"))
-    scored = how_scored(options.solver, options.tolerance)
+    scored = how_scored(options.solver, options.max_expected_loss)
     job = {"store": str(store), "scored": scored, "n_select": options.select}
     measured = measure(
         "selecting:job",

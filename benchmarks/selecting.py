@@ -23,9 +23,11 @@ from dhsic.passes.scorer import Choices
 from dhsic.runtime.threads import Threads, single_blas_thread
 
 
-def how_scored(solver, tolerance=None):
+def how_scored(solver, max_expected_loss=None):
     """Arguments of BAHSIC that say how candidates are scored."""
-    return {"solver": solver} | ({} if tolerance is None else {"tolerance": tolerance})
+    return {"solver": solver} | (
+        {} if max_expected_loss is None else {"max_expected_loss": max_expected_loss}
+    )
 
 
 def select(store, scored, *, n_select=100, step=0.1, runtime="threads"):

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import conversion, datasets, detached, kernels, plans, selectors
+    from dhsic import datasets, detached, kernels, plans, selectors
     from dhsic.annotations import merge, select_genes
+    from dhsic.conversion import convert
     from dhsic.detached import Run, attach
     from dhsic.errors import (
         CheckpointError,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from dhsic.sources.opening import open_source
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
-    convert = conversion.convert
     plan, select, submit = plans.plan, selectors.select, detached.submit
     select_many = selectors.select_many
     __version__: str

@@ -1,8 +1,9 @@
 """The accelerator that scores features, if an environment variable names one.
 
-``DHSIC_DEVICE`` is an array library and, after a colon, one of its devices: ``cupy``, ``cupy:1``,
-``torch:cuda``. It is read by the process that drives the run and sent with the tasks, so that all
-workers use it; they need the library and the device, the driver of a cluster does not.
+``DHSIC_DEVICE`` is the name of an array library and, after a colon, one of its devices: ``cupy``,
+``cupy:1``, ``torch:cuda``. The process that drives the run reads it and sends it with the tasks, so
+that all workers use it. The workers need the library and the device; the driving process of a
+cluster does not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dhsic.namespace import to_namespace
 #: Environment variable that names the device.
 DEVICE = "DHSIC_DEVICE"
 
-#: Device of the process that sent the run; None: the environment variable applies.
+#: Device sent by the process that drives the run; None: the environment variable is used.
 _sent: ContextVar[str | None] = ContextVar("dhsic_device", default=None)
 #: Array that is moved to a device to check that the device works.
 PROBE = np.zeros(1)
@@ -38,7 +39,7 @@ class Accelerator:
     """A device of an array library."""
 
     xp: Any  # the array library
-    device: Any  # device in the form that its functions take; None for the default device
+    device: Any  # device as the library's functions accept it; None for the default device
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _last: list[Any] = field(default_factory=list, repr=False)
 
@@ -47,7 +48,7 @@ class Accelerator:
         return to_namespace(X, self.xp, self.device)
 
     def state(self, state: Any) -> Any:
-        """Move an engine state to the device; the last one is cached for the tasks of a round."""
+        """Move an engine state to the device; the last state is cached for the tasks of a round."""
         with self._lock:
             if not self._last or self._last[0] is not state:
                 self._last[:] = state, state.on(self.xp, self.device)
@@ -56,7 +57,7 @@ class Accelerator:
 
 @contextmanager
 def scored_on(name: str | None) -> Iterator[None]:
-    """Use this device in the context, instead of the one in the environment variable."""
+    """Context in which this device is used instead of the one in the environment variable."""
     before = _sent.set(name or "")
     try:
         yield
@@ -78,13 +79,13 @@ def wanted_device() -> str | None:
 
 @lru_cache(maxsize=4)
 def accelerator(name: str) -> Accelerator:
-    """Accelerator with this name, in this process; raises an error if it does not work."""
+    """Return the accelerator with this name; raises an error if it does not work here."""
     library, _, place = name.partition(":")
     try:
         xp = import_module(library)
         device = Accelerator(xp, _device(xp, place))
         device.array(PROBE)
-    except Exception as error:  # no library, no driver, no such device: each says it its way
+    except Exception as error:  # libraries raise different errors for a missing driver or device
         raise InputError(
             f"{DEVICE}={name!r}, and process {os.getpid()} cannot score there "
             f"({type(error).__name__}: {str(error).rstrip('.')}). Install the library and the "
@@ -95,7 +96,7 @@ def accelerator(name: str) -> Accelerator:
 
 
 def _device(xp: Any, place: str) -> Any:
-    """Device in the form that the library takes: an object, or for torch its name."""
+    """Device as the library's functions accept it: an object, or for torch the name."""
     if not place:
         return None
     if is_cupy_namespace(xp):

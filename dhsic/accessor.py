@@ -16,7 +16,7 @@ from dhsic.notebook import curve, facts, page, table
 from dhsic.results import tables
 from dhsic.sources.columns import NAME
 
-#: Features, and runs of a joint result, that a notebook shows.
+#: Number of features, and of runs of a joint result, that a notebook shows.
 SHOWN, RUNS = 10, 6
 #: Columns of the table in a notebook, if the result has them.
 COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
@@ -24,7 +24,7 @@ COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability",
 
 @xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
 class ResultAccessor:
-    """Accessor that shows a result: display ``result.dhsic`` in a notebook.
+    """Accessor to display a result: evaluate ``result.dhsic`` in a notebook.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class ResultAccessor:
         return pd.DataFrame(tables.columns(features.isel(features=best).compute()))
 
     def report(self, path: str | PathLike[str], **options: Any) -> list[Path]:
-        """Write a report of the run, or one of each run, with `dhsic.report`."""
+        """Write a report for each run of the result with `dhsic.report`."""
         from dhsic.reports import report  # slow to import
 
         return report(self._result, path, **options)

@@ -1,4 +1,4 @@
-"""Add results per feature to the features of the data: `merge`, `select_genes`."""
+"""Add the results of a run to the features of the data: `merge`, `select_genes`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from dhsic.sources.options import dimension_names
 from dhsic.sources.views import STORED
 from dhsic.storage.paths import as_path, is_url
 
-#: Variables that are added if the result has them, with the values of features that were filtered
-#: out.
+#: Variables of a result that are added to the data if present, and the value that each has for
+#: features that were filtered out.
 FOUND: Mapping[str, Any] = {
     "rank": 0,
     "score": np.nan,
@@ -36,7 +36,7 @@ FOUND: Mapping[str, Any] = {
     "fdr": np.nan,
     "stability": np.nan,
 }
-#: Genes listed in a message, at most.
+#: Maximum number of genes listed in a message.
 MOST_NAMED = 3
 #: Types of parameters that `uns` of AnnData can store.
 PLAIN = (str, int, float, list, tuple)
@@ -61,29 +61,29 @@ def merge(
     Parameters
     ----------
     data : Dataset, DataArray, DataFrame, AnnData, zarr.Group or path
-        Data of the result, or data with the same features in another order or among others.
+        Data of the result, or data that contain the same features, in any order.
     result : Dataset or selector
         Result of `select` for one run, or a fitted selector.
     key_added : str
         Prefix of the names.
     variable, sample_dim
-        As in `open_source`, if the data do not tell.
+        As in `open_source`, if they do not follow from the data.
     overwrite : bool
         Replace existing variables with these names.
 
     Returns
     -------
     Dataset, DataArray, DataFrame or None
-        A copy of a Dataset with new variables, or of a DataArray with new coordinates, along its
-        own dimension; existing coordinates and dtypes are unchanged. For a DataFrame a new one,
-        with a row for each of its columns. AnnData gets columns of ``var``, and a Zarr group or
-        store new arrays; nothing is returned then.
+        For a Dataset, a copy with new variables; for a DataArray, a copy with new coordinates along
+        its own dimension. Existing coordinates and dtypes are unchanged. For a DataFrame, a new
+        frame with one row per column of the data. None for AnnData, which gets new columns of
+        ``var``, and for a Zarr group or store, which gets new arrays.
 
     Raises
     ------
     InputError
-        Features of the result are not those of the data, a name exists already, or the kind of data
-        is not supported.
+        Features of the result differ from those of the data, a name exists already, or the kind of
+        data is not supported.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def merge(
 
 
 def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict[str, Array]:
-    """Columns of `FOUND` in a result, (d,) each, in the order of the features of a source."""
+    """Columns (d,) of the variables in `FOUND`, in the order of the features of a source."""
     at, d = _places(result, source), source.n_features
     columns: dict[str, Array] = {}
     for name, nothing in FOUND.items():
@@ -134,8 +134,8 @@ def _places(result: xr.Dataset, source: AbstractSource) -> Index:
         left_out = int(result.attrs.get("n_features_filtered", 0))
         if n + left_out != d:
             raise InputError(
-                f"The result is about {n + left_out} features and the data have {d}, and names "
-                "that would tell which are the same are not in both. Pass what was selected from."
+                f"The result has {n + left_out} features, but the data have {d}, and they cannot "
+                "be matched because feature names are missing. Pass the data of the selection."
             )
         return at
     mine, theirs = (pd.Index([*map(str, of)]) for of in (result[NAME].to_numpy(), names))
@@ -143,16 +143,16 @@ def _places(result: xr.Dataset, source: AbstractSource) -> Index:
         return at
     if not (mine.is_unique and theirs.is_unique):
         raise InputError(
-            "Features of the result are in another order than those of the data, or are others, "
-            "and names are there more than once. Pass what was selected from."
+            "Features of the result and of the data differ, or are in a different order, and "
+            "cannot be matched because names are repeated. Pass the data of the selection."
         )
     places: Index = theirs.get_indexer(mine)
     if (places < 0).any():
         lost = mine[places < 0]
         raise InputError(
             f"{lost.size} of {n} features of the result are not in the data: "
-            f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass what "
-            "was selected from, or more of it."
+            f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass the "
+            "data of the selection, or more of them."
         )
     return places
 
@@ -163,30 +163,30 @@ def _check_free(
     """Reject existing names, unless they may be overwritten."""
     if (there := [name for name in columns if name in names]) and not overwrite:
         raise InputError(
-            f"{', '.join(there)} are in {where} already. Choose other names (key_added='mine'), or "
-            "overwrite them (overwrite=True)."
+            f"{', '.join(there)} already exist in {where}. Choose other names (key_added='mine'), "
+            "or overwrite them (overwrite=True)."
         )
 
 
 def _write_beside(
     data: Any, source: AbstractSource, columns: Mapping[str, Array], *, overwrite: bool
 ) -> None:
-    """Write columns to the Zarr group that contains the matrix."""
+    """Write columns to the Zarr group that contains the matrix of the data."""
     is_group, chunked = isinstance(data, zarr.Group), source.chunked
     is_folder = isinstance(data, str | PathLike) and not is_url(data) and as_path(data).is_dir()
     if chunked is None or not (is_group or is_folder):
         raise InputError(
-            f"{data if isinstance(data, str | PathLike) else type(data).__name__} is no folder of "
-            "Zarr, to which arrays could be added, nor a Dataset, DataArray, DataFrame or AnnData. "
-            "Read it first (anndata.read_h5ad, xarray.open_zarr), or write a table: "
-            "dhsic.save(result, 'all.tsv')."
+            f"{data if isinstance(data, str | PathLike) else type(data).__name__} is not a Zarr "
+            "group in a folder, and not a Dataset, DataArray, DataFrame or AnnData, so nothing can "
+            "be added to it. Read it first (anndata.read_h5ad, xarray.open_zarr), or write a "
+            "table: dhsic.save(result, 'all.tsv')."
         )
     within = chunked.path.rpartition("/")[0]
     store: Any = data.store if is_group else str(as_path(data))
     group = zarr.open_group(store, path=within, mode="r+", use_consolidated=False)
     if AnnDataStore.of(group) is not None:
         raise InputError(
-            f"{group.store_path} is AnnData, whose columns anndata writes: adata = "
+            f"{group.store_path} is AnnData; add columns with anndata: adata = "
             "anndata.read_zarr(path), dhsic.merge(adata, result), adata.write_zarr(path)."
         )
     _check_free(columns, {*group.array_keys()}, str(group.store_path), overwrite=overwrite)
@@ -197,7 +197,7 @@ def _write_beside(
     along = FEATURES if dims is None else str(dims[chunked.feature_axis])
     dataset = xr.Dataset({name: (along, of) for name, of in columns.items()})
     lists_all = zarr.open_group(store).metadata.consolidated_metadata is not None
-    with warnings.catch_warnings():  # consolidated metadata of format 3
+    with warnings.catch_warnings():  # about consolidated metadata in format 3
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)
         dataset.to_zarr(store, group=within or None, mode="a", consolidated=lists_all)
 
@@ -240,29 +240,30 @@ def select_genes(
     Returns
     -------
     pandas.DataFrame or None
-        With ``inplace=False`` the columns, one row per gene. Otherwise they are in ``adata.var``:
-        ``hsic_rank``, ``hsic_score``, ``hsic_selected``; ``adata.uns["hsic"]`` has the parameters
-        ``params``, the history of rounds and the attributes of the result.
+        With ``inplace=False``, a table of the columns with one row per gene. Otherwise None: the
+        columns ``hsic_rank``, ``hsic_score`` and ``hsic_selected`` are added to ``adata.var``, and
+        ``adata.uns["hsic"]`` has the parameters (``params``), the history of rounds and the
+        attributes of the result.
 
     Raises
     ------
     InputError
-        The object is not AnnData, or an error of `select`.
+        The object is not AnnData, or `select` raises the error.
     """
     if not is_anndata(adata):
         raise InputError(
-            f"select_genes takes an object of AnnData, and this is a {type(adata).__name__}. Pass "
-            "anndata.read_h5ad(path), or select from anything else with dhsic.select."
+            f"select_genes needs an AnnData object, not a {type(adata).__name__}. Pass "
+            "anndata.read_h5ad(path); for other data use dhsic.select."
         )
     if parameters.get("per_class") or parameters.get("per_target"):
         raise InputError(
-            "select_genes writes one ranking. Call it for each class, with labels of that class "
-            "and the rest in adata.obs; or dhsic.select(adata, key, per_class=True) for a result "
-            "of all of them."
+            "select_genes writes one ranking. Call it once per class, with labels for that class "
+            "against the rest in adata.obs; or call dhsic.select(adata, key, per_class=True) for "
+            "one result with all classes."
         )
     if "variable" in parameters:
         raise InputError(
-            f"select_genes calls the matrix layer=: pass layer={parameters['variable']!r}."
+            f"select_genes uses layer= for the matrix: pass layer={parameters['variable']!r}."
         )
     if hint := AnnDataObject(adata).hint(layer, "layer"):
         warn(hint)

@@ -44,7 +44,7 @@ class Dataset:
     Attributes
     ----------
     X : (m, d) float64
-        A row a sample.
+        One row per sample.
     y : (m,) int64 or float64
         Classes from 0, or -1 and 1 where there are two; real values for regression.
     relevant : (n,) int64
@@ -120,7 +120,7 @@ def nonlinear_regression(
     Parameters and errors are those of `binary_xor`; `noise` is the deviation of e, at least 0.
     """
     if not 0 <= noise < np.inf:
-        raise InputError(f"noise={noise!r}; pass the deviation of the noise, a number >= 0.")
+        raise InputError(f"noise={noise!r}; pass its standard deviation, a number >= 0.")
     rng = _generator(m, n_noise, random_state)
     x = rng.standard_normal((m, 2))
     y = x[:, 0] * np.exp(-(x**2).sum(axis=1)) + noise * rng.standard_normal(m)

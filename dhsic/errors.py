@@ -1,6 +1,7 @@
-"""Exceptions, by who can fix them, and warnings, which point at the line of the caller.
+"""Exceptions, grouped by who can fix the problem, and warnings.
 
-Every message has three parts: what is wrong, which values are concerned, and what to do.
+Every message has three parts: the problem, the values concerned, and the remedy. Warnings point at
+the line of the caller.
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ from types import FrameType
 
 
 class DhsicError(Exception):
-    """Base of every error that dhsic raises on purpose."""
+    """Base class of all errors that dhsic raises on purpose."""
 
 
 class InputError(DhsicError, ValueError):
-    """An argument, a label vector or the shape of the data does not fit; the caller can fix it.
+    """An argument, the labels or the shape of the data are invalid; the caller can fix it.
 
     Attributes
     ----------
     parameter : str or None
-        Name of the estimator parameter that is wrong; None if it is none.
+        Name of the invalid estimator parameter; None if the error has another cause.
     """
 
     parameter: str | None = None
 
 
 class DataError(DhsicError, ValueError):
-    """Stored data are missing, damaged or outside their domain; never retried."""
+    """Stored data are missing, damaged or out of range; the read is never retried."""
 
 
 class CheckpointError(DhsicError, ValueError):
@@ -35,25 +36,25 @@ class CheckpointError(DhsicError, ValueError):
 
 
 class StoreError(DhsicError, RuntimeError):
-    """An object store does not answer, or refuses access; data stored there stay valid."""
+    """An object store does not respond, or refuses access; data stored there stay valid."""
 
 
 class ScratchError(DhsicError, RuntimeError):
-    """Scratch files of a run are missing or damaged; the same run may be started again."""
+    """Temporary files of a run are missing or damaged; start the same run again."""
 
 
 class MemoryBudgetError(DhsicError, MemoryError):
-    """The estimated memory of a run exceeds its budget; raised before any work."""
+    """The estimated memory of a run exceeds its limit; raised before work starts."""
 
 
 class ClusterError(DhsicError, RuntimeError):
-    """The cluster cannot run the job (no workers, other versions, data it cannot reach)."""
+    """The cluster cannot run the job: no workers, other versions, or data that it cannot reach."""
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Warn the caller of dhsic: the warning points at the line that called the package.
+    """Emit a warning that points at the line that called the package.
 
-    Other packages may be between the functions of dhsic that are at work.
+    Functions of other packages may be between those of dhsic on the call stack.
     """
     outer: FrameType | None = sys._getframe()
     level = at = 1

@@ -1,24 +1,24 @@
 r"""HSIC as a linear function of the data kernel: ``HSIC(K, L) = sum_ij W_ij K_ij``.
 
-An estimator is a map from the label matrix L to the weights W, computed once per run:
+An estimator maps the label matrix L to the weights W, which are computed once per run:
 
 - biased (JMLR eq. 4): ``W = H L H / (m - 1)^2`` with ``H = I - 1 1' / m``;
 - unbiased (JMLR eq. 5): with Lt = L without its diagonal, ``v = Lt 1`` and ``s = 1' v``,
   ``W_ij = (Lt_ij + s / ((m-1)(m-2)) - (v_i + v_j) / (m-2)) / (m (m-3))`` off the diagonal, 0 on it;
-- covariates C: L is replaced by ``R L R``, R the projection onto the complement of ``[1, C]``. This
+- covariates C: L is replaced by ``R L R``, where R projects onto the complement of ``[1, C]``. This
   removes linear effects of C on the label features from W, for any data kernel. Real labels are
   replaced by their residuals after linear regression on C before L is computed
-  (`dhsic.kernels.labels`): a kernel of y itself would retain nonlinear functions of C.
+  (`dhsic.kernels.labels`): a kernel of y itself would contain nonlinear functions of C.
 
 If L is of low rank, so is W: ``W = U M U'`` off the diagonal. With ``R L R = B diag(w) B'``,
 
 - biased: ``W = R L R / (m - 1)^2``, so ``U = B``;
 - unbiased: ``U = [B, 1, v]``. Adding ``a 1' + 1 a'`` to L does not change W off the diagonal, since
-  W is L minus row sums and diagonal; so R L R may replace L. Its rows sum to 0, and without their
-  diagonal to ``v = -diag(R L R)``, which is small: nothing cancels.
+  W is L minus row sums and diagonal; so R L R may replace L. Its rows sum to 0, and without the
+  diagonal to ``v = -diag(R L R)``, which is small, so there is no cancellation.
 
-HSIC and its variance then cost O(m q r) with a K of rank r (JMLR 2.6.2, 2.6.3).
-The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it has to be subtracted.
+HSIC and its variance then take O(m q r) operations if W has rank q and K rank r (JMLR 2.6.2,
+2.6.3). The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it must be subtracted.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 ESTIMATORS = ("unbiased", "biased")
 
 
-def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = None) -> Float:
-    """W such that ``HSIC = <W, K>``, (m, m) float64, symmetric.
+def weights(L: Float, statistic: str = "unbiased", covariates: Array | None = None) -> Float:
+    """Weights W of an estimator, with ``HSIC = <W, K>``: (m, m) float64, symmetric.
 
     Parameters
     ----------
     L : (m, m) array
         Label kernel matrix, symmetric.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5, with zero diagonal, or eq. 4; they need at least 4 or 2 samples.
+    statistic : {"unbiased", "biased"}
+        "unbiased" is JMLR eq. 5, with zero diagonal, and needs at least 4 samples; "biased" is
+        eq. 4, and needs at least 2.
     covariates : (m, q) array, optional
         Covariates whose linear effects are projected out of L.
     """
-    check_estimator(estimator, len(L))
+    check_statistic(statistic, len(L))
     if covariates is not None:
         L = DenseSymmetric(L).projected(covariate_basis(covariates, len(L))).matrix
     m = len(L)
-    if estimator == "biased":
+    if statistic == "biased":
         means = L.mean(axis=0)
         W = L - means[:, None] - means[None, :]
         W += means.mean()
@@ -63,51 +64,55 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     return np.asarray(W)
 
 
-def checked_weights(L: Float, estimator: str, covariates: Array | None) -> Float:
-    """`weights`, with an error if labels do not vary after covariates are projected out."""
-    W = weights(L, estimator, covariates)
-    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
+def checked_weights(L: Float, statistic: str, covariates: Array | None) -> Float:
+    """Compute `weights`; raises an error if labels do not vary after projecting out covariates."""
+    W = weights(L, statistic, covariates)
+    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), statistic, covariates)
     return W
 
 
-def check_estimator(estimator: str, m: int) -> None:
+def check_statistic(statistic: str, m: int) -> None:
     """Raise an error for an unknown estimator, or one that needs more than m samples."""
-    if estimator not in ESTIMATORS:
-        raise InputError(f"estimator={estimator!r} is unknown; pass 'unbiased' or 'biased'.")
-    least = 4 if estimator == "unbiased" else 2
+    if statistic not in ESTIMATORS:
+        raise InputError(f"statistic={statistic!r} is unknown; pass 'unbiased' or 'biased'.")
+    least = 4 if statistic == "unbiased" else 2
     if m < least:
         raise InputError(
-            f"The {estimator} estimator needs at least {least} samples and got n_samples={m}; "
-            "collect more" + (", or pass estimator='biased'." if m >= 2 else ".")
+            f"The {statistic} estimator needs at least {least} samples, but n_samples={m}; "
+            "collect more" + (", or pass statistic='biased'." if m >= 2 else ".")
         )
 
 
-def estimated(K: Symmetric, estimator: str) -> Symmetric:
-    """Matrix A with ``HSIC = <R L R, A>``: K with the diagonal of the estimator."""
+def estimated(K: Symmetric, statistic: str) -> Symmetric:
+    """Matrix A with ``HSIC = <R L R, A>``: K with a scale and a diagonal set by the estimator."""
     m = K.n_samples
-    if estimator == "biased":
-        scale = 1.0 / (m - 1) ** 2
+    scale = statistic_scale(m, statistic)
+    if statistic == "biased":
         return K.changed(scale, scale * K.diagonal)
     sums = K.row_sums - K.diagonal  # Kt 1
-    scale = 1.0 / (m * (m - 3))
     g = 2.0 * sums / (m - 2) - sums.sum() / ((m - 1) * (m - 2))
     return K.changed(scale, scale * g)
 
 
-def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
-    r"""Estimated variance of HSIC_1 from W and K (JMLR Theorem 5).
+def statistic_scale(m: int, statistic: str) -> float:
+    """Factor of the entries of K off the diagonal in HSIC of m samples."""
+    return 1.0 / (m - 1) ** 2 if statistic == "biased" else 1.0 / (m * (m - 3))
 
-    The paper's ``(m-1)_3^-1 sum_(j,q,r) h(i, j, q, r)``, the part of HSIC_1 that is due to sample
-    i, does not change when a term ``a 1' + 1 a'`` is added to L, hence ``m (m-3) W`` may stand for
-    L. Rows of W sum to 0, and of its vector **h** there remains
+
+def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
+    r"""Estimate the variance of HSIC_1 from W and K (JMLR Theorem 5).
+
+    The paper's ``(m-1)_3^-1 sum_(j,q,r) h(i, j, q, r)``, the contribution of sample i to HSIC_1,
+    does not change if a term ``a 1' + 1 a'`` is added to L, so L may be replaced by ``m (m-3) W``.
+    Because the rows of W sum to 0, the vector **h** becomes
 
         ``h_i = m / (2 (m-1)) ((m-2) ((W o K) 1)_i + HSIC_1 - (W Kt 1)_i)``
 
     with Kt = K without its diagonal: the mean of h is HSIC_1 and the variance
     ``16 / m (mean_i h_i^2 - HSIC_1^2)``.
 
-    The **h** printed above section 2.6 is twice the sum that the text says it is; R, which divides
-    by 4, is right.
+    The **h** printed above section 2.6 is twice the sum described in the text; R, which divides by
+    4, is correct.
 
     `row_sums` (m,) are ``(W o K) 1`` for the weights of the unbiased estimator, `smoothed` (m,) is
     ``W Kt 1``.
@@ -119,17 +124,17 @@ def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
 
 
 def factored_weights(
-    L: LowRankSymmetric, estimator: str = "unbiased", covariates: Array | None = None
+    L: LowRankSymmetric, statistic: str = "unbiased", covariates: Array | None = None
 ) -> LowRankSymmetric:
-    """Low-rank W from low-rank L; agrees with `weights`.
+    """Compute W in low rank from a low-rank L; the result agrees with `weights`.
 
     Its rank is at most g + 2 (unbiased) or g (biased), if L has g directions.
     """
     m = L.n_samples
-    check_estimator(estimator, m)
+    check_statistic(statistic, m)
     B = residuals(L.F, covariates)
     diagonal = (B * B) @ L.weights
-    if estimator == "biased":
+    if statistic == "biased":
         scale = (m - 1) ** 2
         return LowRankSymmetric(B, L.weights / scale, diagonal / scale)
     g = len(L.weights)
@@ -142,29 +147,29 @@ def factored_weights(
 
 
 def checked_factored_weights(
-    L: LowRankSymmetric, estimator: str, covariates: Array | None
+    L: LowRankSymmetric, statistic: str, covariates: Array | None
 ) -> LowRankSymmetric:
-    """`factored_weights`, with the errors of `checked_weights`."""
-    W = factored_weights(L, estimator, covariates)
+    """Compute `factored_weights`; raises the errors of `checked_weights`."""
+    W = factored_weights(L, statistic, covariates)
     largest = float((np.square(L.F) @ np.abs(L.weights)).max())
-    _check_left(W.norm / L.n_samples, largest, L.n_samples, estimator, covariates)
+    _check_left(W.norm / L.n_samples, largest, L.n_samples, statistic, covariates)
     return W
 
 
 def _check_left(
-    largest_weight: float, largest_label: float, m: int, estimator: str, covariates: Array | None
+    largest_weight: float, largest_label: float, m: int, statistic: str, covariates: Array | None
 ) -> None:
     if largest_weight * m * m > 1e-9 * largest_label:
         return
-    if covariates is None and estimator == "biased":
+    if covariates is None and statistic == "biased":
         raise InputError(
-            "Nothing is left of the label matrix once its mean is taken out: rows of a given L "
-            "that are all alike. Pass labels that vary, or a centred L."
+            "The label matrix is 0 after centring, because all rows of L are equal. Pass labels "
+            "that vary, or a centred L."
         )
     if covariates is None:
         raise InputError(
-            "Nothing is left of the labels once their mean is taken out: of a class of one sample "
-            "the unbiased estimate makes nothing. Pass labels that more samples share, or "
-            "estimator='biased'."
+            "Nothing is left of the labels after centring: they do not vary, or differ only in a "
+            "class of one sample, which the unbiased estimator cannot use. Pass labels shared by "
+            "several samples, or statistic='biased'."
         )
     raise nothing_left()

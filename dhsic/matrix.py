@@ -1,10 +1,10 @@
-"""Kernel matrices as dask arrays: lazy, block by block, never all in memory.
+"""Kernel matrices as dask arrays: computed lazily, block by block, never all in memory.
 
-A block of K sums its statistic over the feature chunks of the data, one after another, so that a
-task holds one block and two chunks. Chunks are read again for every block instead of being kept, so
-that data larger than memory can be used; only if chunks of a dask array share work (means of
-features, say) are they computed once and passed on. Blocks below the diagonal are transposes of
-those above.
+For a block of K, the statistic is summed over the feature chunks of the data, one after another, so
+that a task holds one block and two chunks. Chunks are read again for every block instead of being
+kept, so that data larger than memory can be used. If chunks of a dask array share work (for example
+the means of features), they are computed once and passed on. Blocks below the diagonal are
+transposes of those above.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from dhsic.validation import as_array, as_numbers, is_count, refuse_lossy
 #: Approximate number of features read together, if the data are not a dask array.
 WIDTH = 4096
 
-#: Contribution to ``G = X X'``, (r, c), and to its diagonal for the rows (r,) and columns (c,).
+#: Sums over features for a block: ``G = X X'``, (r, c), its diagonal at rows (r,) and columns (c,).
 Sums = tuple[Float, Float, Float]
 
 
@@ -52,22 +52,22 @@ def kernel_matrix(
     bandwidth: object = "median",
     block_size: int = 2048,
 ) -> da.Array:
-    """K of the samples of X as a dask array, computed lazily, block by block.
+    """Kernel matrix K of the samples of X as a dask array, computed lazily, block by block.
 
     Parameters
     ----------
     X : (m, d) or (m,) numpy, dask or zarr array, or xarray.DataArray with samples first
-        Data, used as they are; chunks along the features are never merged. Chunks of a dask array
-        are computed again for every block, unless they share work with each other or are held by a
-        cluster.
+        Data, which are not standardised; chunks along the features are never merged. Chunks of a
+        dask array are computed again for every block, unless they share work with each other or a
+        cluster holds them.
     kernel : {"gaussian", "polynomial", "linear"} or kernel object
         Kernel on the data.
     bandwidth : "median", "dimension" or float
-        Sigma in ``exp(-sigma d^2)``. The median distance is a task of the graph: like
-        `dhsic.hsic` it uses at most 4,096 equally spaced samples, whose distances (up to 128 MiB)
+        Sigma in ``exp(-sigma d^2)``. The median distance is computed as a task of the graph, like
+        in `dhsic.hsic` from at most 4,096 equally spaced samples. Their distances (up to 128 MiB)
         are the only array that may be larger than a block.
     block_size : int
-        Side of a block of K. Larger blocks read the data less often: m / block_size times.
+        Side of a block of K. With larger blocks the data are read less often: m / block_size times.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def kernel_matrix(
     Raises
     ------
     InputError
-        If X is not a matrix, a parameter is unknown, or the block size is below 1; during
+        If X is not a matrix, a parameter is unknown, or the block size is below 1; also during the
         computation, if values are not numbers.
 
     Examples
@@ -114,7 +114,7 @@ def kernel_matrix(
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """X divided into row blocks i with these numbers of samples (`heights`) and feature chunks f.
+    """Data X divided into row blocks i and feature chunks f; `heights` are the rows per block.
 
     ``chunks[i][f]`` is a chunk, a function that reads it, or its key in the graph of `shared`.
     """
@@ -125,7 +125,7 @@ class _Blocks:
 
 
 def _part(X: Any, rows: slice, features: slice) -> Array:
-    """Some rows and features of an array; a view if the array is in memory."""
+    """Select rows and features of an array X; returns a view if the array is in memory."""
     return np.asarray(X[rows, features])
 
 
@@ -139,14 +139,17 @@ def _sliceable(X: Any) -> Any:
         X = X.data
     if len(X.shape) != 2 or 0 in X.shape:
         raise InputError(
-            f"X has shape {X.shape}; pass (m, d), one row a sample and one feature or more."
+            f"X has shape {X.shape}; pass (m, d), one row per sample and at least one feature."
         )
     check_sizes(X)
     return X
 
 
 def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
-    """Divide every step-th sample of X into blocks of up to `block_size`; keep feature chunks."""
+    """Divide every step-th sample of X into blocks of up to `block_size` samples.
+
+    Feature chunks are those of X.
+    """
     if isinstance(X, da.Array):
         return _dask_blocks(X[::step].rechunk({0: block_size}))
     m, d = X.shape
@@ -156,7 +159,7 @@ def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
     width = chunk * max(1, WIDTH // chunk)
     heights = tuple(min(block_size, len(kept) - a) for a in starts)
     in_memory = isinstance(X, np.ndarray)
-    read = partial(_part, X) if in_memory else partial(partial, _part, X)  # now, or when needed
+    read = partial(_part, X) if in_memory else partial(partial, _part, X)  # at once, or in a task
     chunks = [
         [
             read(slice(kept[a], kept[a + n - 1] + 1, step), slice(f, min(f + width, d)))
@@ -172,7 +175,7 @@ def _dask_blocks(X: da.Array) -> _Blocks:
     keys = [[(X.name, i, f) for f in range(len(widths))] for i in range(len(heights))]
     task_values = (getattr(task, "value", task) for task in X.__dask_graph__().values())
     if any(type(value).__module__.startswith("distributed") for value in task_values):
-        return _Blocks(heights, keys, X)  # a cluster has them
+        return _Blocks(heights, keys, X)  # a cluster holds the chunks
     (simple,) = optimize(X)
     graph = dict(simple.__dask_graph__())
     if X.npartitions * len(cull(graph, [keys[0][0]])[0]) > 3 * len(graph):
@@ -184,7 +187,10 @@ def _dask_blocks(X: da.Array) -> _Blocks:
 def _sigma(
     X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
 ) -> tuple[Any, da.Array | None]:
-    """Sigma by the policy: a number, or the key of a task and the array whose keys it uses."""
+    """Sigma by the bandwidth policy.
+
+    It is a number, or the key of a task added to `graph`, with the array whose tasks it uses.
+    """
     policy = resolve_bandwidth(bandwidth)
     if not kernel.has_bandwidth:
         return 1.0, None
@@ -211,7 +217,10 @@ def _add_chain(
     pair: tuple[int, int],
     add: Callable[..., Sums],
 ) -> Key:
-    """Add tasks that sum the statistic of a block over the features; returns the last key."""
+    """Add tasks to `graph` that sum the statistic of a block over the features.
+
+    Returns the key of the last task, which has the total.
+    """
     i, j = pair
     before: Key | None = None
     for f, (left, right) in enumerate(zip(blocks.chunks[i], blocks.chunks[j], strict=True)):
@@ -222,9 +231,11 @@ def _add_chain(
 
 
 def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) -> Sums:
-    """Add one more chunk of features to the sums; `right` is None for a block on the diagonal.
+    """Add a chunk of features to the sums of a block.
 
-    Distances do not depend on the origin, so it is moved to the chunk, for precision.
+    `left` and `right` are the values for its rows and columns; `right` is None if it is on the
+    diagonal. If `centred`, values are shifted by a common vector first, which does not change
+    distances and is more precise.
     """
     x = _numbers(left)
     y = x if right is None else _numbers(right)
@@ -253,7 +264,7 @@ def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
-    """Kernel of a block on the diagonal, made symmetric to the last bit."""
+    """Kernel values of a block on the diagonal, made symmetric to the last bit."""
     K = _gram(kernel, sums, sigma)
     below = np.tril_indices_from(K, -1)
     K[below] = K.T[below]
@@ -261,5 +272,5 @@ def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _median(kernel: AbstractKernel, sums: Sums) -> float:
-    """Median rule on a sample of the statistic; agrees with `dhsic.hsic`."""
+    """Sigma by the median rule, from the sums over sampled rows; agrees with `dhsic.hsic`."""
     return Median()(DistanceStats(kernel, None, Statistic.of(sums[0])), 1)

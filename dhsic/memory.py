@@ -1,4 +1,4 @@
-"""Memory estimates: the peak of a run is computed from its sizes before the work begins."""
+"""Memory estimates: peak memory of a run, computed from its sizes before the work begins."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from typing import Any
 
 from dhsic.errors import MemoryBudgetError
 
-#: Number of (m, m) float64 matrices of the exact engine at its peak: L, W, G, and all of G for the
-#: definition; and per base of the expansion: A, and half of it in float64 and in float32.
+#: Number of (m, m) float64 matrices of the exact engine at its peak: L, W, G, and a full copy of G
+#: for scoring by definition. And number per base of the expansion: A, and half of A in float64 and
+#: in float32.
 SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: Number of float64 arrays per feature: the scaling (8), scores, order and temporaries of sorting,
 #: copies of checksums for a checkpoint, and more columns of the result (4).
 VECTORS = 24
 #: Number of copies of a block while it is decoded and processed.
 COPIES = 5
-#: Reserve for the allocator, buffers of BLAS, and what libraries load on first use.
+#: Reserve for the allocator, buffers of BLAS, and modules that libraries load on first use.
 SLACK_BYTES = 96 << 20
-#: Memory of a Dask worker process with dhsic loaded; and number of states that it keeps, of this
-#: round and the last one.
+#: Memory of a Dask worker process with dhsic loaded; and number of states that it keeps: of this
+#: round and of the last one.
 PROCESS_BYTES, STATES = 240 << 20, 2
-#: Maximum number of (m, m) matrices in a state: W and G, for the definition. And maximum fraction
-#: of the driver's low-rank matrices that a state takes, as its denominator.
+#: Maximum number of (m, m) matrices in a state: W and G, for scoring by definition. And a state has
+#: at most 1 / OF_LOW_RANK of the bytes of the driver's low-rank matrices.
 SQUARES_SENT, OF_LOW_RANK = 2, 8
 
 
@@ -66,8 +67,8 @@ class MemoryEstimate:
         parts = {
             "m x m matrices": self.squares,
             "landmarks": self.landmarks,
-            "tasks in flight": self.tasks,
-            "what is broadcast": self.states,
+            "running tasks": self.tasks,
+            "broadcast states": self.states,
             "survivors": self.survivors,
             "features": self.vectors,
             "the process": self.process + SLACK_BYTES,
@@ -76,7 +77,7 @@ class MemoryEstimate:
         return f"at most {human(self.total)} ({by_purpose})"
 
     def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
-        """Estimate for n such runs at once that share survivors, and `beside` more bytes."""
+        """Estimate for n such runs at once, which share survivors; `beside` bytes are added."""
         return replace(
             self,
             squares=n * self.squares,
@@ -91,8 +92,8 @@ class MemoryEstimate:
     ) -> MemoryEstimate:
         """Estimate for a worker with as many threads as this process.
 
-        It keeps up to `survivors` bytes of survivors, as the limit allows. If the size of the state
-        is not known, it is bounded by the matrices of the driver.
+        The worker keeps up to `survivors` bytes of survivors, as far as the limit allows. If
+        `state_bytes` is None, the size of the state is bounded by the matrices of the driver.
         """
         if state_bytes is None:
             squares = SQUARES_SENT * 8 * m * m if self.squares else 0
@@ -105,13 +106,14 @@ class MemoryEstimate:
         return replace(needed, survivors=survivor_budget if self.survivors else 0)
 
     def allowed(self, limit: int | None) -> int:
-        """Memory that the process may use: `limit`, or what is available."""
+        """Memory that the process may use: `limit`, or by default the available memory."""
         return available_bytes() + self.process if limit is None else limit
 
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Raise an error if the run does not fit in this process.
 
-        `limit` is the one passed to `allowed`; `smaller` tells users how to reduce (m, m) matrices.
+        For `limit` see `allowed`. `smaller` is advice for the error message: how to reduce (m, m)
+        matrices.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:
@@ -121,33 +123,33 @@ class MemoryEstimate:
         advice = ""
         if self.blocks > half:
             advice = (
-                " Most of it is for blocks, a few a thread: write the store again with narrower "
-                "chunks (dhsic inspect says how), or use fewer threads."
+                " Most of it is for a few blocks per thread: rewrite the store with narrower "
+                "chunks (see dhsic inspect), or use fewer threads."
             )
         elif squares - self.blocks > half:
             advice = f" Most of it is for m x m matrices: {smaller}."
         raise MemoryBudgetError(
-            f"This run needs peak memory {self}, and there are {human(allowed)}; {remedy}, or "
-            f"raise the limit (memory=).{advice}"
+            f"This run needs peak memory {self}, but the limit is {human(allowed)}; {remedy}, or "
+            f"raise the limit (memory_limit=).{advice}"
         )
 
     def check_worker(self, memory: WorkerMemory, smaller: str) -> None:
-        """Raise an error if the run does not fit in a worker."""
+        """Raise an error if the run does not fit in a worker; for `smaller` see `check`."""
         if memory.limit is None or self.total <= memory.limit:
             return
         process, squares = self.process + SLACK_BYTES, self.states + self.tasks - self.blocks
         n = memory.n_threads
         give = f"give workers fewer threads, or {human(self.total)}" if n > 1 else ""
         if self.blocks >= max(squares, process):
-            narrower = "write the store again with narrower chunks (dhsic inspect says how)"
-            remedy = f"{narrower}, or {give or 'give workers more'}"
+            narrower = "rewrite the store with narrower chunks (see dhsic inspect)"
+            remedy = f"{narrower}, or {give or 'give workers more memory'}"
         elif squares >= process:
-            remedy = f"{smaller}, or {give or 'give workers more'}"
+            remedy = f"{smaller}, or {give or 'give workers more memory'}"
         else:
             remedy = f"give workers {human(self.total)}"
         raise MemoryBudgetError(
-            f"A worker of {f'{n} threads' if n > 1 else 'one thread'} needs {self}, and there are "
-            f"{human(memory.limit)} ({memory.said_by}); {remedy}."
+            f"A worker with {f'{n} threads' if n > 1 else 'one thread'} needs {self}, but its "
+            f"limit is {human(memory.limit)} ({memory.said_by}); {remedy}."
         )
 
 
@@ -159,10 +161,10 @@ def square_bytes(m: int, n_bases: int) -> int:
 def task_bytes(
     n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
 ) -> dict[str, int]:
-    """`tasks` and `blocks` of an estimate, from the bytes of a block, held `COPIES` times per task.
+    """Fields `tasks` and `blocks` of a memory estimate.
 
-    `tile` are further bytes per task; `n_results` results are added along a tree, which keeps one
-    of each level.
+    `block` is the size of a block in bytes; each task has `COPIES` copies of it, and `tile` further
+    bytes. `n_results` results of `result` bytes are added along a tree, which keeps one per level.
     """
     blocks = n_threads * COPIES * block
     results = min(n_results, n_threads + 2 + n_results.bit_length())
@@ -172,10 +174,11 @@ def task_bytes(
 def fit_budget(
     promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
 ) -> tuple[MemoryEstimate, int | None]:
-    """Peak-memory estimate, and the survivor budget in bytes if it must be reduced.
+    """Memory estimate, and the budget for survivors in bytes; None if `most` bytes fit.
 
-    Survivors that exceed the budget go to scratch, with the same result. Without a limit the budget
-    is `most`; survivors need at most `room` bytes.
+    `promised` returns the estimate for a budget, and survivors need at most `room` bytes. Survivors
+    that exceed the budget are written to scratch files; the result is the same. For `limit` see
+    `MemoryEstimate.allowed`.
     """
     needed = promised(most)
     excess = needed.total - needed.allowed(limit)
@@ -220,13 +223,13 @@ def _this_process() -> Any:
 
 
 def release_pages() -> None:
-    """Return free memory to the system: glibc keeps arrays of up to 32 MiB for reuse."""
+    """Return free memory to the system; otherwise glibc keeps arrays of up to 32 MiB for reuse."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:
-    """Memory that this process can still get: the minimum of machine, container and limit."""
+    """Memory that this process can still allocate: the minimum of machine, container and limit."""
     return max(0, min([_machine(), *_containers(), *_limits()]))
 
 
@@ -243,7 +246,7 @@ def _machine() -> int:
 
 
 def _limits() -> list[int]:
-    """Memory left by a limit on the address space, if there is one."""
+    """Bytes left under the limit on the address space, as a list; empty without a limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -253,7 +256,7 @@ def _limits() -> list[int]:
 
 
 def _containers() -> list[int]:
-    """Memory left by control groups (version 2 and 1)."""
+    """Bytes left under the limits of control groups (versions 2 and 1); empty without limits."""
     out = []
     for limit, used in (
         ("memory.max", "memory.current"),

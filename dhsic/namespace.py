@@ -1,8 +1,9 @@
-"""The namespace of an array: the same code runs on NumPy arrays and on arrays of a device.
+"""Array namespaces: the same code runs on NumPy arrays and on arrays of a device.
 
-Engines and kernels get functions from the array, and only use those of the array API standard. This
-module contains the differences: moving arrays to a device and back, and operations that reuse the
-memory of an operand, which keeps NumPy fast because data stay in the cache.
+Engines and kernels get functions from the namespace of an array (the array's library), and only use
+functions of the array API standard. This module contains what the standard lacks: moving arrays to
+a device and back, and operations that reuse the memory of an operand, which makes NumPy fast
+because data stay in the cache.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from array_api_compat import (
 
 from dhsic._typing import Array, Index, Mask
 
-#: Number of entries that a device processes at a time (64 MiB in float32), enough to keep it busy.
+#: Number of entries that a device processes at a time (64 MiB in float32), so that it is kept busy.
 DEVICE_ENTRIES = 1 << 24
 
 
@@ -31,7 +32,7 @@ Move = Callable[[Array], Array]
 
 
 def namespace_of(x: Any) -> Any:
-    """Functions for arrays like x: NumPy itself, or another namespace of the standard.
+    """Namespace with the functions for an array x: NumPy, or another library of the standard.
 
     >>> namespace_of(np.zeros(2)).__name__
     'numpy'
@@ -41,7 +42,7 @@ def namespace_of(x: Any) -> Any:
 
 def to_namespace(x: Any, xp: Any, device: Any = None) -> Array:
     """Copy an array to namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
-    standard = namespace_of(xp.empty(0))  # functions of cupy and torch deviate from the standard
+    standard = namespace_of(xp.empty(0))  # cupy's and torch's own functions are not standard
     return standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
 
 
@@ -55,7 +56,7 @@ def host(x: Any) -> Array:
 
 
 def like(there: Any, x: Array) -> Array:
-    """Move a NumPy array to where the array `there` is."""
+    """Move a NumPy array x to the namespace and device of the array `there`."""
     if isinstance(there, np.ndarray):
         return x
     return to_namespace(x, namespace_of(there), there.device)
@@ -70,7 +71,7 @@ def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
 
 
 def cast(x: Any, dtype: Any) -> Array:
-    """Convert an array to a dtype, given for NumPy; returns the array itself if it has it."""
+    """Convert an array to a NumPy dtype; returns the array itself if it has this dtype."""
     if isinstance(x, np.ndarray):
         return x.astype(dtype, copy=False)
     xp = namespace_of(x)
@@ -83,7 +84,7 @@ class Movable:
     __slots__ = ()
 
     def on(self, xp: Any, device: Any = None) -> Self:
-        """Copy to another namespace, on one of its devices."""
+        """Copy to the namespace `xp`, on one of its devices."""
         mine: Any = self
         parts = {f.name: _moved_all(getattr(self, f.name), xp, device) for f in fields(mine)}
         new: Self = replace(mine, **parts)
@@ -91,7 +92,7 @@ class Movable:
 
 
 def _moved_all(value: Any, xp: Any, device: Any) -> Any:
-    """Move the arrays in a value; NumPy numbers become floats, as other arrays require."""
+    """Move the arrays in a value; converts NumPy numbers to floats, for other libraries."""
     if isinstance(value, np.floating):
         return float(value)
     if is_array_api_obj(value):
@@ -111,25 +112,25 @@ def take(x: Any, which: Index | Mask, axis: int = 0) -> Array:
 
 
 def into(out: Any, function: Any, *operands: Any) -> Array:
-    """``function(*operands)``, written to `out` for NumPy; use the returned array."""
+    """Compute ``function(*operands)`` and return it; for NumPy it is written to `out`."""
     here = isinstance(out, np.ndarray)
     return function(*operands, out=out) if here else function(*operands)
 
 
 def write(out: Any, mask: Any) -> None:
-    """Write a mask to `out` (float64) as ones and zeros."""
+    """Write a mask to `out` (float64), as ones and zeros."""
     out[...] = mask if isinstance(out, np.ndarray) else cast(mask, np.float64)
 
 
 def first_of(mask: Any) -> Array:
-    """Position of the first True of every row of a mask (c, m), (c,)."""
+    """Position of the first True in every row of a mask (c, m): (c,)."""
     # NumPy stops at the first True; the standard only defines argmax for numbers.
     numbers = mask if isinstance(mask, np.ndarray) else cast(mask, np.uint8)
     return namespace_of(mask).argmax(numbers, axis=1)
 
 
 def slices(n: int, width: int) -> list[slice]:
-    """Split 0..n into slices of `width`; the last one ends at n, as the standard requires.
+    """Split the range 0..n into slices of `width`; the last slice ends at n.
 
     >>> slices(5, 3)
     [slice(0, 3, None), slice(3, 5, None)]
@@ -138,5 +139,5 @@ def slices(n: int, width: int) -> list[slice]:
 
 
 def at_a_time(x: Any, cached: int) -> int:
-    """Entries to process at a time: `cached` on the CPU, more on a device, to keep it busy."""
+    """Number of entries to process at a time: `cached` for the CPU, more if x is on a device."""
     return cached if isinstance(x, np.ndarray) else DEVICE_ENTRIES

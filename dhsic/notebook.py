@@ -37,24 +37,24 @@ EVERY = 0.3
 
 
 def page(*parts: str) -> str:
-    """Join parts of HTML, with their style."""
+    """Join parts of HTML and add the style."""
     return f'<div class="dhsic"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
 def row(label: str, told: str, *, number: bool = False) -> str:
-    """Row of a table of facts."""
+    """HTML row of a table of facts: label and value."""
     kind = ' class="number"' if number else ""
     return f'<tr><th scope="row"{kind}>{escape(label)}</th><td>{escape(told)}</td></tr>'
 
 
 def facts(known: Mapping[str, str], caption: str = "") -> str:
-    """Table of facts, one label and value per row; empty values are left out."""
+    """HTML table of facts, one label and value per row; empty values are omitted."""
     rows = "".join(row(label, told) for label, told in known.items() if told)
     return f"<table>{_caption(caption)}<tbody>{rows}</tbody></table>"
 
 
 def table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
-    """Table from its columns."""
+    """HTML table with these columns."""
     head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in columns)
     rows = "".join(
         f"<tr>{''.join(map(_cell, values))}</tr>" for values in zip(*columns.values(), strict=True)

@@ -1,12 +1,11 @@
-"""Object stores: how `obstore` opens one, and what its errors mean.
+"""Object stores: opening them with `obstore`, and translating its errors.
 
-Keys come from the environment, where `obstore` looks for them: ``AWS_ACCESS_KEY_ID``,
-``AWS_SECRET_ACCESS_KEY``, ``AWS_ENDPOINT_URL``, ``AWS_REGION``, those of a workload identity, and
-their like of other stores. Each process opens a store for itself, so that none travels.
+Keys are read by `obstore` from the environment: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
+``AWS_ENDPOINT_URL``, ``AWS_REGION``, the variables of a workload identity, and the corresponding
+variables of other stores. Each process opens stores itself, so none are sent to workers.
 
-What a store answers when it does not do as it was told may hold key ids, signatures and even tokens
-of a session, so nothing of it is passed on but the status, the code and what happened to the
-connection.
+The response of a store to a failed request may contain key ids, signatures and even session tokens.
+Only its status, its code and the state of the connection are therefore included in messages.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from urllib.parse import urlsplit
 
 from dhsic.errors import InputError, StoreError
 
-# What a store said -------------------------------------------------------------------------
+# Messages for errors -----------------------------------------------------------------------
 
 
 def without_secrets(text: Any) -> str:
-    """A message of a store without what may be a key or a signature: queries and passwords.
+    """Remove queries and passwords from text, because they may contain keys or signatures.
 
     >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
     'PUT https://a.b/c failed'
@@ -38,12 +37,12 @@ STATUS = re.compile(r"status code: (\d{3}[ \w]*)")
 CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 CAUSE = re.compile(r'message: "([ \w]{1,80})"')
 KIND = re.compile(r"kind: ([A-Z][a-z]+)\b")
-#: Where a machine of a cloud is asked who it is, when the environment says nothing of keys.
+#: Addresses at which cloud machines ask for their identity if the environment has no keys.
 METADATA = ("169.254.169.254", "metadata.google.internal", "169.254.170.2")
 
 
 def sentence(url: str, error: Exception) -> str:
-    """Say what an error of `obstore` means for who reads or keeps something at a URL.
+    """Return a message for an `obstore` error at a URL.
 
     >>> sentence("s3://b/run", OSError("PUT status code: 403 Forbidden: <Code>AccessDenied</Code>"))
     ... # doctest: +ELLIPSIS
@@ -52,8 +51,9 @@ def sentence(url: str, error: Exception) -> str:
     text = str(error)
     if is_about_keys(error):
         return (
-            f"No keys for {url} were found. Put them into the environment (AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY, ...), or give this machine an identity that may use it."
+            f"No keys for {url} were found. Put them into environment variables "
+            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), or give this machine an identity "
+            "that has access."
         )
     reason = _reason(text) or type(error).__name__
     if reason.startswith("404"):
@@ -61,25 +61,25 @@ def sentence(url: str, error: Exception) -> str:
     if reason.startswith(("401", "403")):
         return (
             f"The object store refuses access to {url} ({reason}). Check the keys in the "
-            "environment (AWS_ACCESS_KEY_ID, ...), and what they permit."
+            "environment variables (AWS_ACCESS_KEY_ID, ...), and their permissions."
         )
     return (
-        f"The object store of {url} does not do what it was asked for ({reason}). What is kept "
-        "there stays valid; go on when the store is back, or check the endpoint and the region in "
-        "the environment (AWS_ENDPOINT_URL, AWS_REGION, ...)."
+        f"The object store of {url} does not complete requests ({reason}). Data stored there "
+        "stay valid. Resume when the store is available again, or check the endpoint and the "
+        "region in the environment variables (AWS_ENDPOINT_URL, AWS_REGION, ...)."
     )
 
 
 def no_bucket(url: str) -> str:
-    """Say that there is no place for what is to be kept at a URL."""
+    """Return the message that the bucket of a URL does not exist."""
     return (
-        f"Nothing can be kept at {url}: there is no bucket {urlsplit(url).netloc!r}, or it is in "
-        "another region. Make it, or check the URL and AWS_REGION."
+        f"{url} cannot be used: the bucket {urlsplit(url).netloc!r} does not exist, or is in "
+        "another region. Create it, or check the URL and AWS_REGION."
     )
 
 
 def is_about_keys(error: Exception) -> bool:
-    """Whether keys were looked for in vain."""
+    """Whether an error means that no keys were found."""
     return any(place in str(error) for place in METADATA)
 
 
@@ -94,20 +94,20 @@ def _reason(text: str) -> str:
     if kind:
         return f"no connection: {kind[0].lower()}"
     first = text.partition("\n")[0].rstrip(" .")
-    return "" if "://" in first or "<" in first else first[:200]  # of a setting that is wrong
+    return "" if "://" in first or "<" in first else first[:200]  # the error of a wrong setting
 
 
 # Opening -----------------------------------------------------------------------------------
 
-#: Seconds that a store may stay away before a run stops, and one request may take.
+#: Maximum seconds without a response from a store before a run stops, and per request.
 PATIENCE, REQUEST = 90.0, 30.0
-#: Seconds that the machine may take to say who it is where the environment names no keys.
+#: Maximum seconds for a request for the identity of the machine, if the environment has no keys.
 ASKING = 5.0
-#: Schemes of stores that replace an object only on a condition, which a single writer needs; and of
-#: those that are only read.
+#: Schemes of stores with conditional writes, which ensure that there is a single writer; and of
+#: stores that are only read.
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "memory")
 OF_WEBS = ("http", "https")
-#: Variables of which S3, and each other store, has one where the environment says who we are.
+#: Environment variables with keys; one of them is set for S3, or another store, if there are keys.
 KEYS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -118,30 +118,34 @@ KEYS = (
     "AZURE_STORAGE_SAS_TOKEN",
     "AZURE_FEDERATED_TOKEN_FILE",
 )
-#: Variables that say where an S3 is which is not Amazon's.
+#: Environment variables with the address of an S3 store other than Amazon's.
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def bucket_of(url: str, patience: float | None = None) -> Any:
-    """Store of `obstore` for the bucket of a URL, which may stay away for `patience` seconds."""
+    """Open the `obstore` store of the bucket of a URL.
+
+    `patience` is the maximum number of seconds without a response.
+    """
     scheme, bucket = urlsplit(url)[:2]
     return _in_memory(bucket) if scheme == "memory" else _opened(f"{scheme}://{bucket}", patience)
 
 
 def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Return the `obstore` store of the objects below a URL; `options` configure it.
+    """Open the `obstore` store of the objects below a URL; `options` configure it.
 
     Raises
     ------
     InputError
-        There is no store of that scheme.
+        The scheme is not supported.
     StoreError
         The store does not answer.
     """
     if urlsplit(url).scheme not in (*SCHEMES, *OF_WEBS):
         raise InputError(
-            f"{without_secrets(url)} cannot be opened: there is no such kind of store. Check the "
-            "scheme (s3://, gs://, az://, https://), or copy what is there to a local folder."
+            f"{without_secrets(url)} cannot be opened, because stores of this kind are not "
+            "supported. Check the scheme (s3://, gs://, az://, https://), or copy the data to a "
+            "local folder."
         )
     with translate_errors(url):
         return _opened(url, None, tuple(sorted((options or {}).items())))
@@ -166,19 +170,19 @@ def fetched(url: str) -> bytes:
 
 @contextmanager
 def translate_errors(url: str) -> Iterator[Any]:
-    """Yield `obstore`, turning its errors into ours; FileNotFoundError passes unchanged."""
+    """Yield `obstore`, and convert its errors to those of dhsic, except FileNotFoundError."""
     obstore = load_obstore()
     try:
         yield obstore
     except FileNotFoundError:
         raise
     except obstore.exceptions.BaseError as error:
-        raise StoreError(sentence(without_secrets(url), error)) from None  # its text may hold keys
+        raise StoreError(sentence(without_secrets(url), error)) from None  # it may contain keys
 
 
 def absent(url: str) -> InputError:
-    """The error of an object that is not there."""
-    return InputError(f"There is nothing at {without_secrets(url)}. Check the URL.")
+    """Return the error for an object that does not exist."""
+    return InputError(f"Nothing exists at {without_secrets(url)}. Check the URL.")
 
 
 def _opened(url: str, patience: float | None, options: tuple[tuple[str, Any], ...] = ()) -> Any:
@@ -188,7 +192,7 @@ def _opened(url: str, patience: float | None, options: tuple[tuple[str, Any], ..
 
 
 def load_obstore() -> Any:
-    """The package that reads object stores, which need not be installed."""
+    """Import the package that reads object stores; InputError if it is not installed."""
     try:
         import obstore
         import obstore.exceptions
@@ -196,14 +200,14 @@ def load_obstore() -> Any:
     except ImportError as error:
         raise InputError(
             "A URL of an object store needs the package obstore, which is not installed. Install "
-            "dhsic[cloud], here and on all workers, or pass a folder."
+            "dhsic[cloud] here and on all workers, or pass a folder."
         ) from error
     return obstore
 
 
 @cache
-def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # a store for each
-    """Store of this process alone, for tests."""
+def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # one store per bucket
+    """Open a store in the memory of this process, for tests."""
     return load_obstore().store.MemoryStore()
 
 
@@ -212,10 +216,10 @@ def open_bucket(
     url: str,
     endpoint: str,
     patience: float,
-    pid: int,  # a process that was forked has none of the threads of the old one
+    pid: int,  # a forked process lacks the threads of its parent
     options: tuple[tuple[str, Any], ...] = (),
 ) -> Any:
-    """Store of a bucket, or of what lies below a URL."""
+    """Open the store of a bucket, or of the objects below a URL."""
     is_web = urlsplit(url).scheme in OF_WEBS
     if patience > ASKING and not is_web and not any(name in os.environ for name in KEYS):
         _ask_who_we_are(url, endpoint, pid, options)
@@ -223,7 +227,7 @@ def open_bucket(
     if (url if is_web else endpoint).startswith("http://"):
         how["allow_http"] = True
     retry = {
-        "max_retries": 1000,  # time decides
+        "max_retries": 1000,  # the time limit decides
         "retry_timeout": timedelta(seconds=patience),
         "backoff": {
             "init_backoff": timedelta(milliseconds=100),
@@ -238,7 +242,7 @@ def open_bucket(
 def _ask_who_we_are(
     url: str, endpoint: str, pid: int, options: tuple[tuple[str, Any], ...]
 ) -> None:
-    """Ask for anything, with little patience: a laptop without keys would wait for long."""
+    """Request any object with a short time limit; without keys, other requests wait for long."""
     try:
         load_obstore().head(open_bucket(url, endpoint, ASKING, pid, options), "dhsic")
     except FileNotFoundError:

@@ -22,15 +22,17 @@ effects, and keeps those of the chromosome itself (leave one chromosome out). Wi
 chromosomes, after mean and covariates (basis Q) are projected out, and ``V = K + lambda I``, a
 sample is predicted from all others:
 
-    ``e_i = (V^-1 y)_i / ((V^-1)_ii - (Q Q')_ii / lambda)``,
+    ``e_i = (P y)_i / P_ii``,  ``P = V^-1 - Q Q' / lambda``,
 
-which, except for the nearly constant denominator, is ``V^-1 y`` of a linear mixed model. Lambda is
-the one of `PENALTIES` with which all chromosomes together predict best.
+which, except for the nearly constant denominator, is ``P y`` of a linear mixed model. Each target
+has the lambda of largest restricted likelihood (REML) given all chromosomes. Residuals are not
+exchangeable: they vary less along relatedness, by their covariance
+(`dhsic.linalg.residual_covariance`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,9 +41,10 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
 
 from dhsic._typing import Float, Index
-from dhsic.algorithms.ridge import PENALTIES, inverse
+from dhsic.algorithms.ridge import inverse
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
@@ -49,19 +52,21 @@ from dhsic.joins.places import chromosome_codes
 from dhsic.joins.table import names_of
 from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.linalg.quadratic import add_products
+from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.memory import VECTORS, MemoryEstimate, resident_bytes, task_bytes
 from dhsic.passes import TILE, AbstractSum, Cost, Tile, exact_tile, split_tiles
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import block_bytes, grouped, n_partials
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.single_pass import looked_at
+from dhsic.renamed import takes_former_names
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.variants import NOT_AUTOSOMES, NOWHERE
-from dhsic.sources.vcz import DIPLOID
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import BYTES, is_count, seed_of
 
@@ -71,10 +76,15 @@ MOST_EXACT, PASSES = 4096, 2
 MORE = 10
 #: Relative length (to the longest) below which directions count as 0.
 NOTHING = 1e-10
+#: Powers of 10 between which the penalty is found, from a heritability of 0.999 to one of 0.001;
+#: and their distance.
+STEP = 0.5
+POWERS = tuple(np.arange(-3.0, 3.0 + STEP, STEP).tolist())
 #: Number of (m, m) matrices of a decomposition, and of blocks of a Krylov space per pass.
 SQUARES, BLOCKS = 4, 6
 
 
+@takes_former_names
 def pca(
     data: Any,
     n_components: int = 10,
@@ -82,7 +92,7 @@ def pca(
     passes: int | None = None,
     missing: Literal["mean", "error"] = "mean",
     random_state: Any = 0,
-    memory: int | None = None,
+    memory_limit: int | None = None,
     runtime: Literal["auto", "threads", "dask"] | AbstractRuntime = "auto",
     sample_dim: str | int | None = None,
     variable: str | None = None,
@@ -109,7 +119,7 @@ def pca(
         Replace missing values by the mean of their feature, or raise an error.
     random_state : int
         Seed of randomised components.
-    memory : int, optional
+    memory_limit : int, optional
         Memory limit of this process in bytes; default: what the machine has.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         See `dhsic.select`; results are the same, bit for bit, on all runtimes.
@@ -141,7 +151,7 @@ def pca(
     >>> components.shape, bool((components[:30, 0] > 0).all() != (components[30:, 0] > 0).all())
     ((60, 2), True)
     """
-    BYTES("memory", memory)
+    BYTES("memory_limit", memory_limit)
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
@@ -155,7 +165,7 @@ def pca(
     )
     names = names_of(data) if hasattr(data, "iloc") else labelled.source.sample_names()
     names = None if names is None else labelled.filtered.samples_of(names)
-    request = ComponentsRequest(n_components, passes, missing, seed_of(random_state), memory)
+    request = ComponentsRequest(n_components, passes, missing, seed_of(random_state), memory_limit)
     with running(runtime) as there:
         return request.of(labelled, there, names)
 
@@ -168,7 +178,7 @@ class ComponentsRequest:
     passes: int | None = None
     missing: str = "mean"
     seed: int = 0
-    memory: int | None = None
+    memory_limit: int | None = None
 
     def of(self, given: Labelled, runtime: AbstractRuntime, names: Any = None) -> xr.DataArray:
         """Compute components of opened data, whose samples have `names`; see `pca`."""
@@ -176,7 +186,7 @@ class ComponentsRequest:
         m = source.n_samples if rows is None else len(rows)
         self._check(m, source.n_features)
         n_passes = self.n_passes(m)
-        self._promised(source, m, n_passes, runtime).check(self.memory)
+        self._promised(source, m, n_passes, runtime).check(self.memory_limit)
         reader, kind = looked_at(source, runtime, rows)
         ploidy = (source.ploidy or DIPLOID) if kind.dosages else None
         with closing(reader), single_blas_thread():
@@ -192,7 +202,7 @@ class ComponentsRequest:
             "n_features": source.n_features,
             "n_not_autosomal": given.source.n_features - source.n_features,
             "n_constant": int(reader.scaling.constant.sum()),
-            "scaled_by": "the deviation" if ploidy is None else "sqrt(2 p (1 - p))",
+            "scaled_by": "the standard deviation" if ploidy is None else "sqrt(2 p (1 - p))",
             "passes": n_passes or 1,
             "is_exact": int(not n_passes),
             "random_state": self.seed,
@@ -217,8 +227,8 @@ class ComponentsRequest:
             )
         if self.n > min(m - 1, d):
             raise InputError(
-                f"n_components={self.n}, and {m} samples of {d} features have at most "
-                f"{max(0, min(m - 1, d))}; pass fewer."
+                f"n_components={self.n}, but {m} samples with {d} features have at most "
+                f"{max(0, min(m - 1, d))} components; pass fewer."
             )
 
     def _promised(
@@ -253,8 +263,8 @@ def _components(
     n_told = int((values > NOTHING * values[0]).sum())
     if n_told < asked.n:
         raise InputError(
-            f"n_components={asked.n}, and the data have {n_told}: other directions of the "
-            "samples do not vary. Pass fewer."
+            f"n_components={asked.n}, but the data have {n_told} components with a variance above "
+            "0. Pass fewer."
         )
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(asked.n)]
     alive = reader.alive
@@ -345,8 +355,9 @@ class Relate(AbstractSum):
         expected = np.where(varies, scaling.mean * (1 - scaling.mean / self.ploidy), 1.0)
         if (expected <= 0).any():
             raise InputError(
-                f"A dosage is {scaling.mean.max():.3g} in the mean, and counts up to {self.ploidy} "
-                "alleles; pass missing_code= where a number stands for missing values."
+                f"The mean dosage of a feature is {scaling.mean.max():.3g}, but at most "
+                f"{self.ploidy} alleles are possible. If a number means missing, pass it as "
+                "missing_code=."
             )
         ratio = scaling.std / np.sqrt(expected)  # 2 p (1 - p)
         Z *= ratio[:, None]
@@ -373,16 +384,18 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
     codes_and_names = chromosome_codes(source)
     if codes_and_names is None:
         raise InputError(
-            "The data do not say on which chromosome features lie, which loco=True leaves out one "
-            "by one; leave it out, and pass principal components as covariates (dhsic.pca)."
+            "loco=True needs the chromosome of each feature, which the data do not have. Leave it "
+            "out, and pass principal components as covariates (dhsic.pca)."
         )
     codes, names = codes_and_names
     is_known = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))
     if is_known.sum() < 2:
-        where = f"on one chromosome ({names[is_known][0]})" if is_known.any() else "nowhere known"
+        where = "unknown chromosomes"
+        if is_known.any():
+            where = f"one chromosome ({names[is_known][0]})"
         raise InputError(
-            f"All features lie {where}, and loco=True takes out what other chromosomes predict; "
-            "leave it out, or take features of all chromosomes."
+            f"All features are on {where}, but loco=True predicts the labels from the other "
+            "chromosomes; leave it out, or use features of all chromosomes."
         )
     of_each = [np.flatnonzero(codes == code) for code in np.flatnonzero(is_known)]
     return of_each, np.flatnonzero(~is_known[codes])
@@ -400,15 +413,23 @@ def autosomal(source: AbstractSource) -> AbstractSource:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Residuals (m, n) of one target given all chromosomes but one, and their covariance."""
+
+    values: Float
+    covariance: ResidualCovariance
+
+
 def residuals_by_chromosome(
     reader: Reader,
     chromosomes: list[Index],
-    Y: Float,
+    targets: Sequence[Float],
     Q: Float,
     ploidy: int | None,
     unplaced: Index | None = None,
-) -> Iterator[tuple[Index, Float]]:
-    """Yield features of each chromosome, and residuals of labels Y (m, t) given all others.
+) -> Iterator[tuple[Index, list[Residuals]]]:
+    """Yield features of each chromosome, and the residuals of each target given all others.
 
     Features of no known chromosome are not used for prediction, because they may be close to the
     tested ones; they come last, with the residuals given all chromosomes.
@@ -417,6 +438,8 @@ def residuals_by_chromosome(
     ----------
     reader : Reader
         Reader of all features, before the first pass.
+    targets : sequence of (m, n)
+        Columns of each target.
     Q : (m, q)
         Orthonormal basis of the mean and the covariates.
     ploidy : int or None
@@ -428,30 +451,55 @@ def residuals_by_chromosome(
     nowhere = np.arange(0) if unplaced is None else unplaced
     if nowhere.size:
         total -= Statistic(product(reader, Relate(ploidy), nowhere)).to_dense()
-    Y = _without(Q, Y)
-    penalty = _best_penalty(_without(Q, _without(Q, total).T), Y, Q)
+    targets = [_without(Q, columns) for columns in targets]
+    penalties = _best_penalties(_without(Q, _without(Q, total).T), targets, Q.shape[1])
     for features in [*chromosomes, nowhere] if nowhere.size else chromosomes:
         K = total
         if features is not nowhere:
             K = total - Statistic(product(reader, Relate(ploidy), features)).to_dense()
         K = _without(Q, _without(Q, K).T)
-        penalised = penalty * float(np.trace(K)) / len(K)
-        V = inverse(K, penalised)
-        yield features, V @ Y / (np.diagonal(V) - (Q**2).sum(axis=1) / penalised)[:, None]
+        size = float(np.trace(K)) / len(K)
+        yield (
+            features,
+            [
+                _residuals(K, columns, Q, penalty * size)
+                for columns, penalty in zip(targets, penalties, strict=True)
+            ],
+        )
 
 
-def _best_penalty(K: Float, Y: Float, Q: Float) -> float:
-    """Penalty, over the mean diagonal of K, with the smallest leave-one-out squared error."""
-    values, P = eigh(K, driver="evd", check_finite=False)
+def _residuals(K: Float, Y: Float, Q: Float, penalty: float) -> Residuals:
+    """Residuals of Y (m, n) after predicting each sample by all others, and their covariance."""
+    P = inverse(K.copy(), penalty)
+    P -= (Q / penalty) @ Q.T
+    residuals = P @ Y / np.diagonal(P)[:, None]
+    return Residuals(residuals, ResidualCovariance.of(P, Q))
+
+
+def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
+    """Penalty of each target, over the mean diagonal of K, of largest restricted likelihood.
+
+    The columns of a target share it. K and the targets have a basis of q columns projected out.
+    """
+    values, U = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
-    along, squares, explained = P.T @ Y, P * P, (Q**2).sum(axis=1)
+    degrees = len(values) - q
 
-    def lost(penalty: float) -> float:
-        shrunk = penalty / (values + penalty)
-        complement = np.maximum(squares @ shrunk - explained, np.finfo(float).eps)
-        return float(np.square((P @ (shrunk[:, None] * along)) / complement[:, None]).sum())
+    def minus_likelihood(power: float, squares: Float) -> float:
+        penalty = 10.0**power
+        determinant = np.log(values + penalty).sum() - q * np.log(penalty)
+        of_columns = degrees * np.log((1.0 / (values + penalty)) @ squares)
+        return float(of_columns.sum() + len(of_columns) * determinant)
 
-    return float(min(PENALTIES, key=lost))
+    penalties = []
+    for columns in targets:
+        squares = np.square(U.T @ columns)
+        squares = squares[:, squares.sum(axis=0) > 0]
+        power = min(POWERS, key=lambda power: minus_likelihood(power, squares))
+        near = (max(power - STEP, POWERS[0]), min(power + STEP, POWERS[-1]))
+        found = minimize_scalar(minus_likelihood, bounds=near, args=(squares,), method="bounded")
+        penalties.append(float(10.0**found.x))
+    return penalties
 
 
 def _without(Q: Float, B: Float) -> Float:

@@ -1,8 +1,9 @@
-"""Signal handling while the command `dhsic` loads its libraries: a signal ends it with one line.
+"""Signal handling while the command `dhsic` loads its libraries.
 
-Before the command begins its work nothing can be lost, so the process ends at once; later signals
-are raised as errors of the command, see `dhsic.cli.console`. This module is imported before all
-slow imports, and does nothing in a process that is not the command.
+A signal ends the process at once, with a message of one line: before the command begins its work,
+nothing can be lost. Later signals are raised as errors of the command, see `dhsic.cli.console`.
+This module is imported before all slow imports. It does nothing in a process that is not the
+command.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _JSON: Final = '{{\n  "error": {{\n    "kind": "{}",\n    "message": "{}"\n  }}\
 
 
 def is_command(argv: list[str], original: list[str]) -> bool:
-    """Whether this process is the command `dhsic`, judged by its arguments.
+    """Whether this process is the command `dhsic`, according to its arguments.
 
     >>> is_command(["/usr/bin/dhsic", "plan"], ["python", "/usr/bin/dhsic", "plan"])
     True
@@ -33,7 +34,7 @@ def is_command(argv: list[str], original: list[str]) -> bool:
     >>> is_command(["-m", "dhsic"], ["python", "-m", "pytest", "dhsic"])
     False
     """
-    if argv[:1] == ["-m"]:  # the module is not resolved yet
+    if argv[:1] == ["-m"]:  # Python has not resolved the module yet
         return ("-m", "dhsic") in pairwise(original)
     return bool(argv) and PurePath(argv[0]).stem == "dhsic"
 
@@ -48,7 +49,7 @@ def end(number: int, _frame: Any) -> None:
 
 
 def listen() -> None:
-    """Install `end` for SIGINT and SIGTERM unless these have other handlers."""
+    """Install the handler `end` for SIGINT and SIGTERM, unless these have other handlers."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -1,17 +1,17 @@
-r"""Features that are not columns: groups with a kernel each, substrings, and parts of graphs.
+r"""Ranking of features that are not columns: groups with a kernel each, substrings, subgraphs.
 
-Groups, such as pathways, chromosomes, sensors, or kinds of data that share no columns (expression,
-sequence, images), have a precomputed kernel matrix each, from any library. ``K(S)`` is the sum or
-the elementwise product of the ``K_g``, g in S, and Algorithms 1 and 2 rank the groups. For a
-product (all ones if S is empty) removing g changes HSIC by ``<W, P o (1 - K_g)>``, P being the
-product of the others, and adding g by ``<W, K(S) o (K_g - 1)>``. These are differences, not values,
-so nothing cancels. There is no division either: kernels may contain zeros.
+Groups may be pathways, chromosomes, sensors, or kinds of data that share no columns (expression,
+sequence, images). Each group has a precomputed kernel matrix ``K_g``, from any library. ``K(S)`` is
+the sum or the elementwise product of the ``K_g``, g in S, and Algorithms 1 and 2 rank the groups.
+For a product (all ones if S is empty) removing g changes HSIC by ``<W, P o (1 - K_g)>``, where P is
+the product of the others, and adding g changes it by ``<W, K(S) o (K_g - 1)>``. Differences are
+computed directly, so nothing cancels. There is no division, so kernels may contain zeros.
 
 Substructures of strings and graphs are ranked in one pass (JMLR 5.1.4). A counting kernel is
-additive, ``K = sum_a w_a c_a c_a'`` with the counts ``c_a`` (m,) of substructure a, hence
-``HSIC = sum_a w_a c_a' W c_a``: each term is what HSIC loses without a, independent of the others,
-and forward and backward selection agree (as JMLR 5.1.1 says of the linear kernel). Time is ``O(m)``
-for every sample that contains a substructure.
+additive, ``K = sum_a w_a c_a c_a'`` with the counts ``c_a`` (m,) of substructure a, so ``HSIC =
+sum_a w_a c_a' W c_a``. Each term is the decrease of HSIC without a, independent of the others, so
+forward and backward selection agree (as JMLR 5.1.1 states for the linear kernel). It takes ``O(m)``
+time for every sample that contains a substructure.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ from dhsic.kernels.counting import (
 )
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.labels import label_matrix
+from dhsic.renamed import takes_former_names
 from dhsic.validation import as_numbers, check_symmetric
 
 __all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]
 
-#: Rounding error of a sum, relative to the sum of the sizes of its terms.
+#: Rounding error of a sum, relative to the sum of the absolute values of its terms.
 ROUNDING = 1e-15
 
 
@@ -58,14 +59,14 @@ class Ranking:
         The features: substrings, tuples of labels, or names of groups.
     scores : (n,) float64
         Decrease of HSIC without the feature (forward: increase with it), in the round that ranked
-        it; comparable between rounds for a sum of kernels, else only within a round.
+        it. Scores of different rounds are comparable only for a sum of kernels.
     ranking : (n,) int64
-        A permutation of 1..n; 1 is the best.
+        Rank of each feature, from 1 (the best) to n.
     order : (n,) int64
         Positions in `names`, the best first: ``ranking[order] == 1..n``.
     rounds : tuple of mappings
-        One record per round, plain numbers: ``n_features`` at its start, ``hsic`` of all of them,
-        and facts that the algorithm adds.
+        One record of plain numbers per round: ``n_features`` at its start, ``hsic`` of all of them,
+        and further entries of the algorithm.
     """
 
     names: tuple[Any, ...]
@@ -78,9 +79,10 @@ class Ranking:
     def of(
         cls, names: Sequence[Any], scores: Float, order: Index | None = None, rounds: Any = ()
     ) -> Ranking:
-        """Create a ranking from features in the order of an algorithm, the best first.
+        """Create a ranking; `order` are the positions of the features, the best first.
 
-        By default there is one round, whose scores add up to HSIC; ties are ordered by position.
+        By default there is one round, whose scores add up to HSIC, and features are ordered by
+        score; ties are in the order of positions.
         """
         if order is None:
             order = largest(scores, scores.size, tie_width(scores))
@@ -90,6 +92,7 @@ class Ranking:
         return cls(tuple(names), scores, ranking, order, rounds)
 
 
+@takes_former_names
 def rank_kernels(
     kernels: Sequence[Any],
     y: Any,
@@ -99,7 +102,7 @@ def rank_kernels(
     strategy: str = "backward",
     step: float | int = 1,
     label_kernel: str = "auto",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
 ) -> Ranking:
     r"""Rank groups of features, one precomputed kernel each, by dependence on y (JMLR 4.1, 4.2).
@@ -107,24 +110,25 @@ def rank_kernels(
     For a sum of kernels each group is scored by itself: HSIC is ``sum_g <W, K_g>``, one pass ranks
     all groups, and forward and backward selection agree (JMLR 5.1.1). For a product, like the
     Gaussian kernel of all features, a group is scored in combination with others: backward
-    selection finds two groups that matter only together. Scale kernels alike before: divide each by
-    its trace, or by its mean.
+    selection finds groups that only matter together. Scale the kernels before, for example divide
+    each by its trace or by its mean.
 
     Parameters
     ----------
     kernels : sequence of n (m, m) arrays
-        ``K_g``, symmetric, for the same samples in the same order.
+        Symmetric kernel matrices ``K_g`` of the same samples, in the same order.
     y : (m,) or (m, t) array
         Labels; see `dhsic.kernels.labels.label_matrix`.
     names : sequence of n str, optional
         Names of the groups; "0", "1", ... by default.
     combine : {"sum", "product"}
-        How ``K(S)`` is made of the ``K_g``; elementwise.
+        Elementwise operation that combines the ``K_g`` to ``K(S)``.
     strategy : {"backward", "forward"}
-        Algorithm 1 (BAHSIC) or 2 (FOHSIC); makes no difference for a sum.
+        Algorithm 1 (BAHSIC) or 2 (FOHSIC); it makes no difference for a sum.
     step : float or int
-        Groups per round, a fraction of those left or a count; makes no difference for a sum.
-    label_kernel, estimator, covariates
+        Number of groups per round, or their fraction of the groups left; it makes no difference for
+        a sum.
+    label_kernel, statistic, covariates
         See `rank_substrings`.
 
     Returns
@@ -158,10 +162,10 @@ def rank_kernels(
     titles = [str(g) for g in range(n)] if names is None else list(names)
     if len(titles) != n or len(set(titles)) != n:
         raise InputError(
-            f"There are {n} kernels and {len(titles)} names, {len(set(titles))} of them different; "
-            "pass one name a kernel."
+            f"There are {n} kernels, but {len(titles)} names, {len(set(titles))} of them distinct; "
+            "pass one distinct name per kernel."
         )
-    W = _label_weights(len(matrices[0]), y, label_kernel, estimator, covariates)
+    W = _label_weights(len(matrices[0]), y, label_kernel, statistic, covariates)
     if combine == "sum":
         return Ranking.of(titles, np.array([float(np.vdot(W, K)) for K in matrices]))
     dependence, state = ProductDependence(W, matrices), begin(np.arange(n))
@@ -175,16 +179,16 @@ def rank_kernels(
 
 
 def _checked(kernels: Sequence[Any]) -> list[Float]:
-    """Convert the matrices to float64; raises an error unless they are kernels of equal shape."""
+    """Convert the matrices to float64; raises an error unless they are kernels of equal size."""
     matrices = [as_numbers(K, f"kernel {g}") for g, K in enumerate(kernels)]
     if not matrices:
-        raise InputError("There are 0 kernels; pass one (m, m) matrix a group of features.")
+        raise InputError("There are 0 kernels; pass one (m, m) matrix per group of features.")
     shape = (len(matrices[0]), len(matrices[0]))
     for g, K in enumerate(matrices):
         if K.shape != shape:
             raise InputError(
-                f"Kernel {g} has shape {K.shape} and the first one {len(matrices[0])} samples; "
-                "pass matrices (m, m) of the same samples."
+                f"Kernel {g} has shape {K.shape}, but the first one has {len(matrices[0])} "
+                "samples; pass matrices (m, m) of the same samples."
             )
         check_symmetric(K, f"Kernel {g}", "K")
     return matrices
@@ -192,10 +196,10 @@ def _checked(kernels: Sequence[Any]) -> list[Float]:
 
 @dataclass(frozen=True, eq=False)
 class ProductDependence:
-    """Dependence of labels and a product of kernels, for Algorithms 1 and 2; exact, in float64.
+    """HSIC between labels and a product of kernels, for Algorithms 1 and 2; exact, in float64.
 
     Memory: ``3 + log2 |S|`` matrices besides the kernels. Time: ``|S| log2 |S|`` elementwise
-    products of two matrices for a round backward, and ``2 |S|`` forward.
+    products of two matrices for a backward round, and ``2 |S|`` for a forward round.
     """
 
     W: Float
@@ -209,7 +213,7 @@ class ProductDependence:
         return 1.0
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        r"""The n groups g with the largest HSIC(S \ {g}) (Algorithm 1, line 4)."""
+        r"""Find the n groups g with the largest HSIC(S \ {g}) (Algorithm 1, line 4)."""
         with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
             each = zip(S, self._without_each(S, self.W), strict=True)
             terms = np.array([_summed(others, 1.0 - self.kernels[g]) for g, others in each])
@@ -217,7 +221,7 @@ class ProductDependence:
         return self._chosen(S, terms, -terms[:, 0], n, sigma, hsic)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """The n groups g of S with the largest HSIC(S-dagger + {g}) (Algorithm 2, line 4)."""
+        """Find the n groups g of S with the largest HSIC(S-dagger + {g}) (Algorithm 2, line 4)."""
         with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
             A = self.W * self._product(S_dagger)
             hsic = float(A.sum())
@@ -225,14 +229,14 @@ class ProductDependence:
         return self._chosen(S, terms, terms[:, 0], n, sigma, hsic)
 
     def _product(self, S: Index) -> Float:
-        """``K(S)``, (m, m)."""
+        """Product of the kernels in S, ``K(S)``, (m, m)."""
         K = np.ones_like(self.W)
         for g in S:
             K *= self.kernels[g]
         return K
 
     def _without_each(self, S: Index, outside: Float) -> Iterator[Float]:
-        r"""``outside o K(S \ {g})`` for each g of S in turn, by recursive halving."""
+        r"""Yield ``outside o K(S \ {g})`` for each g of S in turn, by recursive halving."""
         if S.size == 1:
             yield outside
             return
@@ -243,41 +247,46 @@ class ProductDependence:
     def _chosen(
         self, S: Index, terms: Float, scores: Float, n: int, sigma: float, hsic: float
     ) -> Removal:
-        """Select the n largest gains, ties by index; `terms` (s, 2) are gains and magnitudes."""
+        """Select the n largest gains; ties are in the order of indices.
+
+        `terms` (s, 2) are gains, and the sums of the absolute values of their terms.
+        """
         gains, sizes = terms.T
         if not np.isfinite(gains).all():
             raise InputError(
-                f"The product of {len(self.kernels)} kernels overflows; scale each to ones on its "
-                "diagonal, K / numpy.sqrt(numpy.outer(d, d)) with d = K.diagonal()."
+                f"The product of {len(self.kernels)} kernels overflows. Scale each to a diagonal "
+                "of ones: K / numpy.sqrt(numpy.outer(d, d)) with d = K.diagonal()."
             )
-        # Kernels that imply each other, such as class indicators, all have gain 0; without this
-        # width rounding errors would decide between them.
+        # Kernels that determine each other, such as class indicators, all have gain 0; without this
+        # width, rounding errors would determine their order.
         first = largest(gains, n, max(tie_width(gains), ROUNDING * float(sizes.max())))
         record = {"n_features": S.size, "n_removed": n, "sigma": sigma, "hsic": hsic}
         return Removal(S[first], scores[first], record)
 
 
 def _summed(A: Float, change: Float) -> tuple[float, float]:
-    """``<A, change>``, and the sum of the magnitudes of its terms."""
+    """Inner product ``<A, change>``, and the sum of the absolute values of its terms."""
     change *= A
     return float(change.sum()), float(np.abs(change).sum())
 
 
+@takes_former_names
 def rank_substrings(
     kernel: Spectrum | WeightedSubstrings,
     strings: Sequence[str],
     y: Any,
     *,
     label_kernel: str = "auto",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
     by_position: bool = False,
 ) -> Ranking:
     """Rank substrings by the dependence of the labels on their counts (JMLR 5.1.4).
 
-    For motifs: which k-mers distinguish bound from unbound sequences, which phrases go with a
-    rating. Counts are not scaled, so frequent substrings have more weight. Each substring is scored
-    by itself, so parts of a relevant substring that occur nowhere else rank next to it.
+    Use it to find motifs, for example k-mers that distinguish bound from unbound sequences, or
+    phrases that are related to a rating. Counts are not scaled, so frequent substrings have more
+    weight. Each substring is scored by itself, so parts of a relevant substring that occur nowhere
+    else rank next to it.
 
     Parameters
     ----------
@@ -288,8 +297,8 @@ def rank_substrings(
     y : (m,) or (m, t) array
         Labels; see `dhsic.kernels.labels.label_matrix`.
     label_kernel : str
-        Kernel on the labels; see the same function.
-    estimator : {"unbiased", "biased"}
+        Kernel on the labels; see `dhsic.kernels.labels.label_matrix`.
+    statistic : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
         Covariates whose linear effects are projected out of the labels.
@@ -299,7 +308,8 @@ def rank_substrings(
     Returns
     -------
     Ranking
-        With the substrings, sorted, as names, and ``w_a c_a' W c_a`` as scores; ties by name.
+        The names are the substrings, sorted, and the scores ``w_a c_a' W c_a``; ties are ordered by
+        name.
 
     Raises
     ------
@@ -313,24 +323,25 @@ def rank_substrings(
     >>> found.names[found.order[0]]
     'GC'
     """
-    options = label_kernel, estimator, covariates
+    options = label_kernel, statistic, covariates
     return _rank_counts(kernel, strings, "strings", y, *options, by_position=by_position)
 
 
+@takes_former_names
 def rank_subgraphs(
     kernel: ShortestPaths | Walks,
     graphs: Sequence[tuple[Any, Any]],
     y: Any,
     *,
     label_kernel: str = "auto",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
     by_position: bool = False,
 ) -> Ranking:
     """Rank paths or walks of labelled graphs by the dependence of the labels y on their counts.
 
-    For structure and activity: which atoms at which distance, or which chains of atoms, distinguish
-    active molecules from others.
+    Use it to relate structure to activity: to find atoms at certain distances, or chains of atoms,
+    that distinguish active molecules from others.
 
     Parameters
     ----------
@@ -338,13 +349,13 @@ def rank_subgraphs(
         Kernel that defines which features are counted, and their weights.
     graphs : sequence of m pairs (adjacency, labels)
         See `dhsic.kernels.graphs`.
-    y, label_kernel, estimator, covariates, by_position
+    y, label_kernel, statistic, covariates, by_position
         See `rank_substrings`.
 
     Returns
     -------
     Ranking
-        With the features, sorted tuples, as names; otherwise like `rank_substrings`.
+        The names are the features, sorted tuples; otherwise as in `rank_substrings`.
 
     Raises
     ------
@@ -359,7 +370,7 @@ def rank_subgraphs(
     >>> found.names[found.order[0]]
     ('C', 'C', 1)
     """
-    options = label_kernel, estimator, covariates
+    options = label_kernel, statistic, covariates
     return _rank_counts(kernel, graphs, "graphs", y, *options, by_position=by_position)
 
 
@@ -369,7 +380,7 @@ def _rank_counts(
     what: str,
     y: Any,
     label_kernel: str,
-    estimator: str,
+    statistic: str,
     covariates: Any,
     *,
     by_position: bool,
@@ -380,13 +391,13 @@ def _rank_counts(
 
     y, C = ordered(y, "y"), None if covariates is None else ordered(covariates, "covariates")
     counts, names = kernel.counts(samples)
-    W = _label_weights(counts.shape[0], y, label_kernel, estimator, C)
+    W = _label_weights(counts.shape[0], y, label_kernel, statistic, C)
     return Ranking.of(names, kernel.weights(names) * quadratic_forms(W, counts))
 
 
-def _label_weights(m: int, y: Any, label_kernel: str, estimator: str, covariates: Any) -> Float:
-    """W, (m, m), of the labels of m samples."""
+def _label_weights(m: int, y: Any, label_kernel: str, statistic: str, covariates: Any) -> Float:
+    """Weights W, (m, m), from the labels of m samples."""
     L = label_matrix(y, label_kernel).L
     if len(L) != m:
-        raise InputError(f"There are {m} samples and y has {len(L)}; pass one label a sample.")
-    return weights(L, estimator, covariates)
+        raise InputError(f"There are {m} samples, but y has {len(L)}; pass one label per sample.")
+    return weights(L, statistic, covariates)

@@ -1,7 +1,7 @@
-"""Validation of user input: arrays, rejected if information would be lost, and parameters.
+"""Validation of user input: arrays, which are refused if information would be lost, and parameters.
 
-Parameters of estimators are fields of their classes, with constraints that are declared once, in
-the manner of scikit-learn. The building blocks of constraints are at the end.
+Parameters of estimators are fields of their classes. Their constraints are declared once, as in
+scikit-learn; the functions that create constraints are at the end of the module.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dhsic.errors import InputError
 
 #: Squares, products and sums of numbers up to this size are far from the limits of float64.
 LARGEST = 1e60
-#: Largest integer up to which float64 is exact, and bytes of integer types beyond it.
+#: Largest integer up to which float64 is exact, and bytes of integer types that exceed it.
 EXACT, WIDE = 2**53, 8
 
-#: Difference, in units in the last place of the largest value, of equal numbers computed twice.
+#: Maximum difference of equal numbers computed twice, in units in the last place of the largest.
 ROUNDING = 4
 
 #: Function that raises an error for invalid values of a named parameter.
@@ -28,25 +28,25 @@ Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
-    """Convert input to a NumPy array; raises an error, about `what`, if that is not possible."""
+    """Convert input to a NumPy array; InputError, which calls it `what`, if not possible."""
     refuse_lossy(given, what)
     try:
         array = np.asarray(given)
     except (TypeError, ValueError) as error:  # ragged lists, arrays on another device
         raise InputError(
-            f"{what} is no array ({str(error).rstrip('.')}). Pass a NumPy array, or lists of equal "
-            "length."
+            f"{what} is not an array ({str(error).rstrip('.')}). Pass a NumPy array, or lists of "
+            "equal length."
         ) from error
     if array.ndim == 0:
         raise InputError(
-            f"{what}={str(given)[:40]!r} ({type(given).__name__}) is no array. Pass one with one "
-            "row a sample."
+            f"{what}={str(given)[:40]!r} ({type(given).__name__}) is not an array. Pass an array "
+            "with one row per sample."
         )
     return array
 
 
 def beyond_float(values: Array) -> Mask:
-    """Mask of integers beyond the range in which float64 is exact.
+    """Return the mask of integers beyond the range in which float64 is exact.
 
     >>> beyond_float(np.array([2**53, 2**53 + 1, -(2**62)]))
     array([False,  True,  True])
@@ -63,7 +63,7 @@ def beyond_float(values: Array) -> Mask:
 
 
 def refuse_wide(given: Any, what: str) -> None:
-    """Raise an error for integers that float64 would round, including those of Python."""
+    """Raise InputError for integers that float64 would round, including Python integers."""
     array = np.asarray(given)
     wide = beyond_float(array)
     if array.dtype.kind == "O":
@@ -72,18 +72,17 @@ def refuse_wide(given: Any, what: str) -> None:
     if wide.any():
         at = tuple(int(i) for i in np.argwhere(wide)[0])
         raise InputError(
-            f"In {what} {int(wide.sum())} integers lie beyond 2**53, up to which float64 holds "
-            f"every one (first at sample {at[0]}: {array[at]}); digits would be lost. Subtract an "
-            "offset, or make them text (.astype(str)) if they name classes."
+            f"{int(wide.sum())} integers in {what} are larger than 2**53, beyond which float64 "
+            f"cannot represent every integer (first at sample {at[0]}: {array[at]}), so digits "
+            "would be lost. Subtract an offset, or convert them to text (.astype(str)) if they "
+            "are names of classes."
         )
 
 
 def is_numeral(text: str) -> bool:
     """Whether a text is a number in plain digits.
 
-    Python also accepts 1_0 as ten, and digits of every script; in a table these are names.
-
-    Python reads 1_0 as ten, too, and every script's digits; in a table these are names.
+    Python also reads 1_0 as ten, and digits of all scripts; in tables, these are names.
 
     >>> [is_numeral(text) for text in ("1e-3", " 2", "1_0", "0,5")]
     [True, True, False, False]
@@ -98,7 +97,7 @@ def is_numeral(text: str) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite real number, and not a truth value."""
+    """Whether a value is a finite real number and not a boolean."""
     is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     return is_real and bool(np.isfinite(float(value)))
 
@@ -109,33 +108,34 @@ def is_positive(value: Any) -> bool:
 
 
 def is_count(value: Any, least: int = 1) -> bool:
-    """Whether a value is an integer from `least`, and not a truth value."""
+    """Whether a value is an integer of at least `least` and not a boolean."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def refuse_lossy(given: Any, what: str) -> None:
-    """Raise an error for sparse and masked arrays, and AnnData, which NumPy would misread."""
+    """Raise InputError for sparse and masked arrays, and AnnData, which NumPy would misread."""
     if type(given).__module__.partition(".")[0] == "anndata":
         raise InputError(
-            f"{what} is an {type(given).__name__} object of anndata, which holds several matrices. "
-            "Pass the matrix, adata.X (adata.X.toarray() where it is sparse and fits in memory), "
-            "and labels as adata.obs[...]; or pass the path of its Zarr store, with variable='X'."
+            f"{what} is an anndata {type(given).__name__} object, which contains several "
+            "matrices. Pass the matrix adata.X (adata.X.toarray() if it is sparse and fits in "
+            "memory), and labels as adata.obs[...]. Or pass the path of its Zarr store, with "
+            "variable='X'."
         )
     if hasattr(given, "tocsc") or type(given).__module__.partition(".")[0] in ("scipy", "sparse"):
         raise InputError(
-            f"For {what} came a sparse {type(given).__name__} of shape {given.shape}; dhsic reads "
-            f"dense matrices. Pass {what}.toarray() if it fits in memory, else write it to Zarr, "
-            "densely."
+            f"{what} is a sparse {type(given).__name__} of shape {given.shape}, but dhsic needs "
+            f"a dense matrix here. Pass {what}.toarray() if it fits in memory; otherwise write "
+            "it to Zarr as a dense array."
         )
     if isinstance(given, np.ma.MaskedArray):
         raise InputError(
-            f"For {what} came a masked array, whose mask would be lost. Pass "
+            f"{what} is a masked array, and its mask would be lost. Pass "
             f"{what}.astype(float).filled(np.nan)."
         )
 
 
 def as_numbers(given: Any, what: str) -> Array:
-    """Convert input to a NumPy array of finite float64 numbers, or raise an error."""
+    """Convert input to a NumPy array of finite float64 numbers; InputError if not possible."""
     array = as_array(given, what)
     if array.dtype.kind not in "biufO":
         refuse_dtype(array.dtype, what)
@@ -144,45 +144,45 @@ def as_numbers(given: Any, what: str) -> Array:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"In {what} there is what is no number ({error}). Pass numbers; encode text, for "
-            "instance with pandas.get_dummies."
+            f"{what} contains values that are not numbers ({error}). Pass numbers; encode text, "
+            "for example with pandas.get_dummies."
         ) from error
     bad = np.argwhere(~(np.abs(numbers) < LARGEST))
     if len(bad):
         at = tuple(int(i) for i in bad[0])
         raise InputError(
-            f"In {what} {len(bad)} values are NaN, infinite or huge (first at sample {at[0]}: "
-            f"{numbers[at]}). Fill them in, rescale them, or drop those samples."
+            f"{len(bad)} values in {what} are NaN, infinite or larger than {LARGEST:g} (first at "
+            f"sample {at[0]}: {numbers[at]}). Fill them in, rescale them, or drop these samples."
         )
     return np.asarray(numbers)
 
 
 def refuse_dtype(dtype: Any, what: str) -> NoReturn:
-    """Raise an error for a dtype that is not real: complex, text, dates, objects."""
+    """Raise InputError for a dtype that is not real: complex, text, dates, objects."""
     kind = np.dtype(dtype).kind
     if kind == "c":
         raise InputError(
-            f"The dtype of {what} is {dtype}. Complex data not supported: pass its magnitude "
-            "(numpy.abs), or its real and imaginary parts as columns of their own."
+            f"The dtype of {what} is {dtype}. Complex data not supported: pass the magnitude "
+            "(numpy.abs), or the real and imaginary parts as separate columns."
         )
     if kind in "mM":
         raise InputError(
-            f"The dtype of {what} is {dtype}, dates or durations. Pass numbers, for instance days: "
-            f"({what} - {what}.min()) / np.timedelta64(1, 'D')."
+            f"The dtype of {what} is {dtype}, which are dates or durations. Pass numbers, for "
+            f"example days: ({what} - {what}.min()) / np.timedelta64(1, 'D')."
         )
     raise InputError(
-        f"The dtype of {what} is {dtype}; numbers are booleans, integers or floats. Convert it "
+        f"The dtype of {what} is {dtype}, but must be bool, integer or float. Convert it "
         "(.astype('float32')), encode text (pandas.get_dummies), or choose another variable."
     )
 
 
 def check_symmetric(A: Array, what: str, letter: str) -> None:
-    """Raise an error if a matrix is not symmetric up to rounding."""
+    """Raise InputError if a matrix is not symmetric up to rounding."""
     worst = float(np.abs(A - A.T).max(initial=0.0))
     if worst > 1e-8 * float(np.abs(A).max(initial=0.0)):
         raise InputError(
-            f"{what} is not symmetric (largest difference {worst:.3g}); pass ({letter} + {letter}')"
-            " / 2."
+            f"{what} is not symmetric (largest difference {worst:.3g}); pass ({letter} + "
+            f"{letter}') / 2."
         )
 
 
@@ -190,7 +190,7 @@ def check_symmetric(A: Array, what: str, letter: str) -> None:
 
 
 def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constraint:
-    """Constraint that `holds` is true; `remedy` follows "pass" in the error message."""
+    """Return the constraint that `holds` is true; `remedy` follows "pass" in the error message."""
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
@@ -200,7 +200,7 @@ def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constr
 
 
 def one_of(options: Collection[str | None], remedy: str) -> Constraint:
-    """Constraint to some names; for `remedy` see `such`."""
+    """Return the constraint that a value is one of `options`; for `remedy` see `such`."""
     return such(
         lambda value: (value is None or isinstance(value, str)) and value in options,
         remedy,
@@ -209,19 +209,21 @@ def one_of(options: Collection[str | None], remedy: str) -> Constraint:
 
 
 def by(check: Callable[[Any], object]) -> Constraint:
-    """Constraint by a function that raises its own errors."""
+    """Return the constraint of a function that raises its own errors."""
     return lambda _, value: check(value)
 
 
 def seed_of(random_state: Any) -> int:
-    """Seed of all random draws: an integer, None for 0, or from a NumPy `RandomState`."""
+    """Return the seed of all random draws: an integer, 0 for None, or from a `RandomState`."""
     if random_state is None:
         return 0
     if is_count(random_state, 0):
         return int(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.get_state(legacy=False)["state"]["key"][0])
-    raise InputError(f"random_state={random_state!r}; pass a whole number from 0.")
+    raise InputError(
+        f"random_state={random_state!r} is not a valid seed; pass a whole number from 0."
+    )
 
 
 POSITIVE = such(is_positive, "a number above 0.")
@@ -235,5 +237,5 @@ SCALING = such(
 )
 BYTES = such(
     lambda n: n is None or (n is not True and isinstance(n, Real) and float(n) > 0),
-    "a number of bytes, such as 8 * 2**30, or None for what the machine has.",
+    "a number of bytes, such as 8 * 2**30, or None for all memory of the machine.",
 )

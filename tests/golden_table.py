@@ -158,7 +158,7 @@ SELECTIONS = {
     **{f"backward, {name}": ("reals", EXACT | {"kernel": k}) for name, k in KERNELS.items()},
     **{
         f"backward, {name}, biased": (
-            "reals", EXACT | {"kernel": k, "estimator": "biased", "step": 0.3}
+            "reals", EXACT | {"kernel": k, "statistic": "biased", "step": 0.3}
         )
         for name, k in KERNELS.items()
     },
@@ -188,7 +188,7 @@ SELECTIONS = {
     **{f"one pass, {name}": ("gaps", {"method": name}) for name in SINGLE},
     **{f"one pass, {name}, real": ("real target", {"method": name}) for name in OF_A_REAL_TARGET},
     "one pass, linear": ("gaps", {"method": "linear"}),
-    "one pass, linear, biased, real": ("real target", {"method": "linear", "estimator": "biased"}),
+    "one pass, linear, biased, real": ("real target", {"method": "linear", "statistic": "biased"}),
     "one pass, mmd, median": ("reals", {"method": "mmd", "bandwidth": "median"}),
     "one pass, pearson, halves": ("reals", {"method": "pearson", "stability": 4}),
     "backward, auto": ("reals", {}),
@@ -223,8 +223,8 @@ SELECTIONS = {
     "backward, wide": ("wide", EXACT | {"step": 0.5}),
     "backward, wide, polynomial": ("wide", EXACT | {"step": 0.5, "kernel": "polynomial"}),
     "low rank, wide": ("wide", LOW | {"step": 0.5}),
-    "low rank, real target": ("tall, real target", LOW | {"estimator": "biased"}),
-    "low rank, strict": ("tall", LOW | {"tolerance": 0.0, "random_state": 3}),
+    "low rank, real target": ("tall, real target", LOW | {"statistic": "biased"}),
+    "low rank, strict": ("tall", LOW | {"max_expected_loss": 0.0, "random_state": 3}),
     "low rank, grid": ("tall", LOW | {"bandwidth": [0.001, 0.01, 0.1]}),
     "low rank, median": ("tall", LOW | {"bandwidth": "median"}),
     "low rank, covariates": ("tall, real target", LOW | {"covariates": _covariates}),
@@ -237,7 +237,7 @@ SELECTIONS = {
     "groups, of a store": (
         "variants", {"feature_groups": "variant_gene", "n_features_to_select": 4}
     ),
-    "forward, biased, real target": ("real target", FORWARD | {"estimator": "biased"}),
+    "forward, biased, real target": ("real target", FORWARD | {"statistic": "biased"}),
     "forward, three at a time": ("reals", FORWARD | {"step": 3, "n_features_to_select": 9}),
     "forward, grid": ("few", FORWARD | {"bandwidth": [0.01, 0.1, 1.0]}),
     "forward, by definition": ("few", FORWARD | {"solver": "direct"}),
@@ -261,7 +261,7 @@ SELECTIONS = {
     "weighting": ("few", {"method": "weighting"}),
     "weighting, unbiased, real": (
         "few, real target",
-        {"method": "weighting", "estimator": "unbiased", "max_iterations": 5},
+        {"method": "weighting", "statistic": "unbiased", "max_iterations": 5},
     ),
     "weighting, random start": (
         "few, three classes", {"method": "weighting", "start": "random", "random_state": 5}
@@ -276,7 +276,7 @@ def _estimates():
         if "ridge" not in name and name not in ("laplace-l1", "inverse-distance"):
             found[name] = dhsic.hsic(X, y, kernel=kernel, bandwidth="dimension")
             found[f"{name}, blockwise"] = dhsic.hsic(
-                X, y, kernel=kernel, bandwidth="dimension", method="blockwise", estimator="biased"
+                X, y, kernel=kernel, bandwidth="dimension", method="blockwise", statistic="biased"
             )
     for method in ("exact", "blockwise", "nystrom", "cholesky", "spectral", "random_features"):
         small = {} if method in ("exact", "blockwise") else {"n_landmarks": 60}
@@ -284,7 +284,7 @@ def _estimates():
         found[method] = dhsic.hsic(X, y, **asked)
         found[f"{method}, variance"] = dhsic.hsic_variance(X, data.classes(X, 3), **asked)
         found[f"{method}, covariates"] = dhsic.hsic(
-            X, y, **asked | {"bandwidth": "median"}, covariates=C, estimator="biased"
+            X, y, **asked | {"bandwidth": "median"}, covariates=C, statistic="biased"
         )
     return found
 
@@ -296,7 +296,7 @@ def _independence():
         method: dhsic.hsic_test(X, y, method=method, **options)
         for method in ("permutation", "gamma", "normal")
     }
-    found["biased"] = dhsic.hsic_test(X, y, estimator="biased", n_permutations=99, random_state=3)
+    found["biased"] = dhsic.hsic_test(X, y, statistic="biased", n_permutations=99, random_state=3)
     return found
 
 
@@ -314,12 +314,12 @@ def _ranked_kernels():
     X = data.reals(70, 44)
     parts = [np.exp(-np.square(x[:, None] - x[None]) / 2) for x in X.T[[1, 7, 12, 17, 31, 40]]]
     return {
-        f"{combine} {strategy} {estimator}": dhsic.rank_kernels(
-            parts, data.classes(X), combine=combine, strategy=strategy, estimator=estimator
+        f"{combine} {strategy} {statistic}": dhsic.rank_kernels(
+            parts, data.classes(X), combine=combine, strategy=strategy, statistic=statistic
         )
         for combine in ("sum", "product")
         for strategy in ("backward", "forward")
-        for estimator in ("unbiased", "biased")
+        for statistic in ("unbiased", "biased")
     }
 
 
@@ -329,10 +329,10 @@ def _ranked_substructures():
     return {
         "spectrum": dhsic.rank_substrings(kernels.Spectrum(2), strings, y),
         "weighted": dhsic.rank_substrings(
-            kernels.WeightedSubstrings(3), strings, y, estimator="biased"
+            kernels.WeightedSubstrings(3), strings, y, statistic="biased"
         ),
         "paths": dhsic.rank_subgraphs(kernels.ShortestPaths(), graphs, z),
-        "walks": dhsic.rank_subgraphs(kernels.Walks(2), graphs, z, estimator="biased"),
+        "walks": dhsic.rank_subgraphs(kernels.Walks(2), graphs, z, statistic="biased"),
     }
 
 

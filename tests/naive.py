@@ -83,8 +83,8 @@ def _median_or_positive(squares):
 # -- HSIC (JMLR 2.2) ----------------------------------------------------------------------------
 
 
-def hsic(K, L, estimator):
-    return {"biased": biased, "unbiased": unbiased}[estimator](K, L)
+def hsic(K, L, statistic):
+    return {"biased": biased, "unbiased": unbiased}[statistic](K, L)
 
 
 def biased(K, L):
@@ -156,29 +156,29 @@ def median_sigma(X):
     return 1.0 / (2.0 * _median_or_positive(squares))
 
 
-def choose_sigma(bandwidth, X, L, kernel, estimator):
+def choose_sigma(bandwidth, X, L, kernel, statistic):
     """Line 3: the three policies, and the median."""
     if bandwidth == "dimension":
         return 1.0 / (2.0 * len(X[0]))
     if bandwidth == "median":
         return median_sigma(X)
     if isinstance(bandwidth, (list, tuple)):
-        return max(sorted(bandwidth), key=lambda s: hsic(gram(X, kernel, s), L, estimator))
+        return max(sorted(bandwidth), key=lambda s: hsic(gram(X, kernel, s), L, statistic))
     return bandwidth
 
 
-def bahsic(X, L, kernel="gaussian", bandwidth="dimension", estimator="unbiased", step=0.1):
+def bahsic(X, L, kernel="gaussian", bandwidth="dimension", statistic="unbiased", step=0.1):
     """S-dagger: all features, the least relevant first. X is standardised, a list of samples."""
     S = list(range(len(X[0])))
     S_dagger = []  # 1
     while S:  # 2 and 7
         XS = columns(X, S)
-        sigma = choose_sigma(bandwidth, XS, L, kernel, estimator)  # 3
-        whole = hsic(gram(XS, kernel, sigma), L, estimator)
+        sigma = choose_sigma(bandwidth, XS, L, kernel, statistic)  # 3
+        whole = hsic(gram(XS, kernel, sigma), L, statistic)
         gains = []
         for j in S:
             rest = [k for k in S if k != j]
-            gains.append(hsic(gram(columns(X, rest), kernel, sigma), L, estimator) - whole)
+            gains.append(hsic(gram(columns(X, rest), kernel, sigma), L, statistic) - whole)
         n = max(1, math.floor(step * len(S))) if isinstance(step, float) else min(step, len(S))
         chosen = [S[p] for p in largest(gains, n)]  # 4
         S = [j for j in S if j not in chosen]  # 5
@@ -186,13 +186,13 @@ def bahsic(X, L, kernel="gaussian", bandwidth="dimension", estimator="unbiased",
     return S_dagger
 
 
-def fohsic(X, L, n_wanted, kernel="gaussian", sigma=None, estimator="unbiased", step=1):
+def fohsic(X, L, n_wanted, kernel="gaussian", sigma=None, statistic="unbiased", step=1):
     """S-dagger of Algorithm 2, the most relevant first; sigma None for 1 / (2 |S-dagger + j|)."""
     S = list(range(len(X[0])))
     S_dagger = []  # 1
     while S:  # 2 and 7
         width = sigma or 1.0 / (2.0 * (len(S_dagger) + 1))  # 3
-        gains = additions(X, L, S_dagger, S, kernel, width, estimator)
+        gains = additions(X, L, S_dagger, S, kernel, width, statistic)
         n = max(1, math.floor(step * len(S))) if isinstance(step, float) else min(step, len(S))
         n = len(S) if len(S_dagger) + n >= n_wanted else n
         chosen = [S[p] for p in largest(gains, n)]  # 4
@@ -201,24 +201,24 @@ def fohsic(X, L, n_wanted, kernel="gaussian", sigma=None, estimator="unbiased", 
     return S_dagger
 
 
-def additions(X, L, S_dagger, S, kernel, sigma, estimator):
+def additions(X, L, S_dagger, S, kernel, sigma, statistic):
     """HSIC(sigma, S-dagger + {j}) - HSIC(sigma, S-dagger) for j in S."""
-    before = value_of(X, L, S_dagger, kernel, sigma, estimator)
-    return [value_of(X, L, [*S_dagger, j], kernel, sigma, estimator) - before for j in S]
+    before = value_of(X, L, S_dagger, kernel, sigma, statistic)
+    return [value_of(X, L, [*S_dagger, j], kernel, sigma, statistic) - before for j in S]
 
 
-def value_of(X, L, T, kernel, sigma, estimator):
+def value_of(X, L, T, kernel, sigma, statistic):
     """HSIC(sigma, T); samples of no features are all alike."""
-    return hsic(gram(columns(X, T) if T else [[0.0]] * len(X), kernel, sigma), L, estimator)
+    return hsic(gram(columns(X, T) if T else [[0.0]] * len(X), kernel, sigma), L, statistic)
 
 
-def grouped(X, L, groups, forward, n_wanted, kernel="gaussian", estimator="unbiased"):
+def grouped(X, L, groups, forward, n_wanted, kernel="gaussian", statistic="unbiased"):
     """Algorithm 1 or 2 with a group at a time, one a round: S-dagger, a list of groups."""
     size = len(groups) / len(set(groups))
 
     def value(chosen, sigma):
         T = [j for j in range(len(groups)) if groups[j] in chosen]
-        return value_of(X, L, T, kernel, sigma, estimator)
+        return value_of(X, L, T, kernel, sigma, statistic)
 
     S, S_dagger = sorted(set(groups)), []
     while S:
@@ -235,15 +235,15 @@ def grouped(X, L, groups, forward, n_wanted, kernel="gaussian", estimator="unbia
     return S_dagger
 
 
-def floating(X, L, n_wanted, kernel="gaussian", estimator="unbiased"):
+def floating(X, L, n_wanted, kernel="gaussian", statistic="unbiased"):
     """S-dagger of floating selection (Pudil et al. 1994), sigma = 1 / (2 |T|) for a set T."""
 
     def value(T):
-        return value_of(X, L, T, kernel, 1.0 / (2.0 * len(T)), estimator)
+        return value_of(X, L, T, kernel, 1.0 / (2.0 * len(T)), statistic)
 
     S, T, best = list(range(len(X[0]))), [], {}
     while len(T) < n_wanted:
-        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), estimator)
+        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), statistic)
         i = S[largest(gains, 1)[0]]
         S.remove(i)
         T.append(i)
@@ -259,7 +259,7 @@ def floating(X, L, n_wanted, kernel="gaussian", estimator="unbiased"):
         for size, number in reached.items():
             best[size] = max(number, best.get(size, number))
     if S:
-        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), estimator)
+        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), statistic)
         T += [S[p] for p in largest(gains, len(S))]
     return T
 
@@ -280,14 +280,14 @@ def largest(gains, n):
     return [p for chain in chains for p in sorted(chain)][:n]
 
 
-def bahsic_gaussian_in_arrays(X, L, estimator="unbiased", step=0.1):
+def bahsic_gaussian_in_arrays(X, L, statistic="unbiased", step=0.1):
     """`bahsic` for the Gaussian with sigma = 1/(2|S|), loops over features only.
 
     The same definition with NumPy inside, for hundreds of features; a test holds it to the
     plain loops above.
     """
     X, L = np.asarray(X, dtype=float), np.asarray(L, dtype=float)
-    value = {"biased": _biased_array, "unbiased": _unbiased_array}[estimator]
+    value = {"biased": _biased_array, "unbiased": _unbiased_array}[statistic]
     squares = [np.subtract.outer(x, x) ** 2 for x in X.T]
     S = list(range(X.shape[1]))
     S_dagger = []

@@ -67,7 +67,7 @@ GRAMS = {
 }
 
 
-def choose_sigma(bandwidth, X, L, name, estimator):
+def choose_sigma(bandwidth, X, L, name, statistic):
     """Line 3; the median is of distances for the kernel of these, else of their squares."""
     m = len(X)
     if bandwidth == "median" and name == "laplace-l1":
@@ -78,30 +78,30 @@ def choose_sigma(bandwidth, X, L, name, estimator):
         ]
         return 1.0 / (2.0 * naive._median_or_positive(distances))
     if isinstance(bandwidth, list):
-        values = [naive.hsic(GRAMS[name](X, s, X), L, estimator) for s in sorted(bandwidth)]
+        values = [naive.hsic(GRAMS[name](X, s, X), L, statistic) for s in sorted(bandwidth)]
         return sorted(bandwidth)[values.index(max(values))]
-    return naive.choose_sigma(bandwidth, X, L, None, estimator)
+    return naive.choose_sigma(bandwidth, X, L, None, statistic)
 
 
-def gains_of(X, L, name, sigma, estimator):
+def gains_of(X, L, name, sigma, statistic):
     """``HSIC(S without j) - HSIC(S)`` for every feature j of the samples X."""
     gram = GRAMS[name]
-    whole = naive.hsic(gram(X, sigma, X), L, estimator)
+    whole = naive.hsic(gram(X, sigma, X), L, statistic)
     gains = []
     for j in range(len(X[0])):
         rest = naive.columns(X, [k for k in range(len(X[0])) if k != j])
-        gains.append(naive.hsic(gram(rest, sigma, X), L, estimator) - whole)
+        gains.append(naive.hsic(gram(rest, sigma, X), L, statistic) - whole)
     return gains
 
 
-def bahsic(X, L, name, bandwidth="dimension", estimator="unbiased", step=0.1):
+def bahsic(X, L, name, bandwidth="dimension", statistic="unbiased", step=0.1):
     """Algorithm 1, as `naive.bahsic`."""
     S = list(range(len(X[0])))
     S_dagger = []  # 1
     while S:  # 2 and 7
         XS = naive.columns(X, S)
-        sigma = choose_sigma(bandwidth, XS, L, name, estimator)  # 3
-        gains = gains_of(XS, L, name, sigma, estimator)
+        sigma = choose_sigma(bandwidth, XS, L, name, statistic)  # 3
+        gains = gains_of(XS, L, name, sigma, statistic)
         n = max(1, math.floor(step * len(S))) if isinstance(step, float) else min(step, len(S))
         chosen = [S[p] for p in naive.largest(gains, n)]  # 4
         S = [j for j in S if j not in chosen]  # 5
@@ -117,9 +117,9 @@ PROFILES = {
 }
 
 
-def bahsic_in_arrays(X, L, name, estimator="unbiased", step=0.1):
+def bahsic_in_arrays(X, L, name, statistic="unbiased", step=0.1):
     """`bahsic` with sigma = 1/(2|S|) for hundreds of features: NumPy inside the loops."""
-    value = {"biased": naive._biased_array, "unbiased": naive._unbiased_array}[estimator]
+    value = {"biased": naive._biased_array, "unbiased": naive._unbiased_array}[statistic]
     power = 1 if name == "laplace-l1" else 2
     apart = [np.abs(np.subtract.outer(x, x)) ** power for x in X.T]
     S = list(range(X.shape[1]))

@@ -89,32 +89,32 @@ def product_of(kernels, S, m):
     return [[math.prod(kernels[g][i][j] for g in S) for j in range(m)] for i in range(m)]
 
 
-def backward_product(kernels, L, estimator, step):
+def backward_product(kernels, L, statistic, step):
     """Algorithm 1 on K(S), the product: S-dagger, the least relevant first."""
     m = len(L)
     S, S_dagger = list(range(len(kernels))), []
     while S:
-        whole = naive.hsic(product_of(kernels, S, m), L, estimator)
+        whole = naive.hsic(product_of(kernels, S, m), L, statistic)
         gains = []
         for g in S:
             rest = [h for h in S if h != g]
-            gains.append(naive.hsic(product_of(kernels, rest, m), L, estimator) - whole)
+            gains.append(naive.hsic(product_of(kernels, rest, m), L, statistic) - whole)
         chosen = [S[p] for p in largest(gains, _taken(step, len(S)), whole)]
         S = [g for g in S if g not in chosen]
         S_dagger += chosen
     return S_dagger
 
 
-def forward_product(kernels, L, estimator, step):
+def forward_product(kernels, L, statistic, step):
     """Algorithm 2 on K(S), the product: S-dagger, the most relevant first."""
     m = len(L)
     S, S_dagger = list(range(len(kernels))), []
     while S:
-        before = naive.hsic(product_of(kernels, S_dagger, m), L, estimator)
+        before = naive.hsic(product_of(kernels, S_dagger, m), L, statistic)
         gains = []
         for g in S:
             with_g = product_of(kernels, [*S_dagger, g], m)
-            gains.append(naive.hsic(with_g, L, estimator) - before)
+            gains.append(naive.hsic(with_g, L, statistic) - before)
         chosen = [S[p] for p in largest(gains, _taken(step, len(S)), before)]
         S = [g for g in S if g not in chosen]
         S_dagger += chosen

@@ -20,7 +20,7 @@ from dhsic.runtime.dask import DaskRuntime
 DEVICE1 = "array_api_strict:device1"
 RUNS = {
     "exact": {"solver": "exact"},
-    "exact, biased": {"solver": "exact", "estimator": "biased"},
+    "exact, biased": {"solver": "exact", "statistic": "biased"},
     "polynomial": {"kernel": "polynomial", "solver": "exact"},
     "laplace": {"kernel": Laplace(), "solver": "exact"},
     "by definition": {"kernel": "gaussian", "solver": "exact", "step": 0.5},

@@ -139,7 +139,7 @@ def test_samples_come_first_whatever_the_lengths(tmp_path):
     write_anndata(tmp_path / "square", X[:D])
     source = dhsic.open_source(tmp_path / "square", n_samples=D)
     assert (source.sample_names()[0], source.feature_names()[0]) == ("c0", "g0")
-    with pytest.raises(InputError, match=r"so 24 samples, and there are 9 labels"):
+    with pytest.raises(InputError, match=r"so 24 samples, but there are 9 labels"):
         dhsic.open_source(slim(tmp_path / "a"), n_samples=D)
     turned = dhsic.open_source(tmp_path / "a", sample_dim="var")
     assert (turned.n_samples, turned.sample_names()[0], turned.feature_names()[0]) == (
@@ -247,7 +247,7 @@ def test_columns_of_every_encoding(tmp_path):
 def test_a_cell_without_a_category_is_missing(store):
     with pytest.raises(InputError, match=r"1 of 24 labels are missing .*first at sample 0"):
         ranking(store, "gap")
-    assert "1 of 24 samples lack a value (gap of 1)" in told(
+    assert "1 of 24 samples have missing values (gap: 1)" in told(
         run("select", store, "--target", "gap", *QUICK, code=2)
     )
     facts = selected(store, "--target", "gap", *QUICK, "--drop-missing")
@@ -301,7 +301,9 @@ def test_what_is_not_there_lists_what_there_is(store):
     message = told(run("select", store, "--target", "CD8A", *QUICK, code=2))
     assert "leiden, gap, year, score, treated, note, age" in message
     assert "--labels FILE" in message
-    with pytest.raises(InputError, match=r"no/such is absent.* there are X, layers/counts, obsm"):
+    with pytest.raises(
+        InputError, match=r"no/such is absent.* matrices are X, layers/counts, obsm"
+    ):
         dhsic.open_source(store, variable="no/such")
 
 
@@ -342,9 +344,9 @@ def test_inspect_lists_columns_and_matrices(store):
     assert list(facts["targets"]) == list(OBS)
     assert facts["targets"]["leiden"] == "3 classes 0 (8), 1 (8), 2 (8), kernel 'multiclass'"
     assert "1 missing" in facts["targets"]["gap"]
-    assert facts["targets"]["score"].startswith("constant, if chunks that are not stored hold zero")
+    assert facts["targets"]["score"].startswith("constant, if missing chunks contain zero")
     assert "cannot be read: " in facts["targets"]["note"]
-    counts = "from 0 to 19, 3% zeros (of some values)"
+    counts = "from 0 to 19, 3% zeros (in a sample of values)"
     seen = facts["matrices"]
     assert seen.pop("X").startswith("24 x 9, float32; from -2.")
     assert seen.pop("obsm/X_pca").startswith("24 x 4, float32; from -2.")
@@ -352,7 +354,7 @@ def test_inspect_lists_columns_and_matrices(store):
         "layers/counts": f"24 x 9, int32; {counts}",
         "layers/spliced": f"sparse (csr_matrix); {counts}",
     }
-    assert "X has values below 0, so it looks scaled, and layers/counts has none" in str(facts)
+    assert "X has values below 0, so it looks scaled; layers/counts has none" in str(facts)
 
     assert facts["sample_names"] == CELLS[:3]
     text = run("inspect", store, "--variable", "layers/counts").stdout
@@ -362,7 +364,7 @@ def test_inspect_lists_columns_and_matrices(store):
 
 
 def test_a_matrix_of_which_nothing_is_said_is_looked_at(store):
-    said = "layers/counts has none. Pass variable='layers/counts'"
+    said = "layers/counts has none. To use layers/counts, pass variable='layers/counts'"
     with pytest.warns(UserWarning, match=said):
         ranking(store, "leiden")
     for chosen in ({"variable": "X"}, {"variable": "counts"}):
@@ -392,7 +394,7 @@ def test_a_sparse_matrix_that_is_damaged_or_too_large(store, monkeypatch):
     del group["X"]
     write_sparse(group, "X", COUNTS)
     monkeypatch.setattr(sparse, "available_bytes", lambda: 100)
-    with pytest.raises(MemoryBudgetError, match=r"sparse by rows, takes 3.* kB, .*dhsic convert"):
+    with pytest.raises(MemoryBudgetError, match=r"sparse by rows, needs 3.* kB, .*dhsic convert"):
         dhsic.open_source(store)
     monkeypatch.undo()
     group["X/indices"][3] = D

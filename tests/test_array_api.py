@@ -62,12 +62,12 @@ class Round:
     kernel: Any
     engine_name: str
     dtype: str
-    estimator: str = "unbiased"
+    statistic: str = "unbiased"
     sigma: float | None = None
 
     def __post_init__(self):
         self.y = np.arange(len(self.X)) % 2
-        self.question = question_of(self.X, self.y, self.kernel, self.estimator, self.sigma)
+        self.question = question_of(self.X, self.y, self.kernel, self.statistic, self.sigma)
         self.facts = facts_of(self.X)
         self.rows = np.ascontiguousarray(self.X.T, dtype=self.dtype)
         self.engine, self.state = self.prepared()
@@ -93,9 +93,9 @@ class Round:
         sigma, landmarks = self.question.sigma, everyone(self.X)
 
         def factor(base):
-            return Cholesky(tolerance=0).factor(self.kernel, sigma, landmarks, base=base)
+            return Cholesky(rtol=0).factor(self.kernel, sigma, landmarks, base=base)
 
-        weights = factored_weights(label_matrix(self.y).factor(), self.estimator, None)
+        weights = factored_weights(label_matrix(self.y).factor(), self.statistic, None)
         return LowRankScoringProblem(self.kernel, sigma, weights, factor)
 
     def scores(self):
@@ -168,8 +168,8 @@ def arrays_in(value):
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_scores_are_those_of_numpy(rng, elsewhere, kernel, engine_name, dtype):
     X = few_valued_and_outliers(rng)
-    for estimator in ESTIMATORS:
-        check(Round(X, kernel, engine_name, dtype, estimator), elsewhere)
+    for statistic in ESTIMATORS:
+        check(Round(X, kernel, engine_name, dtype, statistic), elsewhere)
 
 
 @pytest.mark.parametrize("name", ["strict", "torch"])
@@ -181,10 +181,10 @@ def test_scores_are_those_of_numpy(rng, elsewhere, kernel, engine_name, dtype):
     st.sampled_from(ESTIMATORS),
     st.sampled_from([None, 0.02, 0.3, 4.0]),
 )
-def test_whatever_the_data(name, X, kernel, engine_name, dtype, estimator, sigma):
+def test_whatever_the_data(name, X, kernel, engine_name, dtype, statistic, sigma):
     with place(name) as there:
         X = standardised(X)
-        check(Round(X, kernel, engine_name, dtype, estimator, sigma), there)
+        check(Round(X, kernel, engine_name, dtype, statistic, sigma), there)
 
 
 def test_every_way_of_the_converged_engine(rng, elsewhere):

@@ -80,12 +80,14 @@ def test_what_is_no_file_of_columns_is_refused_with_what_makes_one(tmp_path):
         stream.write_table(table)
     pa.feather.write_feather(FRAME.reset_index(), tmp_path / "x.feather", version=1)
     for name, what in (
-        ("x.arrow", "a stream of Arrow"),
+        ("x.arrow", "an Arrow stream"),
         ("x.feather", "Feather file of version 1"),
     ):
         with pytest.raises(InputError, match=f"{what}.*pyarrow.feather.write_feather") as caught:
             ranked(tmp_path / name)
-        remedy = str(caught.value).partition("Write it as a file: ")[2].rstrip(".")
+        remedy = (
+            str(caught.value).partition("Write it as a Feather file of version 2: ")[2].rstrip(".")
+        )
         exec(remedy.replace("'out.feather'", repr(str(tmp_path / "out.feather"))), {"pyarrow": pa})
         assert ranked(tmp_path / "out.feather") == EXPECTED
 
@@ -96,7 +98,7 @@ def test_columns_of_one_name_are_refused(tmp_path):
     pa.parquet.write_table(twice, tmp_path / "x.parquet")
     pa.feather.write_feather(twice, tmp_path / "x.feather")
     for name in ("x.parquet", "x.feather"):
-        words = ("2 columns called 'g1'", "table.rename_columns(names)")
+        words = ("2 columns named 'g1'", "table.rename_columns(names)")
         assert_refused(lambda name=name: ranked(tmp_path / name), InputError, words, tmp_path)
         assert run("select", tmp_path / name, "--target", "status")[0] == 2
     pa.parquet.write_table(twice.rename_columns(["g1", "g2", "status"]), tmp_path / "x.parquet")
@@ -156,29 +158,33 @@ def test_parts_of_other_types_have_one_together(tmp_path):
 def test_folders_that_are_no_table_are_refused(tmp_path):
     write_parts(tmp_path / "x.parquet", FRAME, 2)
     (tmp_path / "x.parquet/notes.txt").write_text("by hand")
-    with pytest.raises(InputError, match=r"other files than Parquet \(notes.txt\)"):
+    with pytest.raises(InputError, match=r"files that are not Parquet \(notes.txt\)"):
         ranked(tmp_path / "x.parquet")
     (tmp_path / "empty.parquet").mkdir()
-    with pytest.raises(InputError, match="no files of Parquet"):
+    with pytest.raises(InputError, match="no Parquet files"):
         ranked(tmp_path / "empty.parquet")
     write_parts(tmp_path / "delta.parquet", FRAME, 2)
     (tmp_path / "delta.parquet/_delta_log").mkdir()
-    with pytest.raises(InputError, match="a table of Delta Lake, of which some files"):
+    with pytest.raises(InputError, match="a Delta Lake table, so some of its files"):
         ranked(tmp_path / "delta.parquet")
     write_parts(tmp_path / "other.parquet", FRAME, 2)
     FRAME.rename(columns={"a": "z"}).to_parquet(tmp_path / "other.parquet/part.2.parquet")
-    with pytest.raises(InputError, match=r"only one of them has 'a', 'z'\. Write parts"):
+    with pytest.raises(
+        InputError, match=r"only one of them has the columns 'a', 'z'\. Write all parts"
+    ):
         ranked(tmp_path / "other.parquet")
 
 
-@pytest.mark.filterwarnings("default:Columns that the folders")
+@pytest.mark.filterwarnings("default:The folder names")
 def test_folders_of_partitions_are_one_table_and_their_columns_no_features(tmp_path):
     FRAME.reset_index().to_parquet(tmp_path / "one.parquet")
     whole = FRAME.reset_index().assign(year=2019 + np.arange(M) % 3)
     whole.to_parquet(tmp_path / "x", partition_cols=["year", "status"])
     assert min(p.name for p in (tmp_path / "x").iterdir()) == "year=2019"
     assert ranked(tmp_path / "x") == ranked(tmp_path / "one.parquet")
-    with pytest.warns(UserWarning, match=r"named by \('year'\) are no features"):
+    with pytest.warns(
+        UserWarning, match=r"define the columns 'year', which are not used as features"
+    ):
         assert ranked(tmp_path / "x").keys() == {"a", "b", "c"}
     source = open_source(tmp_path / "x")
     assert source.not_features == ("year", "status")
@@ -189,7 +195,7 @@ def test_folders_of_partitions_are_one_table_and_their_columns_no_features(tmp_p
     )
     code, told = run("test", tmp_path / "x", "--target", "status", "--covariate", "year", "-n", 1)
     assert code == 0, told
-    assert "no features: status, year" in told
+    assert "not features: status, year" in told
     dhsic.convert(tmp_path / "x", tmp_path / "out.zarr")
     assert ranked(tmp_path / "out.zarr") == ranked(tmp_path / "one.parquet")
     labels = FRAME.reset_index()[["sample", "status"]].assign(site=["u", "v"] * (M // 2))
@@ -213,11 +219,11 @@ def test_partitions_that_differ_or_lie_beside_files_are_refused_and_a_part_is_re
     whole = FRAME.reset_index().assign(year=2019 + np.arange(M) % 2)
     whole.to_parquet(tmp_path / "x", partition_cols=["year"])
     FRAME.to_parquet(tmp_path / "x/part.0.parquet")
-    with pytest.raises(InputError, match=r"holds folders .*year=2019.* Pass one of these"):
+    with pytest.raises(InputError, match=r"has subfolders .*year=2019.* Pass one of these"):
         ranked(tmp_path / "x")
     whole.drop(columns="year").to_parquet(tmp_path / "y/year=1", partition_cols=["status"])
     whole.drop(columns="year").to_parquet(tmp_path / "y/year=2", partition_cols=["b"])
-    with pytest.raises(InputError, match=r"partitioned by other columns in some"):
+    with pytest.raises(InputError, match=r"partitioned by different columns"):
         ranked(tmp_path / "y")
     assert set(ranked(tmp_path / "y/year=1")) == {"a", "b", "c"}
 
@@ -250,7 +256,7 @@ def test_decimal_integers_beyond_floats_are_refused(tmp_path):
     wide = pa.array([Decimal(2**60 + i) for i in range(M)], pa.decimal128(38, 0))
     table = pa.table({"id": NAMES, "code": wide, "x": FRAME["a"].to_numpy(), "status": STATUS})
     pa.parquet.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(DataError, match=r"'code' .* beyond 2\*\*53"):
+    with pytest.raises(DataError, match=r"'code' .* larger than 2\*\*53"):
         ranked(tmp_path / "x.parquet")
 
 
@@ -290,6 +296,6 @@ def test_labels_in_a_table_of_arrow(name, tmp_path):
         more = ["--labels", tmp_path / table, "--covariates", f"{tmp_path / table}:age,batch"]
         code, told = run(*said, *more, "--drop-missing", "--out", out)
         assert code == 0, told
-        assert "1 of 24 samples left out" in told
+        assert "1 of 24 samples excluded" in told
         ranks.append(pd.read_csv(out, sep="\t")["rank"].tolist())
     assert ranks[0] == ranks[1]

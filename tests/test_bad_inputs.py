@@ -56,8 +56,11 @@ UNREADABLE = {
     "a path as bytes": (lambda: fit(b"x.zarr"), InputError, "builtins.bytes", "a path or a URL"),
     "ragged lists": (lambda: fit([[1, 2], [3]], Y[:2]), InputError, "inhomogeneous", "Pass a ma"),
     "one axis": (lambda: fit(X[:, 0]), InputError, "(12,)", "X.reshape(-1, 1)"),
-    "one axis, hsic": (lambda: dhsic.hsic(X[..., None], Y), InputError, "(12, 6, 1)", "one row a"),
-    "three axes": (lambda: fit(X[..., None]), InputError, "(12, 6, 1)", "Reshape your data"),
+    "one axis, hsic": (
+        lambda: dhsic.hsic(X[..., None], Y),
+        *(InputError, "(12, 6, 1)", "one row per"),
+    ),
+    "three axes": (lambda: fit(X[..., None]), InputError, "(12, 6, 1)", "Reshape "),
     "three named axes": (
         lambda: fit(xr.DataArray(X[..., None], dims=("cells", "genes", "time"))),
         *(InputError, "'time'", ".isel"),
@@ -84,7 +87,7 @@ UNREADABLE = {
     ),
     "masked": (
         lambda: fit(np.ma.masked_less(X, 0)),
-        *(InputError, "X came a masked array", "X.astype(float).filled(np.nan)"),
+        *(InputError, "X is a masked array", "X.astype(float).filled(np.nan)"),
     ),
     "text": (lambda: fit(X.astype(str)), InputError, "<U32", ".astype('float32')"),
     "words": (
@@ -104,7 +107,7 @@ UNREADABLE = {
         lambda: fit(FRAME.assign(sex=pd.Categorical(["m", "f"] * 6))),
         *(InputError, "['sex']", "get_dummies"),
     ),
-    "frame with dates": (lambda: fit(FRAME.assign(born=DAYS)), InputError, "['born']", "Drop them"),
+    "frame with dates": (lambda: fit(FRAME.assign(born=DAYS)), InputError, "['born']", "Drop non"),
     "columns called alike": (
         lambda: fit(FRAME.set_axis(list("aabcdd"), axis=1)),
         *(InputError, "['a', 'd']", "X.columns.duplicated()"),
@@ -117,7 +120,7 @@ UNREADABLE = {
         lambda: fit(da.from_array(X)[da.from_array(X[:, 0]) > 0], Y[X[:, 0] > 0]),
         *(InputError, "(nan, 6)", "compute_chunk_sizes"),
     ),
-    "variable of an array": (lambda: fit(variable="x"), InputError, "variable='x'", "Leave it out"),
+    "variable of an array": (lambda: fit(variable="x"), InputError, "variable='x'", "Leave out"),
 }
 
 SHAPES = {
@@ -127,43 +130,55 @@ SHAPES = {
     "transposed dask": (lambda: fit(da.from_array(X.T)), InputError, "(6, 12)", "sample_dim=1"),
     "square without names": (
         lambda: fit(xr.DataArray(X[:6], dims=("a", "b")), Y[:6]),
-        *(InputError, "(6, 6)", "('a', 'b')", "both axes fit", "sample_dim=0 or sample_dim=1"),
+        *(
+            InputError,
+            "(6, 6)",
+            "('a', 'b')",
+            "both axes have this length",
+            "sample_dim=0 or sample_dim=1",
+        ),
     ),
     "unknown sample_dim": (
         lambda: fit(CUBE, sample_dim="people"),
         *(InputError, "('cells', 'genes')", "sample_dim='people'", "Pass one of its dimensions"),
     ),
     "sample_dim beyond two": (lambda: fit(sample_dim=2), InputError, "sample_dim=2", "or 0 or 1"),
-    "three samples": (lambda: fit(X[:3], Y[:3]), InputError, "n_samples=3", "estimator='biased'"),
+    "three samples": (lambda: fit(X[:3], Y[:3]), InputError, "n_samples=3", "statistic='biased'"),
     "three samples, hsic": (
         lambda: dhsic.hsic(X[:3], Y[:3]),
-        *(InputError, "at least 4 samples", "n_samples=3", "estimator='biased'"),
+        *(InputError, "at least 4 samples", "n_samples=3", "statistic='biased'"),
     ),
     "one sample": (
-        lambda: fit(X[:1], Y[:1], estimator="biased"),
+        lambda: fit(X[:1], Y[:1], statistic="biased"),
         *(InputError, "at least 2 samples", "n_samples=1", "collect more"),
     ),
     "dataset without a matrix": (
         lambda: fit(xr.Dataset({"trait": ("cells", Y)})),
-        *(InputError, "0 variables with two", "trait (12,)", "Pass variable="),
+        *(InputError, "0 variables with two", "trait (12,)", "as variable="),
     ),
     "dataset with two matrices": (
         lambda: fit(xr.Dataset({"rna": CUBE, "atac": CUBE})),
-        *(InputError, "atac (12, 6), rna (12, 6)", "Pass variable="),
+        *(InputError, "atac (12, 6), rna (12, 6)", "as variable="),
     ),
     "unknown variable": (
         lambda: fit(xr.Dataset({"rna": CUBE}), variable="rnaa"),
-        *(InputError, "'rnaa'", "rna (12, 6)", "Pass variable="),
+        *(InputError, "'rnaa'", "rna (12, 6)", "as variable="),
     ),
     "unknown target": (
         lambda: select(xr.Dataset({"rna": CUBE, "trait": ("cells", Y)}), "traits"),
-        *(InputError, "along the samples; there are trait. Did you mean 'trait'? Pass one"),
+        *(
+            InputError,
+            "with one value per sample; such variables are trait. Did you mean 'trait'? Pass one",
+        ),
     ),
     "unknown target in fit": (
         lambda: fit(xr.Dataset({"rna": CUBE}), "trait"),
-        *(InputError, "'trait' along the samples, nor any other; pass the labels themselves"),
+        *(
+            InputError,
+            "'trait', nor any other, with one value per sample; pass the labels themselves",
+        ),
     ),
-    "target of an array": (lambda: select(X, "trait"), InputError, "ndarray has none", "one a sam"),
+    "target of an array": (lambda: select(X, "trait"), InputError, "ndarray has no", "one per sam"),
     "target of another length": (
         lambda: fit(xr.Dataset({"rna": CUBE, "trait": ("donors", Y[:4])}), "trait"),
         *(InputError, "12 samples", "4 labels", "Pass one label per sample"),
@@ -174,11 +189,11 @@ VALUES = {
     "infinity": (lambda: fit(put(np.inf)), DataError, "Feature 3 of sample 2 is inf", "by NaN"),
     "infinity, frame": (
         lambda: fit(pd.DataFrame(put(-np.inf))),
-        *(DataError, "Feature 3 of sample 2 is -inf", "replace infinities by NaN"),
+        *(DataError, "Feature 3 of sample 2 is -inf", "replace infinite values by NaN"),
     ),
     "infinity, dask": (
         lambda: fit(da.from_array(put(np.inf), chunks=4)),
-        *(DataError, "Feature 3 of sample 2 is inf", "Mend what wrote it"),
+        *(DataError, "Feature 3 of sample 2 is inf", "Correct the program"),
     ),
     "infinity, linear": (lambda: fit(put(np.inf), cls=LinearHSIC), DataError, "Feature 3", "NaN"),
     "NaN, hsic": (lambda: dhsic.hsic(put(np.nan), Y), InputError, "first at sample 2: nan", "Fill"),
@@ -188,25 +203,25 @@ VALUES = {
     ),
     "NaN only": (
         lambda: fit(np.full((12, 6), np.nan)),
-        *(InputError, "All 6 features are constant", "Check the orientation"),
+        *(InputError, "All 6 features are constant", "Check which axis"),
     ),
-    "constant": (lambda: fit(np.ones((12, 6))), InputError, "All 6 features are", "Check the ori"),
+    "constant": (lambda: fit(np.ones((12, 6))), InputError, "All 6 features are", "Check which"),
     "beyond squares": (
         lambda: fit(X * 1e200),
-        *(InputError, "6 features (first: feature 0, of mean", "e+199)", "Rescale"),
+        *(InputError, "6 features (first: feature 0, with mean", "e+199)", "Rescale"),
     ),
     "beyond squares, float32": (
         lambda: fit((X * 1e36).astype("f4")),
         *(InputError, "6 features", "take logarithms"),
     ),
-    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary by so little", "Rescale them"),
+    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "Rescale them"),
     "beyond squares, hsic": (
         lambda: dhsic.hsic(X * 1e200, Y),
         *(InputError, "72 values", "first at sample 0: 1.25", "rescale them"),
     ),
     "polynomial overflows": (
         lambda: fit(X * 1e14, kernel=Polynomial(degree=20), standardize=False),
-        *(InputError, "polynomial kernel overflows", "norm 3", "standardize=True"),
+        *(InputError, "polynomial kernel overflows", "is 3", "standardize=True"),
     ),
     "polynomial overflows, hsic": (
         lambda: dhsic.hsic(X * 1e40, Y, kernel=Polynomial(degree=4)),
@@ -218,7 +233,7 @@ VALUES = {
     ),
     "unscaled and small": (
         lambda: fit(X * 1e-8, standardize=False),
-        *(InputError, "further than", "e-08", "Pass standardize=True"),
+        *(InputError, "by more than", "e-08", "Pass standardize=True"),
     ),
     "kernel too narrow": (
         lambda: fit(X, bandwidth=1e6),
@@ -234,7 +249,7 @@ LABELS = {
         *(InputError, "Target 0 is constant (0.5)", "leave it out"),
     ),
     "NaN labels": (lambda: fit(y=every(np.nan)), InputError, "6 of 12 labels", "first at sample 1"),
-    "infinite labels": (lambda: fit(y=every(np.inf)), InputError, "6 of 12 labels", "drop those"),
+    "infinite labels": (lambda: fit(y=every(np.inf)), InputError, "6 of 12 labels", "Drop those"),
     "labels of None": (lambda: fit(y=["a", None] * 6), InputError, "6 of 12 labels", "fill them"),
     "labels of pandas.NA": (
         lambda: fit(y=pd.Series(["a", None] * 6, dtype="string")),
@@ -254,18 +269,18 @@ LABELS = {
     ),
     "labels in a row": (lambda: fit(y=Y[None]), InputError, "(1, 12)", "y.ravel()"),
     "labels with three axes": (lambda: fit(y=Y[:, None, None]), InputError, "(12, 1, 1)", "(m, t)"),
-    "a number as labels": (lambda: fit(y=3), InputError, "y='3' (int)", "one row a sample"),
+    "a number as labels": (lambda: fit(y=3), InputError, "y='3' (int)", "one row per sample"),
     "ragged labels": (lambda: fit(y=[[1], [2, 3]] * 6), InputError, "inhomogeneous", "equal leng"),
-    "no labels": (lambda: fit(y=None), InputError, "y is None", "Pass one label a sample"),
+    "no labels": (lambda: fit(y=None), InputError, "y is None", "Pass one label per sample"),
     "names as labels": (lambda: fit(y=NAMES), InputError, "12 samples", "'s0', 's1'", "Pass label"),
     "huge labels": (lambda: fit(y=X[:, 0] * 1e200), InputError, "e+200", "y / y.std()"),
     "text for a real kernel": (
         lambda: fit(y=["a", "b"] * 6, label_kernel="linear"),
-        *(InputError, "label_kernel='linear' takes numbers", "'a'", "label_kernel='auto'"),
+        *(InputError, "label_kernel='linear' needs numbers", "'a'", "label_kernel='auto'"),
     ),
     "three classes for two": (
         lambda: fit(y=np.arange(12) % 3, label_kernel="balanced"),
-        *(InputError, "'balanced' takes two classes and y has 3", "pass 'multiclass'"),
+        *(InputError, "'balanced' needs two classes, but y has 3", "pass 'multiclass'"),
     ),
     "L not square": (
         lambda: fit(y=L[:, :5], label_kernel="precomputed"),
@@ -281,11 +296,11 @@ LABELS = {
     ),
     "L with NaN": (
         lambda: fit(y=np.where(L, np.nan, L), label_kernel="precomputed"),
-        *(InputError, "36 values are NaN", "first at sample 1", "Fill them in"),
+        *(InputError, "values in the precomputed L are NaN", "first at sample 1", "Fill them in"),
     ),
     "L that says nothing": (
         lambda: fit(y=np.ones((12, 12)), label_kernel="precomputed"),
-        *(InputError, "Nothing is left of the labels", "Pass labels that more"),
+        *(InputError, "Nothing is left of the labels", "Pass labels shared"),
     ),
 }
 

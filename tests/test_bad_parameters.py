@@ -24,19 +24,19 @@ PARAMETERS = {
     "degree": (lambda: Polynomial(degree="two"), InputError, "degree='two'", "whole number >= 1"),
     "degree that is no number": (lambda: Polynomial(degree=np.nan), InputError, "degree=nan"),
     "offset": (lambda: Polynomial(offset="1"), InputError, "offset='1'", "a number >= 0"),
-    "estimator": (lambda: fit(estimator="plugin"), InputError, "'plugin'", "or 'biased'"),
+    "statistic": (lambda: fit(statistic="plugin"), InputError, "'plugin'", "or 'biased'"),
     "label_kernel": (lambda: fit(label_kernel="rbf"), InputError, "'rbf'", "auto, binary, balan"),
     "bandwidth": (lambda: fit(bandwidth="scott"), InputError, "'scott'", "'median'"),
     "bandwidth, negative": (lambda: fit(bandwidth=-1), InputError, "-1", "positive, finite"),
-    "bandwidth, in a grid": (lambda: fit(bandwidth=[1, 0]), InputError, "holds 0", "positive"),
+    "bandwidth, in a grid": (lambda: fit(bandwidth=[1, 0]), InputError, "contains 0", "positive"),
     "bandwidth, no grid": (lambda: fit(bandwidth=[]), InputError, "empty grid", "at least one"),
     "bandwidth of the linear kernel": (
         lambda: fit(kernel="linear", bandwidth=2.0),
-        *(InputError, "bandwidth=2.0", "the linear kernel has none", "kernel='gaussian'"),
+        *(InputError, "bandwidth=2.0", "the linear kernel has no width", "kernel='gaussian'"),
     ),
     "bandwidth of a kernel object": (
         lambda: fit(kernel=Polynomial(), bandwidth="median"),
-        *(InputError, "bandwidth='median'", "the polynomial kernel has none", "leave it out"),
+        *(InputError, "bandwidth='median'", "the polynomial kernel has no width", "leave it out"),
     ),
     "bandwidth of no kernel": (
         lambda: fit(kernel="linear", bandwidth="wide"),
@@ -60,20 +60,30 @@ PARAMETERS = {
         *(InputError, "n_features_to_select=True", "pass a count"),
     ),
     "memory too small": (
-        lambda: fit(memory=1000),
-        *(MemoryBudgetError, "peak memory", "there are 1.0 kB", "raise the limit (memory=)"),
+        lambda: fit(memory_limit=1000),
+        *(MemoryBudgetError, "peak memory", "limit is 1.0 kB", "raise the limit (memory_limit=)"),
     ),
-    "memory as text": (lambda: fit(memory="4GB"), InputError, "memory='4GB'", "8 * 2**30"),
-    "memory below 0": (lambda: fit(memory=-5), InputError, "memory=-5", "a number of bytes"),
+    "memory as text": (
+        lambda: fit(memory_limit="4GB"),
+        InputError,
+        "memory_limit='4GB'",
+        "8 * 2**30",
+    ),
+    "memory below 0": (
+        lambda: fit(memory_limit=-5),
+        InputError,
+        "memory_limit=-5",
+        "a number of bytes",
+    ),
     "method": (lambda: select(X, Y, method="lasso"), InputError, "'lasso'", "bahsic, fohsic"),
-    "parameter": (lambda: select(X, Y, kernal="x"), InputError, "kernal", "it has", "kernel"),
+    "parameter": (lambda: select(X, Y, kernal="x"), InputError, "kernal", "which has", "kernel"),
     "checkpoint at a URL of no store": (
         lambda: fit(checkpoint="ftp://bucket/run"),
         *(CheckpointError, "'ftp://bucket/run'", "neither a folder nor the URL of an object sto"),
     ),
     "checkpoint at a URL with a password": (
         lambda: fit(checkpoint="s3://me:word@bucket/run"),
-        *(CheckpointError, "checkpoint='s3://bucket/run'", "a user name or password in it"),
+        *(CheckpointError, "checkpoint='s3://bucket/run'", "a user name or password"),
     ),
     "checkpoint at a URL with a query": (
         lambda: fit(checkpoint="s3://bucket/run?X-Amz-Signature=ab12"),
@@ -81,7 +91,7 @@ PARAMETERS = {
     ),
     "checkpoint at a bucket": (
         lambda: fit(checkpoint="s3://bucket"),
-        *(CheckpointError, "'s3://bucket'", "no folder in a bucket", "s3://bucket/run.dhsic"),
+        *(CheckpointError, "'s3://bucket'", "a folder in a bucket", "s3://bucket/run.dhsic"),
     ),
     "checkpoint without a name": (lambda: fit(checkpoint=""), CheckpointError, "''", "a folder"),
     "checkpoint is no path": (lambda: fit(checkpoint=3), CheckpointError, "checkpoint=3", "a fold"),
@@ -90,17 +100,17 @@ PARAMETERS = {
 COVARIATES = {
     "NaN": (
         lambda: fit(covariates=every(np.nan)),
-        *(InputError, "In covariates 6 values are NaN", "first at sample 1: nan", "Fill them in"),
+        *(InputError, "6 values in covariates are NaN", "first at sample 1: nan", "Fill them in"),
     ),
     "infinite": (lambda: fit(covariates=every(np.inf)), InputError, "6 values", "inf", "drop"),
     "huge": (lambda: fit(covariates=X * 1e200), InputError, "72 values", "rescale them"),
     "too short": (lambda: fit(covariates=X[:5]), InputError, "(5, 6)", "12 samples", "one row a"),
     "turned": (lambda: fit(covariates=X.T), InputError, "(6, 12)", "12 samples", "one row a"),
     "three axes": (lambda: fit(covariates=X[..., None]), InputError, "(12, 6, 1)", "one row a"),
-    "a name": (lambda: fit(covariates="age"), InputError, "covariates='age' (str)", "one row a"),
+    "a name": (lambda: fit(covariates="age"), InputError, "covariates='age' (str)", "one row per"),
     "text that is missing": (
         lambda: fit(covariates=pd.DataFrame({"sex": ["m", None] * 6})),
-        *(InputError, "6 of 12 samples have no 'sex'", "fill it in"),
+        *(InputError, "'sex' is missing for 6 of 12 samples", "fill in"),
     ),
     "dates beside text": (
         lambda: fit(covariates=pd.DataFrame({"sex": ["m", "f"] * 6, "born": DAYS})),
@@ -143,23 +153,33 @@ NAMING = {
     ),
     "y of other samples": (
         lambda: fit(FRAME, TRAIT.set_axis([*NAMES[1:], "s12"])),
-        *(InputError, "1 of X's 12 names", "'s0' in X and 's1' in y", "that both have"),
+        *(
+            InputError,
+            "1 of the 12 sample names of X",
+            "'s0' in X and 's1' in y",
+            "that are in both",
+        ),
     ),
     "y of other names": (
         lambda: fit(FRAME, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
-        *(InputError, "12 of X's 12 names", "'s0' in X and 'donor 0' in y", "by_position=True"),
+        *(
+            InputError,
+            "12 of the 12 sample names of X",
+            "'s0' in X and 'donor 0' in y",
+            "by_position=True",
+        ),
     ),
     "y of other names, hsic": (
         lambda: dhsic.hsic(FRAME, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
-        *(InputError, "12 of X's 12 names", "'donor 0' in Y", "by_position=True"),
+        *(InputError, "12 of the 12 sample names of X", "'donor 0' in Y", "by_position=True"),
     ),
     "rows of a frame that lost some": (
         lambda: fit(FRAME.reset_index(drop=True), TRAIT.set_axis(range(3, 15))),
-        *(InputError, "3 of X's 12 names", "'0' in X and '3' in y", "by_position=True"),
+        *(InputError, "3 of the 12 sample names of X", "'0' in X and '3' in y", "by_position=True"),
     ),
     "names that repeat": (
         lambda: fit(FRAME.set_axis(["s0", *NAMES[:11]]), TRAIT.set_axis([*NAMES[:11], "s0"])),
-        *(InputError, "names repeat", "'s0' in X and 's1' in y", "Make names unique"),
+        *(InputError, "names repeat", "'s0' in X and 's1' in y", "Make sample names unique"),
     ),
     "covariates in another order": (
         lambda: fit(FRAME, covariates=FRAME[["a"]][::-1]),

@@ -92,10 +92,16 @@ def nothing():
 # -- the tables ---------------------------------------------------------------------------------
 
 PATHS = {
-    "no path": (nothing, read("x.zarr"), InputError, "at x.zarr", "Check the path"),
-    "no path, target by name": (nothing, read("x.zarr", "trait"), InputError, "x.zarr", "Check"),
+    "not a path": (nothing, read("x.zarr"), InputError, "at x.zarr", "Check the path"),
+    "not a path, target by name": (nothing, read("x.zarr", "trait"), InputError, "x.zarr", "Check"),
     "a text file": (file("x.zarr"), read("x.zarr"), InputError, "x.zarr: it is a file", "Pass the"),
-    "a folder": (folder, read(), InputError, "a folder with genes.csv", "that holds zarr.json"),
+    "a folder": (
+        folder,
+        read(),
+        InputError,
+        "a folder that contains genes.csv",
+        "that itself contains zarr.json",
+    ),
     "VCF": (file("x.vcf.gz"), read("x.vcf.gz"), InputError, "VCF", "x.vcf.gz", "vcf2zarr convert"),
     "BCF, target by name": (
         file("x.bcf"),
@@ -104,22 +110,48 @@ PATHS = {
         "'x.bcf'",
         "vcf2zarr con",
     ),
-    "PLINK": (file("x.bed"), read("x.bed"), InputError, "no x.bim", "in threes"),
-    "PLINK 2": (file("x.pgen"), read("x.pgen"), InputError, "no x.pvar nor x.bim"),
-    "h5ad": (file("x.h5ad"), read("x.h5ad"), DataError, "x.h5ad does not read as HDF5", "restore"),
-    "h5ad that is not there": (nothing, read("x.h5ad"), InputError, "no file", "x.h5ad", "Check"),
+    "PLINK": (file("x.bed"), read("x.bed"), InputError, "x.bim does not exist", "in sets of three"),
+    "PLINK 2": (file("x.pgen"), read("x.pgen"), InputError, "x.pvar or x.bim does not exist"),
+    "h5ad": (file("x.h5ad"), read("x.h5ad"), DataError, "x.h5ad cannot be read as HDF5", "restore"),
+    "h5ad that is not there": (
+        nothing,
+        read("x.h5ad"),
+        InputError,
+        "x.h5ad does not exist",
+        "Check",
+    ),
     "CSV": (file("x.csv"), read("x.csv"), InputError, "x.csv cannot be read as a table", "damaged"),
-    "Parquet": (file("x.parquet"), read("x.parquet"), InputError, "x.parquet is no Parquet file"),
-    "NumPy": (file("x.npy"), read("x.npy"), InputError, "x.npy is no .npy file", "numpy.save"),
-    "zip without an end": (file("x.zip"), read("x.zip"), DataError, "x.zip is not a zip", "again"),
+    "Parquet": (
+        file("x.parquet"),
+        read("x.parquet"),
+        InputError,
+        "x.parquet is not a valid Parquet file",
+    ),
+    "NumPy": (
+        file("x.npy"),
+        read("x.npy"),
+        InputError,
+        "x.npy is not a valid .npy file",
+        "numpy.save",
+    ),
+    "zip without an end": (
+        file("x.zip"),
+        read("x.zip"),
+        DataError,
+        "x.zip is not a valid zip",
+        "again",
+    ),
     "unknown scheme": (nothing, read("foo://b/x"), InputError, "foo://b/x", "Check the scheme"),
     "inside an array": (
         *(vcz, read("x/call_genotype/c"), InputError),
-        *("it is a folder with 0, 1, 2, 3", "Pass the folder that holds zarr.json"),
+        *(
+            "it is a folder that contains 0, 1, 2, 3",
+            "Pass the folder that itself contains zarr.json",
+        ),
     ),
     "an array of a group": (
         *(vcz, read("x/call_genotype"), InputError),
-        *("(30, 12, 2)", "Open the group that it is in"),
+        *("(30, 12, 2)", "Open the group that contains it"),
     ),
     "an array, target by name": (
         *(checked, read("x", "trait"), InputError),
@@ -131,15 +163,19 @@ CONTENTS = {
     "empty group": (group_of, read(), InputError, "0 variables", "no numeric arrays", "variable="),
     "several matrices": (
         *(lambda: group_of(a=(None, X), b=(None, X)), read(), InputError),
-        *("2 variables", "a (12, 6), b (12, 6)", "Pass variable="),
+        *("2 variables", "a (12, 6), b (12, 6)", "as variable="),
     ),
     "unknown variable": (
         *(vcz, read(variable="call_DS"), InputError),
-        *("'call_DS'", "call_genotype (30, 12, 2)", "Pass variable="),
+        *("'call_DS'", "call_genotype (30, 12, 2)", "as variable="),
     ),
     "unknown target": (
         *(vcz, read(y="trait"), InputError),
-        *("'trait'", "there are sample_trait. Did you mean 'sample_trait'?", "Pass one of them"),
+        *(
+            "'trait'",
+            "such variables are sample_trait. Did you mean 'sample_trait'?",
+            "Pass one of them",
+        ),
     ),
     "target of another length": (
         *(vcz, read(y="donor_age"), InputError),
@@ -151,7 +187,7 @@ CONTENTS = {
     ),
     "square without names": (
         *(lambda: write_matrix("x", X[:6]), read(y=Y[:6]), InputError),
-        *("(6, 6)", "both axes fit", "sample_dim=0 or sample_dim=1"),
+        *("(6, 6)", "both axes have this length", "sample_dim=0 or sample_dim=1"),
     ),
     "neither axis fits": (checked, read(y=Y[:5]), InputError, "(6, 12)", "5 labels", "sample_dim"),
     "complex": (lambda: write_matrix("x", X + 1j), read(), InputError, "complex128", "numpy.abs"),
@@ -163,7 +199,13 @@ CONTENTS = {
     ),
     "AnnData, sparse": (
         lambda: write_sparse(group_of({"encoding-type": "anndata"}), "X", X),
-        *(read(), DataError, "var is absent", "not known what X holds", "Write the store again"),
+        *(
+            read(),
+            DataError,
+            "var is absent",
+            "the sample or feature names are unknown",
+            "Write the store again",
+        ),
     ),
     "allele out of range": (
         *(lambda: vcz(changed((9, 3, 1), 7)), read(y="sample_trait"), DataError),
@@ -198,7 +240,7 @@ DAMAGE = {
     ),
     "truncated chunk": (
         *(damaged(vcz, "x/call_genotype/c/1/0/0", lambda b: b[:-5]), read(), DataError),
-        *("'c/1/0/0' of", "does not decode", "write it again, or restore it"),
+        *("'c/1/0/0' of", "cannot be decoded", "write it again, or restore it"),
     ),
     "flipped byte": (
         *(damaged(checked, "x/c/1/0", flip), read(), DataError),
@@ -214,11 +256,11 @@ DAMAGE = {
     ),
     "truncated shard": (
         *(damaged(sharded, "x/c/1/0", lambda b: b[:-9]), read(), DataError),
-        *("'c/1/0' of", "does not decode", "restore it"),
+        *("'c/1/0' of", "cannot be decoded", "restore it"),
     ),
     "chunk of the target": (
         *(damaged(vcz, "x/sample_trait/c/0", lambda _: b"abc"), read(y="sample_trait"), DataError),
-        *("sample_trait does not decode", "write it again"),
+        *("sample_trait cannot be decoded", "write it again"),
     ),
     "missing chunk of the target": (
         *(damaged(vcz, "x/sample_trait/c/0", lambda _: None), read(y="sample_trait"), DataError),
@@ -226,15 +268,15 @@ DAMAGE = {
     ),
     "chunk of the names": (
         *(damaged(vcz, "x/variant_id/c/0", lambda _: b"abc"), read(), DataError),
-        *("variant_id does not decode", "write it again"),
+        *("variant_id cannot be decoded", "write it again"),
     ),
     "metadata": (
         *(damaged(checked, "x/zarr.json", lambda b: b[:40]), read(), DataError),
-        *("metadata of x", "restore zarr.json"),
+        *("metadata of x", "Restore zarr.json"),
     ),
     "metadata of an array": (
         *(damaged(vcz, "x/call_genotype/zarr.json", lambda _: b""), read(), DataError),
-        *("The metadata of", "restore zarr.json"),
+        *("The metadata of", "Restore zarr.json"),
     ),
 }
 
@@ -263,7 +305,10 @@ CHECKPOINTS = {
     ),
     "other parameters": (
         *(kept(), read(X, step=0.5), CheckpointError),
-        *("step is 0.1 there and 0.5 here", "Pass those, or another folder"),
+        *(
+            "step is 0.1 in the checkpoint and 0.5 here",
+            "Pass the same parameters, or another folder",
+        ),
     ),
     "other samples": (kept(), read(X[:10], Y[:10]), CheckpointError, "other data", "another fold"),
     "newer format": (
@@ -277,15 +322,19 @@ CHECKPOINTS = {
     "a file": (file("run.dhsic"), read(X), CheckpointError, "'run.dhsic' is", "Pass a new folder"),
     "another folder": (
         *(checked, read(X, checkpoint="x"), CheckpointError),
-        *("x is not a dhsic checkpoint: it is a Zarr store of something else", "or a new one"),
+        *("x is not a dhsic checkpoint, but a Zarr store with other content", "or a new one"),
     ),
     "a folder in a folder in none": (
         *(nothing, read(X, checkpoint="a/b/run"), CheckpointError),
-        *("'a/b/run' is to be in", "neither that folder nor the one above", "Make it first"),
+        *(
+            "'a/b/run' cannot be created in",
+            "neither that folder nor its parent",
+            "Create it first",
+        ),
     ),
     "a folder with other things": (
         *(vcz, read(X, checkpoint="x/sample_trait/c"), CheckpointError),
-        *("holds other things (0)", "Pass a new or an empty folder"),
+        *("contains other files (0)", "Pass a new or an empty folder"),
     ),
 }
 
@@ -354,12 +403,12 @@ def test_clusters_that_cannot_run_it(cluster, tmp_path, monkeypatch):
     with pytest.raises(ClusterError, match=r"no Dask client in this process.*runtime='threads'"):
         fit(runtime="dask")
     with Client(cluster, set_as_default=False) as client:
-        with pytest.raises(ClusterError, match=r"no worker to run on for 0.2 s.*Start workers"):
+        with pytest.raises(ClusterError, match=r"no worker for 0.2 s.*Start workers"):
             dask.DaskRuntime(client, timeout=0.2)
         cluster.scale(1)
         monkeypatch.setattr(dask, "CLIENT_BYTES", 100)
         with dask.DaskRuntime(client, scratch=tmp_path) as runtime:
-            words = ("live in this process", "Write them to Zarr", "runtime='threads'")
+            words = ("in the memory of this process", "Write them to Zarr", "runtime='threads'")
             assert_refused(
                 lambda: fit(runtime=runtime, checkpoint=None), ClusterError, words, tmp_path
             )

@@ -73,7 +73,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     X = data.draw(matrices(missing=True))
     y, label_kernel = data.draw(labels(len(X)))
     kernel = data.draw(st.sampled_from(PLAIN_KERNELS))
-    estimator = data.draw(st.sampled_from(ESTIMATORS))
+    statistic = data.draw(st.sampled_from(ESTIMATORS))
     bandwidth = data.draw(st.sampled_from(BANDWIDTHS)) if kernel == "gaussian" else "dimension"
     step = data.draw(st.sampled_from([0.1, 0.5, 1, 2]))
     kind = data.draw(st.sampled_from(SOURCES))
@@ -89,7 +89,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
         kernel=kernel,
         bandwidth=bandwidth,
         label_kernel=label_kernel,
-        estimator=estimator,
+        statistic=statistic,
         solver=data.draw(st.sampled_from(["exact", "direct"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
         rerank=False,
@@ -99,7 +99,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
 
     scores = np.abs(model.scores_[np.isfinite(model.scores_)])
     assume((scores > 1e-14).all())  # others are 0 but for rounding, which orders nothing
-    assert order_of(model) == naive.bahsic(Z, L, kernel, bandwidth, estimator, step)
+    assert order_of(model) == naive.bahsic(Z, L, kernel, bandwidth, statistic, step)
     assert model.result_.attrs["n_missing_values"] == np.isnan(X).sum()
 
 
@@ -110,15 +110,15 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     st.sampled_from(["float32", "float64"]),
 )
 @examples(3)
-def test_ranking_is_that_of_the_definition_where_float32_is_used(X, estimator, kernel, dtype):
+def test_ranking_is_that_of_the_definition_where_float32_is_used(X, statistic, kernel, dtype):
     """Hundreds of features, copies and flips among them: the whole ladder is climbed."""
     y = np.arange(len(X)) % 2
     L = label_matrix(y, kernel).L
     Z = np.array(naive.scaled(X.tolist()))
 
-    model = fit(X, y, step=0.1, label_kernel=kernel, estimator=estimator, dtype=dtype)
+    model = fit(X, y, step=0.1, label_kernel=kernel, statistic=statistic, dtype=dtype)
 
-    assert order_of(model) == naive.bahsic_gaussian_in_arrays(Z, L, estimator)
+    assert order_of(model) == naive.bahsic_gaussian_in_arrays(Z, L, statistic)
 
 
 @pytest.fixture(scope="module")

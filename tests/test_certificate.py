@@ -37,7 +37,7 @@ KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": P
 class Round:
     """One round in both forms: A of all samples, and of low rank from some landmarks."""
 
-    def __init__(self, X, y, kernel=None, *, estimator="unbiased", n_fit=100, n_check=48, **more):
+    def __init__(self, X, y, kernel=None, *, statistic="unbiased", n_fit=100, n_check=48, **more):
         m = len(X)
         self.X, self.m, self.kernel = X, m, kernel or Gaussian()
         self.sigma = more.get("sigma", 1 / (2 * (X**2).mean(axis=0).sum()))
@@ -46,9 +46,9 @@ class Round:
         self.facts = facts_of(X)
         L = label_matrix(y).L
         self.question = ScoringProblem(
-            self.kernel, self.sigma, weights(L, estimator), Statistic.of(X @ X.T)
+            self.kernel, self.sigma, weights(L, statistic), Statistic.of(X @ X.T)
         )
-        self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), estimator)
+        self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), statistic)
         order = np.random.default_rng(more.get("seed", 0)).permutation(m)
         self.check, self.fit = np.sort(order[:n_check]), np.sort(order[n_check : n_check + n_fit])
         self.engine = LowRank(self.kernel.exact_order or 1, np.float64)
@@ -95,12 +95,12 @@ def structured(seed, *, m=300, d=1500, unequal=False, **more):
 # -- errors, row by row -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, estimator):
+def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, statistic):
     """To first order in sigma, which is all there is of features that vary little."""
     X = standardised(rng.standard_normal((60, 40)))
-    case = Round(X, X[:, 0] > 0, KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
+    case = Round(X, X[:, 0] > 0, KERNELS[kernel], statistic=statistic, n_fit=30, n_check=20)
     case.features *= 1e-3
     t = case.row_errors(np.arange(60))
     true = case.exact(Direct()) - case.low_rank()
@@ -109,11 +109,11 @@ def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, estimator):
     assert_allclose(t.sum(axis=0), true, rtol=0, atol=1e-4 * np.abs(true).max())
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_at_any_sigma_they_are_those_of_the_series(rng, kernel, estimator):
+def test_at_any_sigma_they_are_those_of_the_series(rng, kernel, statistic):
     X = standardised(rng.standard_normal((60, 40)))
-    case = Round(X, X[:, 0], KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
+    case = Round(X, X[:, 0], KERNELS[kernel], statistic=statistic, n_fit=30, n_check=20)
     t = case.row_errors(np.arange(60))
     true = case.exact(Dense(case.engine.order, np.float64)) - case.low_rank()
 
@@ -134,7 +134,7 @@ def test_some_rows_are_those_of_all(rng, kernel):
 
 def test_the_residual_is_what_is_missing_off_the_diagonal(rng):
     X = standardised(rng.standard_normal((40, 30)))
-    case = Round(X, X[:, 0] > 0, estimator="biased", n_fit=20, n_check=10)
+    case = Round(X, X[:, 0] > 0, statistic="biased", n_fit=20, n_check=10)
     forms, scale = case.state.A[0], case.state.scale
     G = X @ X.T
     K = [

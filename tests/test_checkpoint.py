@@ -182,14 +182,14 @@ def test_it_is_a_zarr_group(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"source": "77"}, r"other data: values, names, shape or chunks .*\. Pass the same"),
+        ({"source": "77"}, r"other data: its values, names, shape or chunks .*\. Pass the same"),
         (
             {"parameters": {"step": 0.2, "kernel": "gaussian", "alpha": None}},
-            r"other parameters: alpha is absent there and null here; bandwidth is 0\.25 there .*",
+            r"other parameters: alpha is absent in .* null here; bandwidth is 0\.25 in .*",
         ),
         (
             {"versions": {"dhsic": "0.1.0", "numpy": "3.0"}},
-            r'other versions: numpy is "2\.4\.6" there and "3\.0" here.* finish it with those',
+            r'other versions: numpy is "2\.4\.6" in the checkpoint and "3\.0".* resume with those',
         ),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_root_that_is_none_is_damage(spot, root):
 
 def test_one_folder_is_made_to_keep_it_in(tmp_path):
     keep(tmp_path / "runs" / "today", RUN[:2])
-    with pytest.raises(CheckpointError, match=r"neither that folder nor the one above is there"):
+    with pytest.raises(CheckpointError, match=r"neither that folder nor its parent exists"):
         keep(tmp_path / "more" / "runs" / "today", RUN[:2])
     assert not (tmp_path / "more").exists()
 
@@ -228,7 +228,7 @@ def test_one_folder_is_made_to_keep_it_in(tmp_path):
 def test_a_newer_format_is_refused(spot):
     keep(spot.path, RUN[:3])
     spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 2', b'"format": 7'))
-    sentence = r"has checkpoint format 7, and this dhsic knows formats up to 2\. Upgrade"
+    sentence = r"has checkpoint format 7, but this version of dhsic reads formats up to 2\. Upgrade"
     with pytest.raises(CheckpointError, match=sentence):
         keep(spot.path, RUN)
     with pytest.raises(CheckpointError, match=sentence):
@@ -238,7 +238,9 @@ def test_a_newer_format_is_refused(spot):
 def test_an_older_format_is_refused(spot):
     keep(spot.path, RUN[:3])
     spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 2', b'"format": 1'))
-    with pytest.raises(CheckpointError, match="of an earlier dhsic that scaled features otherwise"):
+    with pytest.raises(
+        CheckpointError, match="from an earlier dhsic that scaled features differently"
+    ):
         Checkpoint(spot.path).load()
 
 
@@ -246,7 +248,7 @@ def test_other_folders_are_refused(spot):
     with pytest.raises(CheckpointError, match="is not a dhsic checkpoint"):
         Checkpoint(f"{spot.path}-nowhere").load()
     spot.write("thesis.tex", b"all of it")
-    with pytest.raises(CheckpointError, match=r"holds other things \(thesis\.tex\)"):
+    with pytest.raises(CheckpointError, match=r"contains other files \(thesis\.tex\)"):
         keep(spot.path, RUN)
     spot.write("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
     with pytest.raises(CheckpointError, match=r"is not a dhsic checkpoint.*Pass the folder"):
@@ -259,7 +261,7 @@ def test_rounds_are_kept_in_order_by_who_began(spot):
     with Checkpoint(spot.path) as checkpoint:
         checkpoint.begin(IDENTITY)
         checkpoint.start(RUN[0])
-        with pytest.raises(CheckpointError, match="holds round 0 and was given round 2"):
+        with pytest.raises(CheckpointError, match="contains round 0, so round 2 cannot be saved"):
             checkpoint.save(RUN[2])
 
 
@@ -269,7 +271,7 @@ def test_a_place_that_is_removed_under_a_run_is_an_error_at_the_next_save(spot):
         checkpoint.start(RUN[0])
         checkpoint.save(RUN[1])
         spot.remove()
-        with pytest.raises(CheckpointError, match=r"is removed or moved now: the rounds .* gone"):
+        with pytest.raises(CheckpointError, match=r"was removed or moved .* rounds .* gone"):
             checkpoint.save(RUN[2])
     assert not [name for name in spot.names() if name == "zarr.json"]
 
@@ -283,9 +285,7 @@ def test_a_folder_that_is_removed_in_part_is_one_too(tmp_path, what):
         for found in list(path.iterdir()):
             if found.name == what or (found.name != "lock" and what.startswith("all")):
                 shutil.rmtree(found) if found.is_dir() else found.unlink()
-        with pytest.raises(
-            CheckpointError, match=r"is removed or moved now|lock was removed under"
-        ):
+        with pytest.raises(CheckpointError, match=r"was removed or moved|lock was removed while"):
             checkpoint.save(RUN[1])
     assert not (path / "rounds" / "000001").exists()
 
@@ -298,7 +298,7 @@ def test_a_folder_that_another_run_made_anew_is_left_to_it(tmp_path):
         shutil.rmtree(path)
         path.mkdir()
         (path / "lock").write_text("process 1 on another machine")
-        with pytest.raises(CheckpointError, match="is another one now, which another process wri"):
+        with pytest.raises(CheckpointError, match="was removed and replaced by a new folder"):
             checkpoint.finish()
     assert [found.name for found in path.iterdir()] == ["lock"]
 
@@ -359,7 +359,7 @@ def test_nothing_valid_is_a_sentence(intact, tmp_path, name, how):
     path = spot.path
     with pytest.raises(
         CheckpointError,
-        match=rf"{path}.*another one|{path} is not a dhsic|{path}/zarr.json is damaged",
+        match=rf"{path}.*another folder|{path} is not a dhsic|{path}/zarr.json is damaged",
     ):
         Checkpoint(path).load()
 
@@ -370,7 +370,7 @@ def test_a_damaged_round_is_told(spot, caplog):
     with caplog.at_level(logging.WARNING, "dhsic"):
         assert same(Checkpoint(spot.path).load(), RUN[3])
     assert "round 4 of 6 is damaged" in caplog.text
-    assert "Going on from round 3." in caplog.text
+    assert "Resuming from round 3." in caplog.text
 
 
 def test_rounds_of_an_abandoned_chain_are_not_taken_up(spot):

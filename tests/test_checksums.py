@@ -91,7 +91,7 @@ def test_whatever_samples_are_asked_for_all_that_took_part_are_compared(tmp_path
     assert source.fingerprint() == base.fingerprint()
     assert source.blocks(9) == base.blocks(9)
     array[7, 0] = 5  # feature 7 of sample 0, which is not always asked for
-    with pytest.raises(DataError, match=r"The values of 1 feature \(7\) are not those"):
+    with pytest.raises(DataError, match=r"The values of 1 feature \(7\) differ from those"):
         source.read_columns(block, local, rows)
     assert_array_equal(source.read_columns(block, local[:1], rows), some[:1])
 

@@ -99,9 +99,9 @@ def test_inspect_gives_the_exact_fix_of_a_bad_layout(tmp_path):
     facts = json.loads(run("inspect", tmp_path / "bad.zarr", "--json").stdout)
     advice = " ".join(facts["advice"])
     assert "split over 10 chunks" in advice
-    assert "4,000 of them" in advice
+    assert "4,000 small chunks" in advice
     assert "chunks=(4096, 1000) along (variants, samples)" in advice
-    assert "No checksum" in advice
+    assert "no checksums" in advice
     assert facts["targets"] == {}
 
 
@@ -160,7 +160,7 @@ def test_truth_marks_planted_variants(store):
         same = places[places.contig == row["contig"]]
         assert (same.position - row["position"]).abs().min() <= found["near_bases"]
     text = run("select", *args).stdout
-    assert "recovered 6 of 6 planted variants (6 exactly, 0 by a neighbour in linkage" in text
+    assert "recovered 6 of 6 planted variants (6 exactly, 0 by a linked neighbour" in text
     assert "1,000 more" in text
 
 
@@ -169,14 +169,14 @@ def test_scores_that_are_not_above_0_are_explained(store):
     scores = np.array([row["score"] for row in selected(store, *asked, 300)["selected"]])
     low = np.flatnonzero(scores <= 0)
     text = " ".join(run("select", store, *asked, 300).stdout.split())
-    assert f"{low.size} features of these have a score of 0 or less (the first at rank" in text
-    assert f"at rank {low[0] + 1}): HSIC did not fall when it left" in text
+    assert f"{low.size} selected features have a score of 0 or less (the first at rank" in text
+    assert f"at rank {low[0] + 1}): HSIC did not decrease when the" in text
     assert "score of 0 or less" not in run("select", store, *asked, low[0]).stdout
 
 
 def test_more_than_there_are_is_said(store):
     said = told(run("select", store, *QUICK, "-n", D + 1))
-    assert "--n-features 1,201 exceeds the 1,200 features there are; all are selected" in said
+    assert "--n-features 1,201 exceeds the number of features, 1,200; all are selected" in said
 
 
 def test_the_result_names_the_data_as_they_were_typed(store, tmp_path, monkeypatch):
@@ -197,8 +197,8 @@ def test_codes_for_missing_values_are_said(tmp_path):
     trait = np.where(np.arange(12) < 2, -9, np.arange(12) % 2)
     group.create_array("trait", data=trait, dimension_names=("samples",))
     said = told(run("select", tmp_path / "g.zarr", "--target", "trait", "-n", "2", "--not-na", -9))
-    assert "nothing but 0, 1 and 2; -9 (" in said
-    assert "taken for missing; features are centred, not scaled" in said
+    assert "only 0, 1 and 2; -9 (" in said
+    assert "treated as missing; features are centred, not scaled" in said
     assert "UserWarning" not in said
 
 
@@ -206,7 +206,7 @@ def test_truth_of_another_store_is_refused(store, tmp_path):
     run("simulate", tmp_path / "o.vcz", "--samples", M, "--variants", D, "--seed", 9)
     other = tmp_path / "o.truth.tsv"
     message = run("select", store, *QUICK, "--truth", other, code=2).stderr
-    assert "pass that of this store" in message
+    assert "pass the truth of this store" in message
 
 
 # Resuming ----------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
     assert process.wait() == -signal.SIGKILL
     assert not out.exists()
     result = run("resume", checkpoint, "--threads", 1)
-    assert re.search(r"with \d+ rounds? of a run", told(result))
+    assert re.search(r"continues checkpoint \S+ after \d+ rounds?", told(result))
     resumed, whole = load(out), load(tmp_path / "whole.zarr")
     xr.testing.assert_identical(findings(resumed), findings(whole))
     np.testing.assert_array_equal(resumed["score"], whole["score"])
@@ -246,15 +246,15 @@ def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
     said, costs = told(run(*args)), json.loads(run(*args, "--json").stdout)
 
     few = "less than 0.01" if costs["expected_lost"] < 0.01 else f"{costs['expected_lost']:.2g}"
-    lost = f"It is expected to have cost {few} of the 8 features that an exact run selects"
+    lost = f"It is expected to have lost {few} of the 8 features that an exact run would select"
     assert 0 <= costs["expected_lost"] <= 0.08
     assert costs["most_lost"] in (0, 1)
-    sentence = f"{lost}, and nine times of ten no more than {costs['most_lost']}"
+    sentence = f"{lost}; with a probability of 90%, at most {costs['most_lost']}"
     if few == "less than 0.01" and not costs["most_lost"]:
         sentence = "An exact run would be expected to select the same 8 features"
     assert f"rounds. {sentence}" in said
     assert costs["turn_rank"] == 1203
-    assert "turned when 1,203 features were left: which 8 are the best may depend on a few" in said
+    assert "when 1,203 features were left, the scoring of features changed strongly" in said
 
 
 def test_an_exact_run_costs_nothing(store):
@@ -286,7 +286,7 @@ def test_sigterm_ends_a_run_tidily(store, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("dhsic.storage.checkpoint.Checkpoint.save", terminated)
         result = run("select", store, *QUICK, "--checkpoint", checkpoint, code=75)
-    assert "Terminated. The checkpoint is valid; go on with: dhsic resume" in told(result)
+    assert "Terminated. The checkpoint is valid; resume with: dhsic resume" in told(result)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert json.loads(run("resume", checkpoint, "--json").stdout)["rounds"] > 1
 
@@ -364,7 +364,7 @@ def test_what_help_lists_is_what_there_is():
         "method": METHODS,
         "kernel": KERNELS,
         "label_kernel": {*LABEL_KERNELS} - {"precomputed"},  # a matrix
-        "estimator": ESTIMATORS,
+        "statistic": ESTIMATORS,
         "solver": SOLVERS,
         "missing_chunks": get_args(MissingChunks),
     }
@@ -380,10 +380,10 @@ def test_what_help_lists_is_what_there_is():
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--target", "nothing"), "there are sample_population, sample_trait. Pass one"),
+        (("--target", "nothing"), "such variables are sample_population, sample_trait. Pass one"),
         (("--target", "sample_tarit"), "Did you mean 'sample_trait'?"),
         (("--target", "nothing"), "or a table of labels with --labels FILE"),
-        (("--target", "sample_id"), "class of its own"),
+        (("--target", "sample_id"), "be its own class"),
         (("--target", "sample_trait", "--sample-column", "x"), "--labels"),
         (("--target", "sample_trait", "--scheduler", "tcp://x:1", "--threads", 1), "--threads"),
         (("--target", "sample_trait", "--step", "1.5"), "--step 1.5"),
@@ -391,9 +391,9 @@ def test_what_help_lists_is_what_there_is():
         (("--target", "sample_trait", "--bandwidth", "wide"), "median"),
         (("--target", "sample_trait", "--kernel", "sigmoid"), "gaussian"),
         (("--target", "sample_trait", "--kernel", "linear", "--bandwidth", 3), "--bandwidth 3.0"),
-        (("--target", "sample_trait", "--variable", "x"), "Pass --variable with"),
+        (("--target", "sample_trait", "--variable", "x"), "as --variable"),
         (("--target", "variant_position"), "60 samples"),
-        (("--target", "t", "--labels", "absent.tsv"), "no table"),
+        (("--target", "t", "--labels", "absent.tsv"), "does not exist"),
     ],
 )
 def test_bad_input_ends_with_2_and_a_sentence(store, args, words):
@@ -407,7 +407,7 @@ def test_bad_input_ends_with_2_and_a_sentence(store, args, words):
 
 def test_labels_that_name_the_samples_are_refused_first(store):
     result = run("select", store, "--target", "sample_id", code=2)
-    assert result.stderr.startswith("Error: All 60 labels of 'sample_id' differ (sample_00, ")
+    assert result.stderr.startswith("Error: All 60 labels of 'sample_id' are different (")
     real = ("--target", "sample_trait", "--label-kernel", "multiclass")
     assert run("select", store, *QUICK, *real).stdout
 
@@ -435,8 +435,9 @@ def test_one_folder_is_made_to_write_in(store, tmp_path, option):
     assert (tmp_path / "runs" / "today" / "zarr.json").exists()
     far = tmp_path / "more" / "runs" / "today"
     message = run("select", store, *QUICK, option, far, code=2).stderr
-    assert message.startswith(f"Error: {option} '{far}' is to be in {far.parent}, and neither")
-    assert run("simulate", far, code=2).stderr.startswith(f"Error: The store '{far}' is to be in")
+    there = f"'{far}' cannot be created in {far.parent}, because neither"
+    assert message.startswith(f"Error: {option} {there}")
+    assert run("simulate", far, code=2).stderr.startswith(f"Error: The store {there}")
     assert not (tmp_path / "more").exists()
     help_text = " ".join(run("select", "--help").stdout.split())
     assert "A missing folder is created if its parent exists" in help_text
@@ -466,12 +467,12 @@ def test_foreign_checkpoints_end_with_4(store, tmp_path):
     kept = tmp_path / "ck"
     run("select", store, *QUICK, "--checkpoint", kept)
     message = run("select", store, *QUICK, "--step", 5, "--checkpoint", kept, code=4).stderr
-    assert "other parameters: step is 0.1 there and 5 here" in message
+    assert "other parameters: step is 0.1 in the checkpoint and 5 here" in message
     other = (*QUICK, "--target", "sample_population", "--checkpoint", kept)
     message = run("select", store, *other, code=4).stderr
     assert "other parameters: the labels differ (y, its covariates" in message
     message = run("resume", store, code=4).stderr
-    assert f"{store} is not a dhsic checkpoint: it is a Zarr store of something else" in message
+    assert f"{store} is not a dhsic checkpoint, but a Zarr store with other content" in message
     assert "--checkpoint" in message
 
 
@@ -495,13 +496,13 @@ def test_a_scheduler_that_does_not_answer_ends_with_6(store, monkeypatch):
     args = ("select", store, *QUICK[:4], "--scheduler", "tcp://127.0.0.1:9")
     said = told(run(*args, code=6))
     assert "connecting to tcp://127.0.0.1:9" in said
-    assert "No Dask scheduler answers at 'tcp://127.0.0.1:9' within 0.3 s. Check that" in said
+    assert "No Dask scheduler answered at 'tcp://127.0.0.1:9' within 0.3 s. Check that" in said
     assert said.endswith("or leave --scheduler out to run on threads.")
     silent = run(*args, "--json", code=6)
     assert json.loads(silent.stdout)["error"]["kind"] == "cluster"
     assert "connecting" not in silent.stderr
     said = told(run(*args[:-1], "nowhere", code=6))
-    assert "--scheduler nowhere cannot be connected to: missing port number" in said
+    assert "Cannot connect to --scheduler nowhere: missing port number" in said
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Labels and covariates of `dhsic select`: from the store, or from tables of any order."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 import zarr
 from commands import QUICK, SIMULATE, M, run, selected, told
 
+import dhsic
 from dhsic.sources.ids import NA
 
 
@@ -76,7 +78,7 @@ def test_a_table_with_more_samples_is_cut(store, table, tmp_path):
         "-n",
         3,
     )
-    assert "1 rows of samples that take no part" in told(result)
+    assert "1 rows of other samples" in told(result)
 
 
 def test_partial_overlap_is_an_error_that_counts(store, table, tmp_path):
@@ -107,8 +109,8 @@ def test_names_that_match_none_are_no_reason_to_go_by_position(store, table, tmp
     _, frame = table
     other = write(tmp_path / "fid.tsv", frame.assign(name="F1_" + frame.name))
     message = run("select", store, "--labels", other, "--target", "trait", code=2).stderr
-    assert "looks like names (F1_" in message
-    assert "none of them is a sample of the data" in message
+    assert "looks like sample names (F1_" in message
+    assert "none of them is in the data" in message
 
 
 def test_without_names_rows_are_taken_by_position_where_that_is_asked_for(store, table, tmp_path):
@@ -120,11 +122,11 @@ def test_without_names_rows_are_taken_by_position_where_that_is_asked_for(store,
     assert "No column of" in message
     assert "--sample-column, or pass --by-position if" in message
     result = run("select", store, "--labels", nameless, *options, "--by-position")
-    assert "by position, as asked for" in told(result)
+    assert "by position, as requested" in told(result)
     assert_alike(json.loads(result.stdout)["selected"], selected(store, *QUICK)["selected"])
     short = write(tmp_path / "s.tsv", in_order[["trait"]].iloc[:50])
     message = run("select", store, "--labels", short, *options, "--by-position", code=2).stderr
-    assert "50 rows and the data have 60 samples" in message
+    assert "50 rows, but the data have 60 samples" in message
 
 
 def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_path):
@@ -135,14 +137,14 @@ def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_
     spoiled.loc[spoiled.index[:4], "trait"] = ["NA", ".", "", "-9"]
     path = write(tmp_path / "na.tsv", spoiled)
     options = (store, "--labels", path, "--target", "trait", "-n", 8)
-    assert "3 of 60 samples lack a value" in run(
+    assert "3 of 60 samples have missing values" in run(
         "select", *options, "--not-na", "-9", code=2
     ).stderr  # fmt: skip
     facts = selected(*options, "--drop-missing", "--na", "-9")
     assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 4, 4)
     assert "-9" not in NA
     said = told(run("select", *options, "--drop-missing", "--na", "-9"))
-    assert "4 of 60 samples left out" in said
+    assert "4 of 60 samples excluded" in said
     assert "2 classes" in said
     said = told(run("select", *options, "--drop-missing", "--not-na", "-9"))
     assert "-9 (1)" in said
@@ -194,11 +196,11 @@ def test_a_sample_column_is_of_the_tables_that_have_it(store, table, tmp_path):
         found = selected(store, "--labels", labels, *asked, "--sample-column", column)
         assert found["selected"] == expected
     message = run("select", store, "--labels", labels, *asked, "--sample-column", "who", code=2)
-    assert "--sample-column who: no table has such a column" in told(message)
+    assert "--sample-column who: no table has this column" in told(message)
     assert "eid.tsv has 'eid', 'trait'" in told(message)
 
 
-@pytest.mark.filterwarnings("default:.*name samples that are elsewhere")
+@pytest.mark.filterwarnings("default:.*have names of samples at other positions")
 def test_rows_by_position_that_name_samples_elsewhere_are_told_of_and_counted(
     store, table, tmp_path
 ):
@@ -206,7 +208,7 @@ def test_rows_by_position_that_name_samples_elsewhere_are_told_of_and_counted(
     asked = ("--target", "trait", "--by-position", "-n", 4, "--json")
     result = run("select", store, "--labels", path, *asked)
     n = int((frame.index != np.arange(M)).sum())
-    assert f"{n} of {M} rows of {path} name samples that are elsewhere in the data" in told(result)
+    assert f"{n} of {M} rows of {path} have names of samples at other positions" in told(result)
     assert json.loads(result.stdout)["n_rows_elsewhere"] == n
     in_order = write(tmp_path / "in order.tsv", frame.sort_index())
     result = run("select", store, "--labels", in_order, *asked)
@@ -224,3 +226,66 @@ def test_what_is_said_of_infinite_labels_leaves_them_out(store, table, tmp_path)
     assert "(CLI: --na -inf --na inf --drop-missing)" in message
     facts = selected(store, *asked, "--na", "-inf", "--na", "inf")
     assert facts["n_samples"] == M - 3
+
+
+def test_covariates_in_codes_are_told_and_become_groups(tmp_path):
+    rng = np.random.default_rng(8)
+    centre = rng.integers(0, 5, 200)
+    effect = np.array([0.0, 4, -3, 6, -2])[centre]
+    X = pd.DataFrame(rng.normal(size=(200, 30)), columns=[f"g{i}" for i in range(30)])
+    X["g7"] += np.array([0, 1, -0.7, 1.4, -0.5])[centre]
+    X.index = pd.Index([f"s{i}" for i in range(200)], name="id")
+    write(tmp_path / "x.tsv", X, index=True)
+    codes = {"y": effect + rng.normal(size=200), "centre": centre + 11000, "sex": centre % 2}
+    labels = write(tmp_path / "y.tsv", pd.DataFrame(codes, index=X.index), index=True)
+    words = ("test", tmp_path / "x.tsv", "--labels", labels, "--target", "y", "-n", 1)
+    words += ("--covariate", "centre", "--covariate", "sex")
+    message = told(run(*words))
+    assert (
+        "covariate 'centre' has 5 distinct whole numbers from 11000 to 11004 and is used as a "
+        "number (a straight line); if they are codes for groups, pass --category centre" in message
+    )
+    assert "'sex' has" not in message
+    result = run(*words, "--category", "centre", "--json")
+    assert "straight line" not in told(result)
+    groups = pd.get_dummies(centre).assign(sex=centre % 2).to_numpy(float)
+    expected = dhsic.test_features(X, codes["y"], covariates=groups)
+    found = json.loads(result.stdout)["selected"][0]
+    assert found["p"] == pytest.approx(expected.p_values.min(), rel=1e-6)
+    assert found["p"] > 1e-3
+    said = told(run(*words, "--category", "center", code=2))
+    assert "is not the name of a covariate; covariates: centre, sex. Did you mean 'centre'?" in said
+    with pytest.warns(
+        UserWarning, match="Covariate 'centre' has 5 distinct whole numbers"
+    ) as warned:
+        dhsic.test_features(X, codes["y"], covariates=pd.DataFrame(codes, X.index)[["centre"]])
+    change = re.search(r"for groups, pass (frame\.astype\(.*?\))\.$", str(warned[0].message))[1]
+    frame = eval(change, {"frame": pd.DataFrame(codes, X.index)[["centre"]]})
+    again = dhsic.test_features(X, codes["y"], covariates=frame)
+    assert again.p_values.min() == pytest.approx(expected.p_values.min(), rel=1e-6)
+
+
+def test_codes_of_several_columns_are_told_at_once(store, table, tmp_path):
+    _, frame = table
+    coded = frame.assign(sex=np.arange(M) % 3, age=np.where(np.arange(M) < 4, -9, frame["age"]))
+    labels = write(tmp_path / "coded.tsv", coded)
+    words = ("--labels", labels, "--target", "trait", "--covariate", "age", "--covariate", "sex")
+    message = told(run("test", store, *words, "-n", 2, code=2))
+    options = re.search(r"samples with (.*) --drop-missing", message)[1].split()
+    assert options == ["--na", "-9", "--na", "sex=0"]
+    facts = run("test", store, *words, "-n", 2, "--json", "--drop-missing", *options).stdout
+    assert json.loads(facts)["n_samples"] == int(((coded["sex"] > 0) & (coded["age"] != -9)).sum())
+
+
+def test_a_class_of_one_sample_is_left_out_where_others_stay(store, table, tmp_path):
+    _, frame = table
+    alone = frame.assign(trait=["other", *frame["trait"][1:]])
+    words = ("test", store, "--target", "trait", "-n", 2, "--labels")
+    message = told(run(*words, write(tmp_path / "alone.tsv", alone)))
+    options = re.search(r"exclude this sample with (--na .* --drop-missing)", message)[1]
+    message = told(run(*words, tmp_path / "alone.tsv", *options.split()))
+    assert "only one of" not in message
+    one = frame.assign(trait=["case", *["control"] * (M - 1)])
+    message = told(run(*words, write(tmp_path / "one.tsv", one)))
+    assert "fewer than two classes remain" in message
+    assert "--drop-missing" not in message

@@ -16,7 +16,7 @@ def said(message, name="select"):
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ("raise the limit (memory=).", "raise the limit (--memory)."),
+        ("raise the limit (memory_limit=).", "raise the limit (--memory)."),
         ("overwrite it (overwrite=True).", "overwrite it (--force)."),
         ("sample_dim=0 or sample_dim='obs'.", "--sample-dim 0 or --sample-dim obs."),
         ("Pass standardize=True, or rescale.", "Pass --standardize, or rescale."),
@@ -28,8 +28,8 @@ def said(message, name="select"):
         ("needs 4 samples and got n_samples=3.", "needs 4 samples and got n_samples=3."),
         ("epsilon=-1 and constraint='soft'.", "--set epsilon=-1 and --set constraint='soft'."),
         (
-            "There is nothing at /data/step=1/memory=2.",
-            "There is nothing at /data/step=1/memory=2.",
+            "Nothing exists at /data/step=1/memory=2.",
+            "Nothing exists at /data/step=1/memory=2.",
         ),
         ("at step=1/kernel=x/g.zarr.", "at step=1/kernel=x/g.zarr."),
     ],
@@ -41,9 +41,15 @@ def test_parameters_become_options(message, expected):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("select", "--loco"), "--loco is of dhsic test, not of select; methods that have it take"),
-        (("test", "--clump-r2", "1"), "--clump-r2 is of dhsic plan, select, not of test."),
-        (("pca", "--pairs", "2"), "--pairs is of dhsic simulate, report, not of pca."),
+        (
+            ("select", "--loco"),
+            "option of dhsic test, not of select; for methods that have it, pass",
+        ),
+        (
+            ("test", "--clump-r2", "1"),
+            "--clump-r2 is an option of dhsic plan, select, not",
+        ),
+        (("pca", "--pairs", "2"), "--pairs is an option of dhsic simulate, report, not of pca."),
         (("select", "--lcoo"), "No such option"),
     ],
 )

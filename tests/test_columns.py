@@ -179,7 +179,7 @@ def test_texts_that_differ_are_told_from_those_that_share_their_bits(monkeypatch
     parts = [np.array(["a", "b"], object), np.array(["c", ""], object)]
     assert all_differ(lambda: parts)
     assert not all_differ(lambda: [*parts, np.array(["b"], object)])
-    monkeypatch.setattr(columns, "_bits", lambda texts: np.zeros(texts.size, np.uint64))
+    monkeypatch.setattr(columns, "bits_of", lambda texts: np.zeros(texts.size, np.uint64))
     assert all_differ(lambda: parts)
     assert not all_differ(lambda: [*parts, np.array(["b"], object)])
     assert all_differ(list)

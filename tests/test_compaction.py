@@ -405,7 +405,7 @@ def test_damage_is_an_error_that_names_the_chunk(problem, monkeypatch):
 
     read = LocalScratch.read
     monkeypatch.setattr(LocalScratch, "read", damaged)
-    said = r"^Scratch, .* gone or damaged on .* \(chunk \d+ holds other bytes .* TMPDIR"
+    said = r"^Scratch, .* missing or damaged on .* \(chunk \d+ does not contain the bytes .* TMPDIR"
     with pytest.raises(ScratchError, match=said):
         fit(problem)
 
@@ -415,7 +415,7 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, on_cluster):
     def lose(folder):
         (folder / "0").unlink(missing_ok=True)
 
-    said = r"\(.*No such file .*/survivors-[^/]*/0'\). .* the data are not concerned"
+    said = r"\(.*No such file .*/survivors-[^/]*/0'\): .* Your data are not affected"
     with pytest.raises(ScratchError, match=said):
         fit(problem, runtime=on_cluster, progress=in_scratch(on_cluster, lose))
     assert not list(on_cluster.folder.glob("survivors-*"))
@@ -426,7 +426,7 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, on_cluster):
 def test_scratch_that_vanishes_is_to_blame_and_not_the_data(problem, place, on_cluster, tmp_path):
     checkpoint = tmp_path / "run.dhsic"
     vanish = in_scratch(on_cluster, lambda _folder: shutil.rmtree(place))
-    with pytest.raises(ScratchError, match=r"the data are not concerned.*TMPDIR"):
+    with pytest.raises(ScratchError, match=r"Your data are not affected.*TMPDIR"):
         fit(problem, runtime=on_cluster, checkpoint=str(checkpoint), progress=vanish)
     place.mkdir()
     expected = fit(problem).ranking_

@@ -218,9 +218,11 @@ def test_what_a_criterion_takes_is_promised(data, monkeypatch):
     promised, is_timed = [], []
     for each in (Agreement, Laborious):
         monkeypatch.setitem(CRITERIA, each.name, each)
-        plan = dhsic.plan(data[0], "y", **TWO, method=each.name, memory=10**15, runtime="threads")
+        plan = dhsic.plan(
+            data[0], "y", **TWO, method=each.name, memory_limit=10**15, runtime="threads"
+        )
         promised.append(plan.promise)
-        is_timed.append("not foreseen" not in str(plan))
+        is_timed.append("cannot be estimated" not in str(plan))
 
     small, large = promised
     assert large.landmarks - small.landmarks == 10**11
@@ -391,7 +393,7 @@ def test_a_registered_suffix_is_more_than_a_foreign_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"target": "y"}, "holds no variable 'y'; pass the labels"),
+        ({"target": "y"}, "has no variable 'y'; pass the labels"),
         ({"feature_groups": "gene"}, "no variable 'gene'"),
         ({"variable": "X"}, "Leave out variable"),
         ({"sample_dim": 1, "target": np.arange(23) / 7}, "Write them one after the other"),
@@ -497,8 +499,8 @@ def test_stages_nest_as_their_table_says():
     ("stages", "words"),
     [
         ("stability", "pass stability= or stability_threshold="),
-        (["jacknife"], "stages= has 'jacknife'"),
-        ([3], "stages= has 3; pass stages"),
+        (["jacknife"], "stages= contains 'jacknife'"),
+        ([3], "stages= contains 3; pass objects"),
     ],
 )
 def test_what_is_no_stage_gets_a_sentence(data, stages, words):

@@ -282,7 +282,7 @@ def test_other_data_begin_again(tmp_path, monkeypatch):
 
 def test_what_is_written_otherwise_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, "_read_back", lambda *_: np.zeros((3, 3)))
-    with pytest.raises(DataError, match="reads back otherwise than it was written"):
+    with pytest.raises(DataError, match="differ from those that were written"):
         dhsic.convert(np.eye(3), tmp_path / "out.zarr")
 
 
@@ -290,11 +290,21 @@ def test_what_is_written_otherwise_is_seen(tmp_path, monkeypatch):
     ("out", "options", "error", "words"),
     [
         ("there", {}, InputError, "exists already"),
-        ("s3://bucket/a", {}, InputError, "is a URL, and a store is written to a folder"),
-        ("a.zip", {}, InputError, "Pass a folder"),
-        ("no/such/a", {}, InputError, "neither that folder nor the one above"),
-        ("out", {"memory": 10**6}, MemoryBudgetError, r"needs peak memory .* and there are 1.0 MB"),
-        ("out", {"not_features": ("y",)}, InputError, "is no feature of X"),
+        (
+            "s3://bucket/a",
+            {},
+            InputError,
+            "is a URL, but a store can only be written to a local folder",
+        ),
+        ("a.zip", {}, InputError, "Pass the path of a folder"),
+        ("no/such/a", {}, InputError, "neither that folder nor its parent"),
+        (
+            "out",
+            {"memory_limit": 10**6},
+            MemoryBudgetError,
+            r"needs .* of memory, but the limit is 1.0 MB",
+        ),
+        ("out", {"not_features": ("y",)}, InputError, "is not a feature of X"),
     ],
 )
 def test_what_cannot_be_done_gets_a_sentence(tmp_path, monkeypatch, out, options, error, words):

@@ -277,7 +277,7 @@ def test_sums_are_biased_hsic_with_the_linear_kernel(problem):
 
     def trace(labels, kernel):
         return (m - 1) ** 2 * dhsic.hsic(
-            Z, labels, kernel="linear", label_kernel=kernel, estimator="biased"
+            Z, labels, kernel="linear", label_kernel=kernel, statistic="biased"
         )
 
     def total(criterion, labels, **options):
@@ -562,20 +562,20 @@ TWO = np.arange(12) % 2
 @pytest.mark.parametrize(
     ("criterion", "y", "options", "words"),
     [
-        *((c, NAMES, {}, "two classes and y has 3") for c in TWO_CLASS),
-        *((c, np.zeros(12), {}, "one class") for c in TWO_CLASS),
-        ("shrunken-centroid", np.zeros(12), {}, "one class"),
-        ("shrunken-centroid", np.linspace(0, 1, 12), {}, "takes classes"),
-        ("qmi", np.zeros(12), {}, "one class|constant"),
-        ("pearson", NAMES, {}, "y holds 3 names"),
+        *((c, NAMES, {}, "two classes, but y has 3") for c in TWO_CLASS),
+        *((c, np.zeros(12), {}, "nothing can depend") for c in TWO_CLASS),
+        ("shrunken-centroid", np.zeros(12), {}, "nothing can depend"),
+        ("shrunken-centroid", np.linspace(0, 1, 12), {}, "needs classes"),
+        ("qmi", np.zeros(12), {}, "nothing can depend|constant"),
+        ("pearson", NAMES, {}, "y has 3 classes"),
         ("pearson", np.zeros(12), {}, "constant"),
         ("ridge", np.r_[np.nan, TWO[1:]], {}, "missing or not finite"),
-        ("t", np.r_[1, np.zeros(11)], {}, "2 samples of each class and y has 11 and 1"),
+        ("t", np.r_[1, np.zeros(11)], {}, "2 samples of each class, but y has 11 and 1"),
         ("t", np.stack([TWO, TWO], axis=1), {}, "one target"),
-        ("t", TWO, {"bandwidth": 2.0}, "no parameter of 't'"),
-        ("mmd", TWO, {"bandwidth": [0.1, 1.0]}, "do not compare"),
+        ("t", TWO, {"bandwidth": 2.0}, "'t' has no bandwidth"),
+        ("mmd", TWO, {"bandwidth": [0.1, 1.0]}, "not comparable"),
         ("kta", TWO, {"label_kernel": "round"}, "label_kernel='round'"),
-        ("qmi", TWO, {"label_kernel": "linear"}, "no parameter of 'qmi'"),
+        ("qmi", TWO, {"label_kernel": "linear"}, "'qmi' has no label_kernel"),
         ("ridge", TWO, {"penalty": -1.0}, "penalty=-1.0"),
         ("centroid", TWO, {"centroid_weight": 1.0}, "centroid_weight=1.0"),
         ("b", TWO, {"proportion": 0.0}, "proportion=0.0"),
@@ -595,7 +595,7 @@ def test_covariates_are_refused(rng):
     parameters = OnePass(criterion="t")
     once = SelectionRun(parameters, source, TWO, Threads(1), covariates=np.ones((12, 1)))
 
-    with pytest.raises(InputError, match="no covariates"):
+    with pytest.raises(InputError, match="does not support covariates"):
         execute(once)
 
 

@@ -95,7 +95,7 @@ def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
         assert any("chose 2 features: their mean score" in line for line in order_of(again))
     drawn = dhsic.plot.accuracy(again).get_legend().get_texts()
     assert drawn[1].get_text() == f"{again.attrs['cv_chosen']:,} chosen"
-    with pytest.raises(InputError, match="a plan is of one ranking; pass a number"):
+    with pytest.raises(InputError, match="a plan describes one ranking; pass a number"):
         dhsic.plan(place, "y", variable="x", n_features_to_select="auto")
 
 
@@ -149,7 +149,7 @@ def test_groups_of_samples_go_with_the_samples_that_are_left(problem):
 @pytest.mark.parametrize(
     ("options", "labels", "words"),
     [
-        ({"n_features": [1, 30]}, None, "there are 20 features; pass numbers"),
+        ({"n_features": [1, 30]}, None, "there are 20 features; pass the numbers"),
         ({"rule": "fewest"}, None, "rule='fewest' is unknown; pass 'one-standard-error'"),
         ({"cv": 1}, None, "cv=1: k-fold"),
         (
@@ -157,9 +157,13 @@ def test_groups_of_samples_go_with_the_samples_that_are_left(problem):
             None,
             "score of 1 features in fold 1 is nan",
         ),
-        ({"selector": dhsic.BAHSIC(label_kernel="precomputed")}, np.eye(90), "nothing to predict"),
-        ({}, np.ones(90), "one class has nothing to depend on"),
-        ({}, np.arange(80) % 2, "so 90 samples, and there are 80 labels"),
+        (
+            {"selector": dhsic.BAHSIC(label_kernel="precomputed")},
+            np.eye(90),
+            "no labels to",
+        ),
+        ({}, np.ones(90), "so nothing can depend on them"),
+        ({}, np.arange(80) % 2, "so 90 samples, but there are 80 labels"),
     ],
 )
 def test_what_cannot_be_gets_a_sentence(problem, options, labels, words):

@@ -15,7 +15,7 @@ from dhsic.results.schema import Order
 from dhsic.results.views import pairs_of
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selection import interactions as joining
+from dhsic.selection import pair_order, pair_scan
 from dhsic.selection.multi_output import parts
 
 
@@ -81,7 +81,7 @@ def test_each_of_several_targets_has_its_own_pairs(exclusive_or, client, on_clus
         assert sorted(together["rank"].values[0, :2]) == [1, 2]
 
 
-@pytest.mark.filterwarnings("ignore:'g7' has the values of the labels")
+@pytest.mark.filterwarnings("ignore:'g7' has the same values as the labels")
 def test_a_target_in_the_table_is_no_feature_of_another(tmp_path, exclusive_or):
     X, y = exclusive_or
     table = pd.DataFrame(X[:, :9], columns=[f"g{j}" for j in range(9)])
@@ -146,7 +146,7 @@ def test_no_pair_is_scanned_by_default(exclusive_or, options):
 
 def test_too_many_pairs_are_not_scanned_and_the_result_says_so(exclusive_or, monkeypatch):
     X, y = exclusive_or
-    monkeypatch.setattr(joining, "MOST_FLOPS", 1e6)
+    monkeypatch.setattr(pair_scan, "MOST_FLOPS", 1e6)
 
     result = dhsic.select(X, y, n_features_to_select=2)
     many = dhsic.select(X, {"a": y, "b": ~y}, n_features_to_select=2, per_target=True)
@@ -234,8 +234,8 @@ def test_pairs_go_before_features_of_less_evidence(p_of_1, expected, n_joined):
     order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
     p = np.array([1e-9, p_of_1, 1e-20, 0.5, 0.6, 0.9])
 
-    placed = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), p, 3, 6)
-    unknown = joining._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), None, 3, 6)
+    placed = pair_order._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), p, 3, 6)
+    unknown = pair_order._placed(order, np.array([[4, 5]]), np.array([np.log(1e-6)]), None, 3, 6)
 
     assert placed.features[::-1].tolist() == expected
     assert placed.n_joined == n_joined
@@ -247,7 +247,7 @@ def test_features_that_are_significant_alone_stay_where_they_are():
     order = Order(np.array([5, 4, 3, 2, 1, 0]), np.arange(6.0), np.ones(6, dtype=int), ())
     p = np.array([1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 0.5])
 
-    placed = joining._placed(order, np.array([[3, 4], [4, 5]]), np.array([-300, -200]), p, 2, 6)
+    placed = pair_order._placed(order, np.array([[3, 4], [4, 5]]), np.array([-300, -200]), p, 2, 6)
 
     assert placed.features[::-1].tolist() == [0, 1, 5, 2, 3, 4]
     assert placed.n_joined == 1

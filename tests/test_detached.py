@@ -130,16 +130,16 @@ class Mine(Polynomial):
 
 
 def test_what_is_not_plain_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"kernel=Mine.* cannot be kept as plain data"):
+    with pytest.raises(InputError, match=r"kernel=Mine.* cannot be stored as plain data"):
         plain_parameters({"kernel": Mine(3)})
-    with pytest.raises(InputError, match=r"random_state=.* cannot be kept as plain data"):
+    with pytest.raises(InputError, match=r"random_state=.* cannot be stored as plain data"):
         plain_parameters({"random_state": np.random.default_rng(0)})
     asked = Request(dhsic.BAHSIC(5), "x.zarr", 2)
-    with pytest.raises(InputError, match="y hold objects of several types"):
+    with pytest.raises(InputError, match="y contain objects of several types"):
         arrays_of(replace(asked, y=np.array(["a", 1.5], dtype=object)))
-    with pytest.raises(InputError, match=r"take 320 MiB, .* at most 256 MiB"):
+    with pytest.raises(InputError, match=r"need 320 MiB, .* at most 256 MiB"):
         arrays_of(replace(asked, y=np.broadcast_to(np.zeros(1), (5 * 2**23,))))
-    with pytest.raises(CheckpointError, match="kernel 'Open', which this dhsic does not know"):
+    with pytest.raises(CheckpointError, match="kernel 'Open', which this version of dhsic"):
         as_parameters({"kernel": {"kernel": "Open", "settings": {}}})
 
 
@@ -243,17 +243,19 @@ def test_a_run_that_is_cancelled_goes_on_from_there(client, store, tmp_path, hel
     path, asked = tmp_path / "run.dhsic", {"step": 0.2}
     sent = submit(store, "sample_trait", checkpoint=path, client=client, **asked)
     rounds_done(sent, 3)
-    with pytest.raises(CheckpointError, match="is running: there is nothing to resume"):
+    with pytest.raises(CheckpointError, match="is running, so it cannot be resumed"):
         sent.resume(client)
     with pytest.raises(CheckpointError, match="is being written by process"):
         submit(store, "sample_trait", checkpoint=path, client=client, **asked)
-    with pytest.raises(TimeoutError, match=r"not ended within 0 s: it is running. 3 rounds"):
+    with pytest.raises(
+        TimeoutError, match=r"not ended within 0 s: it is running. 3 completed rounds"
+    ):
         sent.result(0)
     sent.cancel()
     held.set()
     assert sent.wait(WAIT) == "cancelled"
     assert len(sent.history) in (3, 4)
-    with pytest.raises(ClusterError, match=r"cancelled. \d rounds of it are kept"):
+    with pytest.raises(ClusterError, match=r"cancelled. \d completed rounds are saved"):
         sent.result()
 
     expected = on_threads(store, **asked)
@@ -286,7 +288,7 @@ def test_a_run_that_waits_for_a_worker_is_cancelled_at_once(client, store, tmp_p
 def test_a_cluster_without_a_free_worker_says_so(client, store, tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "WRITING", 0.05)
     monkeypatch.setattr(driver, "answer", lambda path, sign: time.sleep(0.5))
-    with pytest.raises(ClusterError, match=r"was free within 0\.05 s. Submit when other work"):
+    with pytest.raises(ClusterError, match=r"was free within 0\.05 s. Submit again when other"):
         submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client)
 
 
@@ -302,9 +304,11 @@ def test_a_run_that_waits_for_a_driver_who_lost_his_seat(client, store, tmp_path
 
 
 def test_a_run_whose_driver_fails_says_its_sentence(client, store, tmp_path):
-    sent = submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client, memory=2**20)
+    sent = submit(
+        store, "sample_trait", checkpoint=tmp_path / "run", client=client, memory_limit=2**20
+    )
     assert sent.wait(WAIT) == "failed"
-    with pytest.raises(dhsic.MemoryBudgetError, match=r"This run needs .*\(memory=\)"):
+    with pytest.raises(dhsic.MemoryBudgetError, match=r"This run needs .*\(memory_limit=\)"):
         sent.result()
 
 
@@ -326,7 +330,7 @@ def test_workers_that_are_too_small_are_refused_there_too(client, store, tmp_pat
     monkeypatch.setattr(DaskRuntime, "check_memory", lambda self: None)  # they can load dhsic
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
     assert sent.wait(WAIT) == "failed"
-    said = r"A worker of one thread needs .* are 100 MB \(worker of"
+    said = r"A worker with one thread needs .* its limit is 100 MB \(worker of"
     with pytest.raises(dhsic.MemoryBudgetError, match=said):
         sent.result()
     assert sent.history == ()
@@ -399,11 +403,11 @@ def test_a_run_without_driver_and_scheduler_is_lost(store, tmp_path, monkeypatch
     folder = kept(store, tmp_path / "run.dhsic", "tcp://127.0.0.1:9")
     lost = attach(folder.path)
     assert lost.status == "lost"
-    with pytest.raises(ClusterError, match=r"lost: no cluster at tcp://127.0.0.1:9 works on it"):
+    with pytest.raises(ClusterError, match=r"lost: no cluster at tcp://127.0.0.1:9 is running it"):
         lost.result()
     with folder.driven():
         assert lost.status == "running"
-    with pytest.raises(ClusterError, match="No cluster is there to hear of"):
+    with pytest.raises(ClusterError, match="need its cluster"):
         lost.listen(print)
     lost.cancel()
     assert lost.status == "cancelled"
@@ -412,28 +416,30 @@ def test_a_run_without_driver_and_scheduler_is_lost(store, tmp_path, monkeypatch
 
 def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypatch):
     place = {"checkpoint": tmp_path / "run", "client": client}
-    with pytest.raises(InputError, match="data is of type ndarray and lives in this process"):
+    with pytest.raises(InputError, match="data is of type ndarray, in the memory of this process"):
         submit(np.zeros((5, 3)), np.zeros(5), **place)
-    with pytest.raises(InputError, match=r"progress= is not for dhsic.submit: Run.wait"):
+    with pytest.raises(InputError, match=r"dhsic.submit does not accept progress=: Run.wait"):
         submit(store, "sample_trait", progress=True, **place)
-    with pytest.raises(InputError, match="stepp: no parameter of method 'bahsic'; it has "):
+    with pytest.raises(InputError, match="stepp: unknown parameter of method 'bahsic', which has "):
         submit(store, "sample_trait", stepp=0.1, **place)
     with pytest.raises(InputError, match=r"target is None. Pass the labels"):
         submit(store, None, **place)
     with pytest.raises(InputError, match=r"no variable 'sample_trai'.* Did you mean"):
         submit(store, "sample_trai", **place)
-    with pytest.raises(InputError, match="no variable 'sample_trait' along the 400 features"):
+    with pytest.raises(
+        InputError, match="no variable 'sample_trait' with one value for each of the 400 features"
+    ):
         submit(store, "sample_trait", feature_groups="sample_trait", **place)
     with pytest.raises(InputError, match="step=-1"):
         submit(store, "sample_trait", step=-1, **place)
     with pytest.raises(CheckpointError, match="'ftp://b/run' is neither a folder nor the URL"):
         submit(store, "sample_trait", client=client, checkpoint="ftp://b/run")
-    with pytest.raises(CheckpointError, match="checkpoint=None is no path"):
+    with pytest.raises(CheckpointError, match="checkpoint=None is not a path"):
         submit(store, "sample_trait", client=client, checkpoint=None)
-    with pytest.raises(CheckpointError, match="nor the one above is there"):
+    with pytest.raises(CheckpointError, match="nor its parent exists"):
         submit(store, "sample_trait", client=client, checkpoint=tmp_path / "no" / "such" / "run")
     monkeypatch.setattr(driver, "answer", lambda path, sign: (sign, "No such folder"))
-    with pytest.raises(ClusterError, match="have shown that they share that folder"):
+    with pytest.raises(ClusterError, match=r"Not all workers of .* can access"):
         submit(store, "sample_trait", **place)
     assert not list(tmp_path.iterdir())
 
@@ -441,18 +447,18 @@ def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypa
 def test_a_checkpoint_of_another_run_is_refused(client, store, tmp_path):
     place = {"checkpoint": tmp_path / "run", "client": client}
     submit(store, "sample_trait", step=0.5, **place).result(WAIT)
-    with pytest.raises(CheckpointError, match=r"other parameters: step is 0\.5 there"):
+    with pytest.raises(CheckpointError, match=r"other parameters: step is 0\.5 in the checkpoint"):
         submit(store, "sample_trait", step=0.2, **place)
     result = submit(store, "sample_trait", step=0.5, n_features_to_select=3, **place).result(WAIT)
     assert int(result["selected"].sum()) == 3
 
 
 def test_there_is_nothing_to_attach_to(client, tmp_path):
-    with pytest.raises(CheckpointError, match=r"is no folder. Pass the folder given as checkpoint"):
+    with pytest.raises(CheckpointError, match=r"is not a folder. Pass the folder that was"):
         attach(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match="keeps no run that was submitted"):
+    with pytest.raises(CheckpointError, match="contains no detached run"):
         attach(tmp_path)
-    with pytest.raises(CheckpointError, match="ab12 is no folder"):
+    with pytest.raises(CheckpointError, match="ab12 is not a folder"):
         attach("ab12", client=client)
 
 
@@ -500,8 +506,8 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     ]
     assert dhsic.load(tmp_path / "out.zarr").attrs["n_selected"] == 8
     assert (state["status"], state["id"]) == ("done", sent["id"])
-    assert "is done; `dhsic attach` shows" in call(main.commands["status"], path).stdout
-    assert "is done" in call(main.commands["cancel"], path).stdout
+    assert "is complete; `dhsic attach` shows" in call(main.commands["status"], path).stdout
+    assert "is complete" in call(main.commands["cancel"], path).stdout
     call(main.commands["attach"], path, "--out", tmp_path / "out.zarr", code=2)
     written = call(main.commands["attach"], path, "--out", tmp_path / "out.tsv")
     assert f"table in {tmp_path / 'out.tsv'}" in written.stderr
@@ -509,7 +515,7 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     assert [line.split("\t")[4] for line in ranks[:8]] == [r["name"] for r in expected["selected"]]
     assert len(ranks) == D
     refused = call(main.commands["attach"], path, "--out", tmp_path / "out.xlsx", code=2)
-    assert "ends in .xlsx, and results are not written" in told(refused)
+    assert "ends in .xlsx, which is not a format for results" in told(refused)
 
 
 def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path, held):
@@ -517,14 +523,17 @@ def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path,
     job = SelectJob(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     assert attach_id(call(detaching(replace(job, parameters={"step": 0.2})))) == attach(path).id
     rounds_done(attach(path), 3)
-    assert "runs; 3 rounds done, 197 features left, " in call(main.commands["status"], path).stdout
+    assert (
+        "is running; 3 rounds completed, 197 features left, "
+        in call(main.commands["status"], path).stdout
+    )
     threading.Timer(1.0, held.set).start()
     assert "was cancelled" in call(main.commands["cancel"], path).stdout
     attached = call(main.commands["attach"], path, code=6)
     assert "The run was cancelled." in told(attached)
     assert json.loads(run("resume", path, "--threads", 2, "--json").stdout)["rounds"] > 9
     commands.settle(replace(job, checkpoint=path), on_threads(store, step=0.2))
-    assert "is done" in call(main.commands["status"], path).stdout
+    assert "is complete" in call(main.commands["status"], path).stdout
     assert_same(attach(path).result(), on_threads(store, step=0.2))
 
 
@@ -536,7 +545,7 @@ def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, 
     for command, more in (("resume", ["--threads", 2]), ("resume", ["--detach"])):
         said = told(run(command, path, *more, code=4))
         assert "is being written by process" in said
-        assert "follow it with `dhsic attach`, or stop it with `dhsic cancel`; in" in said
+        assert "follow it with `dhsic attach`, or stop it with `dhsic cancel` (in" in said
     held.set()
     call(main.commands["cancel"], path)
     assert attach(path).wait(WAIT) == "cancelled"
@@ -550,10 +559,10 @@ def test_a_run_is_left_to_a_cluster_when_it_is_resumed(client, store, tmp_path):
     run("select", store, *options, "--out", out)
     address = client.scheduler.address
     sent = run("resume", path, "--scheduler", address, "--detach", "--force")
-    assert "out.zarr of the run is for `dhsic attach`, once it is done" in told(sent)
+    assert "out.zarr to `dhsic attach`" in told(sent)
     assert attach(path).id == attach_id(sent)
     assert_same(attach(path).result(WAIT), on_threads(store, step=0.2))
-    assert "--detach leaves the run to a cluster" in told(
+    assert "--detach runs on a cluster" in told(
         run("resume", path, "--detach", "--threads", 1, "--force", code=2)
     )
 
@@ -564,37 +573,36 @@ def test_the_status_says_who_drives(client, store, tmp_path, held):
     while submitted.progress()["round"] < 3:
         time.sleep(0.05)
     said = run("status", path).stdout
-    assert f"its loop is process {os.getpid()} on " in said  # workers of the tests are threads
-    assert " to go at this pace; " in said
+    assert f"driver: process {os.getpid()} on " in said  # workers of the tests are threads
+    assert " left at this speed; " in said
     held.set()
     assert submitted.wait(WAIT) == "done"
-    assert "its loop" not in run("status", path).stdout
+    assert "driver" not in run("status", path).stdout
 
 
 def test_the_status_of_a_run_in_a_process(store, tmp_path):
     path = tmp_path / "run.dhsic"
     run("select", store, "--target", "sample_trait", "--checkpoint", path, "--step", 0.5)
     said = run("status", path).stdout
-    assert "is done; `dhsic resume` shows the result; " in said
-    assert " rounds done, 0 features left, " in said
+    assert "is complete; `dhsic resume` shows the result; " in said
+    assert " rounds completed, 0 features left, " in said
     known = json.loads(run("status", path, "--json").stdout)
     assert (known["id"], known["status"], known["checkpoint"]) == (None, "done", str(path))
     for command in ("attach", "cancel"):
         refused = told(run(command, path, code=4))
-        assert "keeps a run that was not left to a cluster" in refused
-        assert refused.endswith("checkpoint goes on, and so does `dhsic resume`.")
+        assert "is the checkpoint of a run that is not detached" in refused
+        assert refused.endswith("checkpoint, or with `dhsic resume`.")
 
 
 def test_the_status_of_a_run_that_has_not_ended(store, tmp_path, monkeypatch):
     path = tmp_path / "run.dhsic"
     monkeypatch.setattr(Checkpoint, "finish", lambda self: None)
     run("select", store, "--target", "sample_trait", "--checkpoint", path, "--step", 0.5)
-    assert (
-        "has stopped: no process works on it; `dhsic resume` goes on" in run("status", path).stdout
-    )
+    said = run("status", path).stdout
+    assert "has stopped: no process is running it; `dhsic resume` continues it" in said
     with Checkpoint(path) as kept:
         kept.lock.take()
-        assert "runs in the process that began it; " in run("status", path).stdout
+        assert "is running in the process that started it; " in run("status", path).stdout
 
 
 def test_a_run_that_nobody_left_to_a_cluster_is_not_settled(store, tmp_path):
@@ -616,8 +624,8 @@ def test_a_command_that_asks_no_cluster_imports_none():
 
 def test_options_that_leave_nothing_behind_are_refused(store):
     for options, message in (
-        ({"checkpoint": "run"}, "--detach leaves the run to a cluster"),
-        ({"checkpoint": "run", "scheduler": "tcp://a:1", "out": "o"}, "--out comes when"),
+        ({"checkpoint": "run"}, "--detach runs on a cluster"),
+        ({"checkpoint": "run", "scheduler": "tcp://a:1", "out": "o"}, "--out is used after"),
     ):
         with pytest.raises(InputError, match=message):
             SelectJob(store, ("sample_trait",), detach=True, **options).check()
@@ -725,7 +733,9 @@ def test_a_run_whose_scheduler_is_killed_is_resumed(cluster, store, expected, tm
     cluster.scheduler.send_signal(signal.SIGKILL)
 
     assert sent.wait(WAIT) == "lost"
-    with pytest.raises(ClusterError, match=r"lost: no cluster at tcp://.* works on it. \d+ rounds"):
+    with pytest.raises(
+        ClusterError, match=r"lost: no cluster at tcp://.* is running it. \d+ completed"
+    ):
         sent.result()
     assert 3 <= len(sent.history) < expected.sizes["rounds"]
     if where == "threads":

@@ -147,13 +147,15 @@ def test_workers_that_do_not_reach_the_url_are_refused(client, store, at, monkey
     place = {"checkpoint": at.path, "client": client, **QUICK}
     with monkeypatch.context() as patch:
         patch.setattr(driver, "answer", no_keys)
-        with pytest.raises(ClusterError, match=r"Worker \S+ does not reach .*: No keys\. A run"):
+        with pytest.raises(
+            ClusterError, match=r"Worker \S+ cannot access .*: No keys\. A detached"
+        ):
             submit(store, "sample_trait", **place)
         patch.setattr(driver, "answer", elsewhere)
-        with pytest.raises(ClusterError, match="it sees another one"):
+        with pytest.raises(ClusterError, match="it sees different contents"):
             submit(store, "sample_trait", **place)
     assert at.names() == []
-    with pytest.raises(CheckpointError, match=r"s3://bucket/.* is no folder\. Pass"):
+    with pytest.raises(CheckpointError, match=r"s3://bucket/.* is not a folder\. Pass"):
         attach(at.path)
 
 
@@ -176,10 +178,10 @@ def test_select_writes_to_urls_and_status_reads_them(store, at):
     assert shown["out"] == out
     assert "exists already" in told(run("select", *args, "--out", out, code=2))
     assert "is complete; its result is in s3://" in told(run("resume", at.path))
-    assert "is done; `dhsic resume` shows the result" in run("status", at.path).stdout
-    assert "keeps a run that was not left to a cluster" in told(run("attach", at.path, code=4))
+    assert "is complete; `dhsic resume` shows the result" in run("status", at.path).stdout
+    assert "is the checkpoint of a run that is not detached" in told(run("attach", at.path, code=4))
     refused = run("select", store, *COMMAND, "--checkpoint", "s3://me:word@b/run", code=2)
-    assert "--checkpoint 's3://b/run' was given with a user name or password" in told(refused)
+    assert "--checkpoint 's3://b/run' contains a user name or password" in told(refused)
     assert "There is no checkpoint at s3" in told(run("resume", f"{at.path}-none", code=4))
 
 
@@ -197,7 +199,7 @@ def test_a_store_that_is_away_ends_a_command_with_a_sentence(store, at, monkeypa
         ended = run("select", *args, "--json", code=1)
     at.s3.fail = 0
     assert json.loads(ended.stdout)["error"]["kind"] == "store"
-    assert f"go on with: dhsic resume {at.path}" in told(ended)
+    assert f"resume with: dhsic resume {at.path}" in told(ended)
     assert "Traceback" not in ended.stderr
     resumed = json.loads(run("resume", at.path).stdout)
     assert resumed["selected"] == selected(*args[:-2])["selected"]
@@ -230,7 +232,7 @@ def test_a_command_that_is_killed_is_resumed_at_its_url(store, at, tmp_path):
     assert killed.returncode == -signal.SIGKILL
     assert "result.zarr" not in at.names()
     resumed = run("resume", at.path, "--json")
-    assert "is dead; taking over" in resumed.stderr
+    assert "has stopped; this run takes over" in resumed.stderr
     expected = selected(store, *COMMAND, "--no-progress")
     assert json.loads(resumed.stdout)["selected"] == expected["selected"]
     assert dhsic.load(out).attrs["n_selected"] == 8

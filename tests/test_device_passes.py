@@ -145,7 +145,7 @@ def test_scores_in_low_rank_are_those_of_the_cores(data, kernel, rng, device, se
     sigma = 1 / (2 * D)
 
     def factor(base):
-        return Cholesky(tolerance=0).factor(kernel, sigma, everyone(Z), base=base)
+        return Cholesky(rtol=0).factor(kernel, sigma, everyone(Z), base=base)
 
     state = LowRank().prepare(LowRankScoringProblem(kernel, sigma, W, factor))
     here, there = (

@@ -33,15 +33,15 @@ DOUBLE = 1e-11
 class Case:
     """One round, asked in both forms: W (m, m), and W and K as products of thin matrices."""
 
-    def __init__(self, X, y, kernel, *, order=2, estimator="unbiased", label_kernel="auto", **more):
+    def __init__(self, X, y, kernel, *, order=2, statistic="unbiased", label_kernel="auto", **more):
         self.X, self.kernel, self.order = X, kernel, order
-        self.factorizer = more.get("factorizer", Cholesky(tolerance=0))
+        self.factorizer = more.get("factorizer", Cholesky(rtol=0))
         self.sigma = more.get("sigma", 1 / (2 * X.shape[1]))
         covariates = more.get("covariates")
-        W = weights(label_matrix(y, label_kernel).L, estimator, covariates)
+        W = weights(label_matrix(y, label_kernel).L, statistic, covariates)
         self.question = ScoringProblem(kernel, self.sigma, W, Statistic.of(X @ X.T))
         L = label_matrix(y, label_kernel).factor(tolerance=1e-14)
-        self.weights = factored_weights(L, estimator, covariates)
+        self.weights = factored_weights(L, statistic, covariates)
         self.landmarks = everyone(X)
         self.expansion = kernel.expansion(order, self.sigma)
         self.factors = {
@@ -87,10 +87,10 @@ def rounds(draw):
         y,
         draw(st.sampled_from(sorted(KERNELS)).map(KERNELS.get)),
         order=draw(st.integers(1, 4)),
-        estimator=draw(st.sampled_from(ESTIMATORS)),
+        statistic=draw(st.sampled_from(ESTIMATORS)),
         label_kernel=label_kernel,
         covariates=draw(st.sampled_from([None, rng.standard_normal((m, 2))])),
-        factorizer=draw(st.sampled_from([Cholesky(tolerance=0), Nystrom(tolerance=0)])),
+        factorizer=draw(st.sampled_from([Cholesky(rtol=0), Nystrom(rtol=0)])),
     )
 
 
@@ -117,14 +117,14 @@ def test_single_precision_is_within_its_bound(case):
     assert (np.abs(single - case.dense()) <= SINGLE * case.allowance()).all()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
 @pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(), Polynomial(3, 0.5)], ids=str)
 @pytest.mark.parametrize("label_kernel", ["balanced", "one-vs-rest", "linear", "gaussian"])
-def test_high_orders_give_the_definition(rng, estimator, kernel, label_kernel):
+def test_high_orders_give_the_definition(rng, statistic, kernel, label_kernel):
     X = standardised(rng.standard_normal((40, 50)))
     y = X[:, 0] + rng.standard_normal(40)
     y = {"balanced": y > 0, "one-vs-rest": np.digitize(y, [-0.7, 0.7])}.get(label_kernel, y)
-    case = Case(X, y, kernel, order=8, estimator=estimator, label_kernel=label_kernel)
+    case = Case(X, y, kernel, order=8, statistic=statistic, label_kernel=label_kernel)
     expected = case.direct()
 
     np.testing.assert_allclose(case.gains(), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
@@ -186,7 +186,7 @@ def test_a_handful_of_directions_chooses_the_same_tenth(rng):
 
 
 def test_a_factor_of_nothing_leaves_the_diagonal(rng):
-    case = genotypes(rng, m=60, d=40, estimator="biased")
+    case = genotypes(rng, m=60, d=40, statistic="biased")
     case.factors = {0: LowRankSymmetric(np.zeros((60, 0)), np.zeros(0), np.ones(60), 1.0)}
     A = case.weights.diagonal
     whole = sum(

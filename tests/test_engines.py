@@ -45,15 +45,15 @@ class TestDenseDouble(EngineSuite):
 
 
 @given(matrices(), st.sampled_from(PLAIN_KERNELS), st.sampled_from(ESTIMATORS))
-def test_direct_is_the_plain_loops(X, name, estimator):
+def test_direct_is_the_plain_loops(X, name, statistic):
     m, d = X.shape
     X = np.array(naive.standardise(X.tolist()))
     kernel = {"gaussian": Gaussian(), "linear": Linear(), "polynomial": Polynomial()}[name]
     y = np.arange(m) % 2
-    question = question_of(X, y, kernel, estimator)
+    question = question_of(X, y, kernel, statistic)
     L = naive.label_gram(y.tolist(), "balanced")
     K = naive.gram(X.tolist(), name, question.sigma)
-    whole = naive.hsic(K, L, estimator)
+    whole = naive.hsic(K, L, statistic)
     size = np.abs(K).max() * np.abs(L).max()
 
     gains = Direct().score(Direct().prepare(question), X.T, facts_of(X))
@@ -61,7 +61,7 @@ def test_direct_is_the_plain_loops(X, name, estimator):
     assert question.hsic == pytest.approx(whole, rel=1e-9, abs=1e-12 * size)
     for j in range(d):
         rest = naive.columns(X.tolist(), [k for k in range(d) if k != j])
-        without = naive.hsic(naive.gram(rest, name, question.sigma), L, estimator)
+        without = naive.hsic(naive.gram(rest, name, question.sigma), L, statistic)
         assert gains[j] == pytest.approx(without - whole, rel=1e-7, abs=1e-11 * size)
 
 
@@ -225,14 +225,14 @@ def test_words_of_checkpoints_are_read(words, choice):
     assert in_low_rank({"engine": "low rank 31: 900", "advice": words})
 
 
-@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
-def test_levels_keep_their_digits_where_the_kernel_is_steep(rng, estimator):
+@pytest.mark.parametrize("statistic", ["biased", "unbiased"])
+def test_levels_keep_their_digits_where_the_kernel_is_steep(rng, statistic):
     """One carrier among 12 and a wide sigma: F is e^55, and K as small between the samples."""
     X = np.zeros((12, 2))
     X[[4, 5], 0] = 1 / 11, 1  # a missing value, filled with the mean, and the carrier
     X[[6, 7], 1] = 1, 1 / 11
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    question = question_of(X, rng.integers(0, 2, 12), Gaussian(), estimator, sigma=4.6)
+    question = question_of(X, rng.integers(0, 2, 12), Gaussian(), statistic, sigma=4.6)
     facts = facts_of(X)
     engine = final_engine(question, facts)
 

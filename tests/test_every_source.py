@@ -165,10 +165,10 @@ SOURCES = {
     "Zarr 3": zarr_in((16, M)),
     "Zarr 2": zarr_in((16, M), zarr_format=2),
     "Zarr 3, sharded": zarr_in((8, M), shards=(32, M)),
-    "Zarr, a chunk a feature": zarr_in((1, M)),
-    "Zarr, a chunk a sample": samples_first,
+    "Zarr, one chunk per feature": zarr_in((1, M)),
+    "Zarr, one chunk per sample": samples_first,
     "Zarr, one chunk": zarr_in((D, M)),
-    "Zarr, ragged chunks of both": zarr_in((9, 7)),
+    "Zarr, uneven chunks in both dimensions": zarr_in((9, 7)),
     "Zarr, zipped": zipped,
     "Zarr, in a bucket": bucket,
     "VCF Zarr 2": vcf_zarr(2),
@@ -184,7 +184,7 @@ SOURCES = {
     "scipy, CSR": lambda _: (sp.csr_array(DOSES), {}),
     "CSV": csv,
     "CSV, converted": converted,
-    "TSV, genes x samples, packed": genes_by_samples,
+    "TSV, genes x samples, compressed": genes_by_samples,
     "Parquet": parquet,
     ".npy": npy("C"),
     ".npy, Fortran": npy("F"),
@@ -215,6 +215,6 @@ def test_the_ranking_is_that_of_the_matrix(name, expected, tmp_path, request):
 
 def test_the_documentation_lists_them():
     page = (Path(__file__).parents[1] / "docs" / "inputs.md").read_text()
-    table = page.partition("## The same ranking from all of them\n")[2]
+    table = page.partition("## The same ranking from every source\n")[2]
     listed = [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")]
     assert listed[1:] == [*SOURCES]

@@ -31,7 +31,7 @@ def test_lambda_says_whether_p_values_are_too_small(rng):
     median = float(np.median(found["p"]))
     assert found.attrs["inflation"] == pytest.approx(chi2.isf(median, 1) / chi2.isf(0.5, 1))
     (told,) = [line for line in order_of(found) if "lambda" in line]
-    assert "1 means none" in told
+    assert "1 means no inflation" in told
 
     alike = dhsic.test_features(X + y[:, None] / 3, y).result_
     lines = [*order_of(alike)]
@@ -166,27 +166,27 @@ def test_results_read_well(wide):
     assert lines[0].split() == ["feature", "HSIC", "p", "adjusted", "shape"]
     assert [line.split()[0] for line in lines[1:3]] == ["d", "a"]
     assert lines[3] == f"together: {found.together}"
-    assert "permutation of 1,000; 50 samples" in str(found.together)
+    assert "permutation, 1,000 draws; 50 samples" in str(found.together)
     assert "of 0" not in str(hsic_test(X, y, method="gamma"))
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"features": [0, 12]}, "features hold 0 to 12, and X has 12 features"),
-        ({"features": [-1]}, "features hold -1"),
-        ({"features": [1, 1]}, "1 of the 2 features are there more than once"),
+        ({"features": [0, 12]}, "features range from 0 to 12, but X has 12 features"),
+        ({"features": [-1]}, "features range from -1"),
+        ({"features": [1, 1]}, "1 of the 2 features are repeated"),
         ({"features": []}, "at least one"),
         ({"features": [0.5]}, "dtype float64"),
-        ({"features": np.ones(11, dtype=bool)}, "a mask of 12"),
+        ({"features": np.ones(11, dtype=bool)}, "a boolean mask of length 12"),
         ({"features": ["geen3"]}, "Did you mean 'gene3'"),
-        ({"features": ["gene3", "gene3"]}, "more than once"),
-        ({"rows": [0, 50]}, "rows hold 0 to 50, and X has 50 samples"),
-        ({"rows": [0, 1, 2, 2, 3]}, "1 of the 5 rows are there more than once"),
+        ({"features": ["gene3", "gene3"]}, "are repeated"),
+        ({"rows": [0, 50]}, "rows range from 0 to 50, but X has 50 samples"),
+        ({"rows": [0, 1, 2, 2, 3]}, "1 of the 5 rows are repeated"),
         ({"rows": [0, 1, 2]}, "4 samples"),
         ({"missing": "drop"}, "missing='drop' is unknown"),
         ({"missing": "error"}, "1 values are missing in 1 features"),
-        ({"covariates": np.ones(49)}, "one row a sample"),
+        ({"covariates": np.ones(49)}, "one row per sample"),
         ({"features": [2], "rows": [0, 1, 2, 3, 4]}, "All 1 features are constant"),
         ({"method": "magic"}, "method='magic' is unknown"),
     ],
@@ -201,7 +201,7 @@ def test_bad_features_get_a_sentence(wide, options, sentence):
 
 
 def test_names_where_there_are_none(wide):
-    with pytest.raises(InputError, match="X names none; pass positions"):
+    with pytest.raises(InputError, match="X has no feature names; pass positions"):
         test_features(*wide, ["gene3"])
 
 
@@ -211,7 +211,7 @@ def test_labels_in_another_order_are_refused(wide):
     frame, trait = pd.DataFrame(X, index=samples), pd.Series(y, index=samples[::-1])
 
     for call in (hsic_test, test_features):
-        with pytest.raises(InputError, match="another order"):
+        with pytest.raises(InputError, match="a different order"):
             call(frame, trait)
 
 
@@ -277,9 +277,9 @@ def test_filters_leave_what_data_without_the_rest_have(names, tmp_path):
 def test_what_filters_leave_out_is_not_tested(wide):
     X, y = wide
     filters = dhsic.Filters(exclude=np.arange(X.shape[1]) == 3, keep=np.arange(len(X)) < 20)
-    with pytest.raises(InputError, match=r"leaves out 1 of the 2 features of features="):
+    with pytest.raises(InputError, match=r"excludes 1 of the 2 features of features="):
         test_features(X, y, [3, 4], filters=filters)
-    with pytest.raises(InputError, match="leaves none of the samples of rows="):
+    with pytest.raises(InputError, match="excludes all samples of rows="):
         test_features(X, y, rows=[30, 31], filters=filters)
     with pytest.raises(InputError, match=r"pass dhsic\.Filters"):
         test_features(X, y, filters={"maf": 0.1})

@@ -191,17 +191,17 @@ def test_the_first_column_names_the_samples(tmp_path, text, names, features):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,a,a\ns,1,2\n", "two columns are called 'a'"),
-        ("id,a,b\ns,1\n", "line 2 has 2 fields, and 3 are expected. Write NA"),
+        ("id,a,a\ns,1,2\n", "two columns are named 'a'"),
+        ("id,a,b\ns,1\n", "line 2 has 2 fields instead of 3. Write NA"),
         ("id,a,b\ns,1,2\nt,1,2,3\n", "line 3 has 4 fields"),
         ("id,a,b\ns,1,2\nt,1,high\n", "'high' in line 3, column 'b', .* not_features=\\['b'\\]"),
-        ("id,sex,a\ns,F,1\n", r"holds text \(column 'sex': 'F'\).* not_features="),
+        ("id,sex,a\ns,F,1\n", r"contains text \(column 'sex': 'F'\).* not_features="),
         ("id;a;b\ns;1,5;2,5\n", "text .'1,5'|Write decimal points, not commas"),
         ("id\ta\ns\t1\nt\t1,5\n", "'1,5' in line 3.*Write decimal points"),
-        ("class,a\nx,1\ny,2\nx,3\n", "would name the samples, and 1 of its texts"),
-        ("no,a\n4,1\n2,2\n9,3\n", "holds whole numbers that all differ .4, 2, 9., as names do"),
-        ("id,name\na,b\n", "columns 'id', 'name' alone|holds text"),
-        ("id,a\n", "holds no rows"),
+        ("class,a\nx,1\ny,2\nx,3\n", "would be used as sample names, but some of them"),
+        ("no,a\n4,1\n2,2\n9,3\n", "contains whole numbers that all differ .4, 2, 9., like names"),
+        ("id,name\na,b\n", "only the columns 'id', 'name'|contains text"),
+        ("id,a\n", "has no rows"),
         ("", "it is empty"),
     ],
 )
@@ -215,19 +215,19 @@ def test_untidy_tables_get_a_sentence(tmp_path, text, words):
     ("path", "options", "words"),
     [
         ("t.csv", {"not_features": ("agee",)}, "has no column 'agee'.* Did you mean 'age'"),
-        ("t.csv", {"variable": "x"}, "holds one matrix"),
+        ("t.csv", {"variable": "x"}, "contains a single matrix"),
         ("t.csv", {"sample_dim": "genes"}, "Pass one of its dimensions, or 0 or 1"),
-        ("t.csv", {"not_features": ("disease",), "n_samples": 4}, "3 samples, and there are 4"),
-        ("absent.csv", {}, "There is no table at"),
-        ("absent.npy", {}, "There is no array at"),
-        ("absent.npz", {}, "There is no array at"),
-        ("absent.parquet", {}, "There is no table at"),
+        ("t.csv", {"not_features": ("disease",), "n_samples": 4}, "3 samples, but there are 4"),
+        ("absent.csv", {}, "The table .* does not exist"),
+        ("absent.npy", {}, "The array .* does not exist"),
+        ("absent.npz", {}, "The array .* does not exist"),
+        ("absent.parquet", {}, "The table .* does not exist"),
         ("t.npz", {}, "has 2 variables with two dimensions.*X .3, 2., Z .3, 2."),
-        ("t.npz", {"variable": "y"}, "has shape .3,.; a matrix has two axes"),
+        ("t.npz", {"variable": "y"}, "has shape .3,., but a matrix has two axes"),
         ("sparse.npz", {}, "scipy.sparse.load_npz"),
-        ("cut.npy", {}, "ends before its matrix"),
+        ("cut.npy", {}, "is incomplete"),
         ("objects.npy", {}, "object"),
-        ("t.parquet", {}, "no numbers .'disease': large_string|no numbers .'disease': string"),
+        ("t.parquet", {}, "not numeric .'disease': large_string|not numeric .'disease': string"),
     ],
 )
 def test_what_does_not_open_gets_a_sentence(tmp_path, monkeypatch, path, options, words):
@@ -253,7 +253,7 @@ def test_infinity_is_refused(tmp_path):
 def test_a_table_that_does_not_fit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "available_bytes", lambda: 500)
     (tmp_path / "t.csv").write_text(TEXT)
-    with pytest.raises(MemoryBudgetError, match=r"there are 500 B.*dhsic convert"):
+    with pytest.raises(MemoryBudgetError, match=r"only 500 B .*dhsic convert"):
         open_source(tmp_path / "t.csv", not_features=("disease",))
 
 
@@ -274,7 +274,7 @@ def test_the_command_line_takes_a_table(tmp_path, rng):
 
     apart, table = ("--target", "disease", "--not-feature", "site"), str(tmp_path / "t.csv")
     said = told(table, *apart)
-    assert "no features: site, disease" in said
+    assert "not features: site, disease" in said
     assert "g3" in said.splitlines()[-1] or " g3 " in said
     assert " g3 " in told(str(tmp_path / "g.csv"), *apart, "--transpose")
     labels = ("--labels", str(tmp_path / "y.csv"))

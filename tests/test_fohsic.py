@@ -40,7 +40,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     X = data.draw(matrices(samples=(6, 12), features=(2, 7), missing=True))
     y, label_kernel = data.draw(labels(len(X)))
     kernel = data.draw(st.sampled_from(PLAIN_KERNELS))
-    estimator = data.draw(st.sampled_from(ESTIMATORS))
+    statistic = data.draw(st.sampled_from(ESTIMATORS))
     sigma = data.draw(st.sampled_from([None, 0.4])) if kernel == "gaussian" else None
     step = data.draw(st.sampled_from([1, 2, 0.5]))
     n = data.draw(st.integers(1, X.shape[1]))
@@ -48,7 +48,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     source = as_source(X, kind, data.draw(st.integers(1, 4)), tmp_path_factory.mktemp("source"))
     runtime = data.draw(st.sampled_from([Threads(1), Threads(3), "dask"]))
     L = naive.label_gram(y.tolist(), label_kernel)
-    expected = naive.fohsic(naive.scaled(X.tolist()), L, n, kernel, sigma, estimator, step)
+    expected = naive.fohsic(naive.scaled(X.tolist()), L, n, kernel, sigma, statistic, step)
 
     model = dhsic.FOHSIC(
         n,
@@ -56,7 +56,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
         kernel=kernel,
         bandwidth=sigma or "dimension",
         label_kernel=label_kernel,
-        estimator=estimator,
+        statistic=statistic,
         progress=False,
         runtime=DaskRuntime(client) if runtime == "dask" else runtime,
     )
@@ -209,9 +209,13 @@ def test_another_run_is_refused_its_checkpoint(rng, tmp_path):
     X, y = wide(rng, d=20)
     path = tmp_path / "run.dhsic"
     dhsic.FOHSIC(3, checkpoint=path, progress=False).fit(X, y)
-    with pytest.raises(CheckpointError, match="n_features_to_select is 3 there and 4 here"):
+    with pytest.raises(
+        CheckpointError, match="n_features_to_select is 3 in the checkpoint and 4 here"
+    ):
         dhsic.FOHSIC(4, checkpoint=path, progress=False).fit(X, y)
-    with pytest.raises(CheckpointError, match=r'method is "fohsic" there and "bahsic" here'):
+    with pytest.raises(
+        CheckpointError, match=r'method is "fohsic" in the checkpoint and "bahsic" here'
+    ):
         dhsic.BAHSIC(3, checkpoint=path, progress=False).fit(X, y)
 
 
@@ -360,15 +364,15 @@ def test_steps():
     ("options", "words"),
     [
         ({"strategy": "sideways"}, "strategy='sideways' is unknown"),
-        ({"strategy": "floating", "step": 2}, "adds one feature a round"),
+        ({"strategy": "floating", "step": 2}, "adds one feature per round"),
         ({"solver": "fast"}, "solver='fast' is unknown"),
-        ({"solver": "lowrank", "kernel": "polynomial"}, "takes the gaussian one"),
-        ({"solver": "lowrank", "strategy": "floating"}, "goes with strategy='forward'"),
-        ({"kernel": dhsic.kernels.KernelRidge()}, "not to be had in forward selection"),
-        ({"strategy": "floating", "kernel": "laplace-l1"}, "kernels of inner products"),
+        ({"solver": "lowrank", "kernel": "polynomial"}, "needs the gaussian kernel"),
+        ({"solver": "lowrank", "strategy": "floating"}, "needs strategy='forward'"),
+        ({"kernel": dhsic.kernels.KernelRidge()}, "does not work in forward selection"),
+        ({"strategy": "floating", "kernel": "laplace-l1"}, "kernel of inner products"),
         ({"step": 0}, "step=0"),
         ({"n_features_to_select": 0}, "n_features_to_select=0"),
-        ({"kernel": "linear", "bandwidth": 0.5}, "has none"),
+        ({"kernel": "linear", "bandwidth": 0.5}, "has no width"),
     ],
 )
 def test_what_makes_no_sense_gets_a_sentence(rng, options, words):
@@ -387,9 +391,9 @@ def test_command_line(rng, tmp_path):
     assert "FOHSIC with the gaussian kernel" in outcome.stderr
     again = run(main, ["resume", str(tmp_path / "run.dhsic")])
     assert again.stdout == outcome.stdout
-    refused = run(main, [*options, "--tolerance", "0.1"])
+    refused = run(main, [*options, "--max-expected-loss", "0.1"])
     assert refused.exit_code != 0
-    assert "--tolerance is no option of --method fohsic" in refused.stderr
+    assert "--max-expected-loss does not apply to --method fohsic" in refused.stderr
 
 
 def test_long_runs_take_float32_first(rng, monkeypatch):

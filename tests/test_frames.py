@@ -41,7 +41,9 @@ def test_frames_are_joined_by_their_ids_which_are_no_values(given):
     other = DATA["a"].rename("other")
     given_covariates = fitted(other, covariates=turned)
     assert given_covariates == fitted(other, covariates=VALUES.to_frame())
-    with pytest.raises(InputError, match=r"no sample names to compare|looks like names|No column"):
+    with pytest.raises(
+        InputError, match=r"no sample names to compare|looks like sample names|No column"
+    ):
         fitted(turned, DATA.set_axis([f"t{i}" for i in range(10)]))
     with pytest.raises(InputError, match="by_position=True"):
         fitted(turned, DATA.to_numpy())
@@ -49,13 +51,15 @@ def test_frames_are_joined_by_their_ids_which_are_no_values(given):
 
 
 def test_frames_of_nothing_but_ids_are_refused():
-    with pytest.raises(InputError, match=r"y has no column but 'FID', 'IID', .* y.to_numpy\(\)"):
+    with pytest.raises(
+        InputError, match=r"y has no columns other than 'FID', 'IID', .* y.to_numpy\(\)"
+    ):
         fitted(pd.DataFrame({"FID": TEN, "IID": TEN}))
 
 
 def test_an_index_is_a_name_as_a_column_is():
     ids = VALUES.to_frame().assign(IID=TEN[::-1])
-    with pytest.raises(InputError, match="'IID' and 'index' of y name samples"):
+    with pytest.raises(InputError, match="'IID' and 'index' of y match different rows"):
         fitted(ids)
     left_over = ids.set_axis(range(10)).sample(frac=1, random_state=0)
     assert fitted(left_over.assign(IID=TEN[::-1])) == fitted(
@@ -63,7 +67,7 @@ def test_an_index_is_a_name_as_a_column_is():
     )
     both = pd.MultiIndex.from_arrays([["F"] * 10, TEN], names=["FID", "IID"])
     assert fitted(VALUES.set_axis(both), DATA.set_axis(both)) == fitted(VALUES)
-    with pytest.raises(InputError, match="another order"):
+    with pytest.raises(InputError, match="a different order"):
         fitted(VALUES.set_axis(both)[::-1], DATA.set_axis([f"F_{name}" for name in TEN]))
 
 

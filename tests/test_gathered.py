@@ -136,5 +136,5 @@ def test_files_that_are_gone_are_said_to_be(client, tmp_path):
         made = gathered(runtime)
         for path in runtime.folder.glob("result-*"):
             path.unlink()
-        with pytest.raises(ScratchError, match="What workers had left for each other is gone"):
+        with pytest.raises(ScratchError, match="Files that workers exchange in scratch are"):
             found(runtime, made)

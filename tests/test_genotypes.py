@@ -249,7 +249,7 @@ def test_one_copy_of_males_written_as_two_is_told(contig, part, tmp_path, rng):
     G[3, np.flatnonzero(male)[0]] = -1  # PLINK takes it for missing
     write_variants(tmp_path / "h.vcz", G, [contig])
     write_variants(tmp_path / "t.vcz", twice, [contig])
-    told = f"{male.sum()} of 300 samples have no heterozygous calls on X"
+    told = rf"{male.sum()} of 300 samples have (almost )?no heterozygous calls on X"
     every, asked = np.arange(60) != 3, {"method": "hsic", "n_features_to_select": 5}
     expected = dhsic.select(tmp_path / "h.vcz", y, **asked)
     with pytest.warns(UserWarning, match=told):
@@ -259,7 +259,7 @@ def test_one_copy_of_males_written_as_two_is_told(contig, part, tmp_path, rng):
     with warnings.catch_warnings():  # the command prints them
         warnings.simplefilter("default")
         shown = run("inspect", tmp_path / "t.vcz").stdout
-    assert told in " ".join(shown.split())
+    assert re.search(told, " ".join(shown.split()))
     for filters in (dhsic.Filters(maf=0.3), dhsic.Filters(hwe=0.2)):
         with pytest.warns(UserWarning, match=told):
             some = dhsic.select(tmp_path / "t.vcz", y, method="hsic", filters=filters)
@@ -308,9 +308,9 @@ def test_places_are_read_as_browsers_write_them(tmp_path):
     assert kept("1:15,000,000-34,000,000") == [1, 2]
     assert kept("chr1:15,000,000-34,000,000,2:10,000,000-10,000,000") == [1, 2, 6]
     assert kept("2,1:15000000-20,000,000") == [1, *range(6, 12)]
-    with pytest.raises(InputError, match="No feature lies at 3 of chromosomes="):
+    with pytest.raises(InputError, match="No feature lies in 3, part of chromosomes="):
         kept("1,3")
-    with pytest.raises(InputError, match=r"1:1-2 of chromosomes="):
+    with pytest.raises(InputError, match=r"1:1-2, part of chromosomes="):
         kept("1:1-2,2")
 
 
@@ -348,7 +348,7 @@ def test_components_are_those_of_autosomes(tmp_path):
     assert whole.attrs["n_not_autosomal"] == 120
     assert dhsic.pca(tmp_path / "only", 3).attrs["n_not_autosomal"] == 0
     told = run("pca", tmp_path / "x", "-n", 2).stderr
-    assert "120 features on X, Y, MT or no known chromosome left out" in " ".join(told.split())
+    assert "excluded 120 features on X, Y, MT or an unknown chromosome" in " ".join(told.split())
 
 
 def test_a_family_id_that_differs_keeps_nobody(tmp_path, rng):
@@ -365,9 +365,13 @@ def test_a_family_id_that_differs_keeps_nobody(tmp_path, rng):
 
     assert kept("s1\ns2\n") == [1, 2]
     assert kept("F1 s1\nF2 s2\n") == [1, 2]
-    with pytest.warns(UserWarning, match=r"1 samples by an IID of the data and another FID"):
+    with pytest.warns(
+        UserWarning, match=r"1 samples whose IID is in the data but with a different FID"
+    ):
         assert kept("F1 s1\nF9 s2\n") == [1]
-    with pytest.raises(InputError, match=r"FID 0 of s1, which is F1 in the data\), and no others"):
+    with pytest.raises(
+        InputError, match=r"IID s1 has FID 0 in the list and F1 in the data\), and no other"
+    ):
         kept("0 s1\n0 s2\n")
 
 
@@ -460,17 +464,17 @@ def test_effects_of_classes_say_which_is_the_case(cohort, tmp_path):
 
 def test_effects_that_make_no_sense_are_refused_before_the_work(cohort, tmp_path):
     for target, more, sentence in (
-        ("three", (), "there are 3 classes"),
-        ("height", ("--target", "cc"), "for one target"),
-        ("height", ("--target", "cc", "--per-target"), "for one target"),
+        ("three", (), "have 3 classes"),
+        ("height", ("--target", "cc"), "needs exactly one target"),
+        ("height", ("--target", "cc", "--per-target"), "needs exactly one target"),
     ):
         refused = effects_of(cohort, tmp_path / "e.tsv", target, *more, code=2)
         assert sentence in " ".join(refused.stderr.split())
     refused = effects_of(cohort, tmp_path / "e.zarr", "height", code=2).stderr
-    assert "effects are written as a table" in " ".join(refused.split())
+    assert "effects are written as a text table" in " ".join(refused.split())
 
 
-@pytest.mark.filterwarnings("ignore:'a' has a value of its own for each class")
+@pytest.mark.filterwarnings("ignore:'a' has a different value for each class")
 def test_a_variant_that_separates_the_classes_has_no_effect(cohort, tmp_path, rng):
     y = np.arange(60) % 2
     G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)
@@ -526,7 +530,7 @@ def test_effects_are_read_by_programs_that_split_at_blanks(target, cohort, tmp_p
     assert (by_tabs["A1"] == by_tabs["alt"]).all()
 
 
-@pytest.mark.filterwarnings("ignore:'a' has a value of its own for each class")
+@pytest.mark.filterwarnings("ignore:'a' has a different value for each class")
 def test_effects_that_are_missing_are_na(tmp_path, rng):
     y = np.arange(60) % 2
     G = np.stack([y, rng.integers(0, 3, 60), np.zeros(60, int)], axis=1).astype(np.int8)
@@ -537,7 +541,7 @@ def test_effects_that_are_missing_are_na(tmp_path, rng):
     lines = [line.split("\t") for line in (tmp_path / "e.tsv").read_text().splitlines()]
     assert [line[lines[0].index("BETA")] == "NA" for line in lines[1:]] == [True, False, True]
     assert "" not in [field for line in lines for field in line]
-    assert "2 features have no effect that can be estimated: NA" in " ".join(said.split())
+    assert "The effect cannot be estimated for 2 features: NA" in " ".join(said.split())
 
 
 # -- What commands say ----------------------------------------------------------------------------
@@ -567,7 +571,7 @@ def test_a_report_of_pairs_that_are_not_there_is_refused(tmp_path, rng):
     dhsic.save(result, tmp_path / "r.zarr")
     told = run("report", tmp_path / "r.zarr", "--pairs", tmp_path / "none.tsv", code=2).stderr
     assert "There is no" in told
-    assert "the table that dhsic pairs --out wrote" in " ".join(told.split())
+    assert "the table from dhsic pairs --out" in " ".join(told.split())
 
 
 def test_a_class_of_one_sample_is_told(cohort, tmp_path):
@@ -576,7 +580,7 @@ def test_a_class_of_one_sample_is_told(cohort, tmp_path):
     frame.to_csv(tmp_path / "y.tsv", sep="\t", index=False)
     where = ("--labels", tmp_path / "y.tsv", "--target", "status")
     told = " ".join(run("test", cohort / "x.pgen", *where).stderr.split())
-    assert "class has one of 120 samples (case)" in told
+    assert "class has only one of 120 samples (case)" in told
 
 
 def test_effects_of_whole_numbers_are_those_of_numbers():

@@ -253,7 +253,7 @@ def test_where_it_makes_no_sense_it_is_left_out_or_refused(rng):
         labels = np.outer(y, y) if "precomputed" in options.values() else y
         model = dhsic.BAHSIC(3, progress=False, **options).fit(X, labels, **more)
         assert "given_others" not in model.result_.attrs
-    with pytest.raises(InputError, match="single features again"):
+    with pytest.raises(InputError, match="re-ranks single features"):
         dhsic.BAHSIC(3, rerank=True).fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="positive semidefinite"):
         fit(

@@ -129,21 +129,21 @@ def test_scores_are_the_part_of_hsic_that_each_feature_has(data):
     samples = data.draw(graphs(n_graphs=(6, 8), nodes=(3, 4)))
     samples[0] = ([[0, 1], [1, 0]], samples[0][1][:2])  # one edge at least
     kernel = data.draw(st.sampled_from([ShortestPaths(), Walks(2, 0.3)]))
-    estimator = data.draw(st.sampled_from(["unbiased", "biased"]))
+    statistic = data.draw(st.sampled_from(["unbiased", "biased"]))
     y = [i % 2 for i in range(len(samples))]
     L = naive.label_gram(y, "balanced")
 
-    found = rank_subgraphs(kernel, samples, y, estimator=estimator)
+    found = rank_subgraphs(kernel, samples, y, statistic=statistic)
 
     counts = kernel.counts(samples)[0].toarray()
     expected = [
-        naive.hsic(plain.additive_gram(column[:, None].tolist(), [w]), L, estimator)
+        naive.hsic(plain.additive_gram(column[:, None].tolist(), [w]), L, statistic)
         for column, w in zip(counts.T, kernel.weights(found.names), strict=True)
     ]
     assert_allclose(found.scores, expected, rtol=1e-9, atol=1e-12)
     assert math.isclose(
         found.rounds[0]["hsic"],
-        naive.hsic(kernel.gram(samples).tolist(), L, estimator),
+        naive.hsic(kernel.gram(samples).tolist(), L, statistic),
         rel_tol=1e-9,
         abs_tol=1e-12,
     )
@@ -168,21 +168,21 @@ def test_a_planted_bond_is_found(rng):
 EDGE = [[0, 1], [1, 0]]
 REFUSED = {
     "no pair": (lambda: Walks(1).counts([EDGE]), "Graph 0", "list", "(adjacency, labels)"),
-    "none": (lambda: Walks(1).counts([]), "0 graphs", "pass one a sample"),
+    "none": (lambda: Walks(1).counts([]), "0 graphs", "pass one per sample"),
     "not square": (lambda: Walks(1).counts([([[0, 1]], None)]), "graph 0", "(1, 2)", "(n, n)"),
     "one axis": (lambda: Walks(1).counts([([0, 1], None)]), "graph 0", "(2,)", "(n, n)"),
     "weights": (lambda: Walks(1).counts([([[0, 2], [2, 0]], None)]), "graph 0", "adjacency != 0"),
     "NaN": (lambda: Walks(1).counts([([[0, np.nan], [0, 0]], None)]), "graph 0", "0 and 1"),
     "text": (lambda: Walks(1).counts([([["a"]], None)]), "graph 0", "0 and 1"),
     "directed": (lambda: Walks(1).counts([([[0, 1], [0, 0]], None)]), "directed", "undirected"),
-    "labels": (lambda: Walks(1).counts([(EDGE, ["a"])]), "2 nodes", "(1,)", "one label a node"),
+    "labels": (lambda: Walks(1).counts([(EDGE, ["a"])]), "2 nodes", "(1,)", "one label per node"),
     "some without": (
         lambda: Walks(1).counts([(EDGE, ["a", "b"]), (EDGE, None)]),
         *("1 of 2 graphs", "first graph 1", "for none"),
     ),
     "kinds": (
         lambda: Walks(1).counts([(EDGE, ["a", "b"]), (EDGE, [1, 2])]),
-        *("int, str", "text alone"),
+        *("int, str", "only text"),
     ),
     "real labels": (lambda: Walks(1).counts([(EDGE, [0.5, 1.0])]), "float", "whole numbers"),
     "no edges": (lambda: ShortestPaths().counts([(np.zeros((2, 2)), None)]), "None of 1", "edges"),

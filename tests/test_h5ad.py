@@ -164,7 +164,7 @@ def test_columns_of_every_encoding(tmp_path):
     for name, expected in EXPECTED.items():
         np.testing.assert_array_equal(dhsic.read_target(path, name), expected)
     message = told(run("select", path, "--target", "gap", *QUICK, code=2))
-    assert "1 of 24 samples lack a value (gap of 1)" in message
+    assert "1 of 24 samples have missing values (gap: 1)" in message
     facts = selected(path, "--target", "gap", *QUICK, "--drop-missing")
     assert facts["n_samples"] == M - 1
     with pytest.raises(InputError, match=r"no column 'liden'; .* Did you mean 'leiden'\?"):
@@ -218,10 +218,10 @@ def _cut(folder):
 
 
 DAMAGED = {
-    "cut": (_cut, {}, DataError, "a.h5ad does not read as HDF5", "restore"),
+    "cut": (_cut, {}, DataError, "a.h5ad cannot be read as HDF5", "restore"),
     "text": (
         *(lambda folder: (folder / "a.h5ad").write_text("cells"), {}, DataError),
-        *("does not read as HDF5", "copy it again"),
+        *("cannot be read as HDF5", "copy it again"),
     ),
     "an index beyond": (_at("X/indices", _set(0, 99)), {}, DataError, "is damaged", "again"),
     "no indptr": (_at("X/indptr", _remove), {}, DataError, "indptr", "restore"),
@@ -230,7 +230,7 @@ DAMAGED = {
     "no column": (_at("obs/leiden", _remove), {}, DataError, "obs/leiden is absent", "lists it"),
     "no such layer": (
         *(lambda folder: None, {"variable": "layers/x"}, InputError),
-        *("no matrix 'layers/x'; it has X, raw/X, layers/counts", "variable="),
+        *("no matrix 'layers/x'; its matrices are X, raw/X, layers/counts", "variable="),
     ),
     "no such part": (lambda folder: None, {"variable": "leiden"}, InputError, "has no matrix"),
     "of infinity": (_at("X/data", _set(0, np.inf)), {}, DataError, "is inf", "finite"),
@@ -296,21 +296,23 @@ def test_an_object_ranks_as_its_matrix(kind):
     assert model.transform(adata).shape == (M, 3)
     some = np.arange(M) > 3
     assert ranking(adata[some, :]) == ranking(X[some], LEIDEN[some])
-    with pytest.raises(InputError, match=r"no matrix 'layers/no'; it has X, layers/counts, obsm"):
+    with pytest.raises(
+        InputError, match=r"no matrix 'layers/no'; its matrices are X, layers/counts, obsm"
+    ):
         dhsic.open_source(adata, variable="layers/no")
 
 
 def test_scaled_values_are_told_where_others_are_there(tmp_path):
     path, adata = write_h5ad(tmp_path / "a.h5ad"), cells()
     for data, name in ((path, "raw/X"), (adata, "layers/counts")):
-        with pytest.warns(UserWarning, match=f"below 0, so it looks scaled, and {name} has none"):
+        with pytest.warns(UserWarning, match=f"below 0, so it looks scaled; {name} has none"):
             ranking(data)
         with pytest.warns(UserWarning, match="looks scaled"):
             dhsic.test_features(data, "leiden")
         assert dhsic.open_source(data, variable="X").hint == ""
     said = " ".join(run("inspect", path).stdout.split())
-    assert "looks scaled, and raw/X has none. Pass --variable raw/X" in said
-    with pytest.warns(UserWarning, match="Pass layer='layers/counts' to take that, or layer='X'"):
+    assert "looks scaled; raw/X has none. To use raw/X, pass --variable raw/X" in said
+    with pytest.warns(UserWarning, match="pass layer='layers/counts'; to use X, pass layer='X'"):
         dhsic.select_genes(adata, "leiden", n=3, inplace=False, progress=False)
     assert dhsic.open_source(write_h5ad(tmp_path / "b.h5ad", np.abs(X))).hint == ""
 
@@ -320,7 +322,7 @@ def test_a_matrix_is_named_as_in_scanpy(tmp_path):
     assert dhsic.open_source(path, variable="raw").n_features == 2 * D
     for data in (path, cells()):
         assert ranking(data, variable="counts") == DENSE_COUNTS
-    with pytest.raises(InputError, match=r"layer: no parameter .* by variable='counts'"):
+    with pytest.raises(InputError, match=r"layer: unknown parameter .* pass variable='counts'"):
         ranking(cells(), layer="counts")
 
 
@@ -350,7 +352,7 @@ def test_columns_are_covariates_by_name(tmp_path):
         groups = (np.arange(M) % 3)[:, None] == [1, 2]
         alone = ranking(data, "score", covariates="leiden")
         assert alone == ranking(X, SCORE, covariates=groups.astype(float))
-        with pytest.raises(InputError, match="1 of 24 samples have no 'gap', which is a covariate"):
+        with pytest.raises(InputError, match="Covariate 'gap' is missing for 1 of 24 samples"):
             ranking(data, covariates="gap")
         with pytest.raises(InputError, match="no column 'liden'"):
             ranking(data, covariates=["score", "liden"])
@@ -420,6 +422,6 @@ def test_what_is_no_matrix_is_refused_with_those_that_are(tmp_path, name):
         for column in ("leiden", "gap", "note"):  # numbers alone are left
             del file[f"obs/{column}"]
         file["obs"].attrs["column-order"] = ["score", "age", "treated"]
-    words = f"no matrix '{name}'; it has X, raw/X, layers/counts, obsm/X_pca. Pass one of them"
+    words = f"no matrix '{name}'; its matrices are X, raw/X, layers/counts, obsm/X_pca. Pass one"
     with pytest.raises(InputError, match=words):
         dhsic.open_source(path, variable=name)

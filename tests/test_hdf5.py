@@ -30,6 +30,13 @@ NAMES = ["gene0_ENSG000", *SYMBOLS[1:-2], "gene0_ENSG010", "CD19"]
 KINDS = ["Gene Expression"] * (FEATURES - 1) + ["Antibody Capture"]
 
 
+def told_of(*args):
+    """Output of a command."""
+    result = CliRunner().invoke(main, [str(a) for a in args])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
 def write_counts(path, kinds=KINDS, matrix=COUNTS):
     """As Cell Ranger 3 and later write it: features x cells, by cells."""
     columns = sp.csc_matrix(matrix.T)
@@ -79,7 +86,19 @@ def test_counts_of_cell_ranger(name, held, tmp_path, monkeypatch):
     assert found["feature"].values[found["rank"].values.argmin()] == "gene4"
     genes = open_source(path, variable="Gene Expression")
     assert genes.feature_names().tolist() == NAMES[:-1]
-    with pytest.raises(InputError, match="type 'CRISPR'; it has 'Gene Expression', 'Antibody"):
+    left_out = dhsic.select(
+        path, TYPE, variable="Gene Expression", n_features_to_select=1, progress=False
+    ).attrs["left_out"]
+    assert left_out == '{"other_types": 1}'  # and no filter of variants
+    said = " ".join(told_of("inspect", path, "--variable", "Gene Expression").split())
+    assert "excluded 1 feature (1 of other types than --variable)" in said
+    assert "FILTER" not in said
+    assert "pass-only" not in said
+    assert "excluded" not in told_of("inspect", write_counts(path, ["Gene Expression"] * FEATURES))
+    write_counts(path)
+    with pytest.raises(
+        InputError, match="type 'CRISPR'; its types are 'Gene Expression', 'Antibody"
+    ):
         open_source(path, variable="CRISPR")
 
 
@@ -115,7 +134,7 @@ def test_counts_of_version_2_are_by_genome(tmp_path):
                 group[name] = getattr(columns, name)
             group["shape"], group["barcodes"] = columns.shape, np.array(BARCODES, "S")
             group["genes"], group["gene_names"] = np.array(IDS, "S"), np.array(SYMBOLS, "S")
-    with pytest.raises(InputError, match=r"2 genomes, hg19, mm10\. Pass one of them as variable="):
+    with pytest.raises(InputError, match=r"2 genomes: hg19, mm10\. Pass one of them as variable="):
         open_source(tmp_path / "counts.h5")
     check(open_source(tmp_path / "counts.h5", variable="mm10"))
     with h5py.File(tmp_path / "counts.h5", "a") as file:
@@ -128,14 +147,14 @@ def test_counts_that_do_not_fit_their_names_are_refused(tmp_path):
     with h5py.File(path, "a") as file:
         del file["matrix/barcodes"]
         file["matrix/barcodes"] = np.array(BARCODES[:-1], "S")
-    with pytest.raises(DataError, match="in 30 cells, and names of 12 features and 29 cells"):
+    with pytest.raises(DataError, match="in 30 cells, but names of 12 features and 29 cells"):
         open_source(path)
     folder = write_folder(tmp_path / "counts")
     (folder / "barcodes.tsv.gz").unlink()
     with pytest.raises(InputError, match=r"no barcodes.tsv.gz .* Copy the whole folder"):
         open_source(folder)
     (folder / "matrix.mtx.gz").write_bytes(b"")
-    with pytest.raises(InputError, match="does not read as Matrix Market"):
+    with pytest.raises(InputError, match="is not a valid Matrix Market file"):
         open_source(folder)
 
 
@@ -149,7 +168,7 @@ def test_other_files_are_refused_with_what_they_hold(tmp_path, monkeypatch):
     with h5py.File("x.h5", "w") as file:
         file["layer/weights"] = COUNTS
         file["names"] = np.array(BARCODES, "S")
-    with pytest.raises(InputError, match="matrices layer/weights, and neither") as caught:
+    with pytest.raises(InputError, match="matrices layer/weights, but it is neither") as caught:
         open_source("x.h5")
     remedy = str(caught.value).partition("Pass ")[2].partition(";")[0]
     values = eval(remedy, {"h5py": h5py})
@@ -160,7 +179,9 @@ def test_other_files_are_refused_with_what_they_hold(tmp_path, monkeypatch):
         file.create_group("mod/rna")
         file.create_group("mod/prot")
         file.create_group("obs"), file.create_group("var")
-    with pytest.raises(InputError, match=r"several AnnData: prot, rna. .*mudata.read\('x.h5mu'\)"):
+    with pytest.raises(
+        InputError, match=r"several AnnData objects: prot, rna. .*mudata.read\('x.h5mu'\)"
+    ):
         open_source("x.h5mu")
 
 
@@ -177,5 +198,5 @@ def test_counts_without_names_of_features_get_a_sentence(tmp_path):
             group[name] = getattr(counts, name)
         group["barcodes"] = np.array([f"AAAC-{i}" for i in range(20)], "S")
 
-    with pytest.raises(DataError, match="no names of their features"):
+    with pytest.raises(DataError, match="no feature names"):
         dhsic.open_source(tmp_path / "x.h5")

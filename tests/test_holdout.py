@@ -86,11 +86,11 @@ def test_from_the_command_line_with_samples_that_take_no_part(rng, tmp_path):
 @pytest.mark.parametrize(
     ("holdout", "match"),
     [
-        (1.5, "part of the samples to hold out, such as 0.3"),
+        (1.5, "fraction of the samples to hold out, such as 0.3"),
         (np.arange(90), r"array of int64 \(90,\)"),
-        (np.ones(7, dtype=bool), "holds out 7 of 7 samples and the data have 90"),
+        (np.ones(7, dtype=bool), "holds out 7 of 7 samples, and the data have 90"),
         (np.zeros(90, dtype=bool), "holds out 0 of 90"),
-        (0.01, "tests on 1 of 90 samples, and there"),
+        (0.01, "holds out 1 of 90 samples, which cannot"),
     ],
 )
 def test_what_holds_out_nothing_to_test_on_gets_a_sentence(rng, holdout, match):

@@ -25,25 +25,25 @@ def test_label_matrix_is_the_definition(data, m):
 
 
 @given(st.data(), matrices(), st.sampled_from(PLAIN_KERNELS), st.sampled_from(ESTIMATORS))
-def test_hsic_is_the_definition(data, X, kernel, estimator):
+def test_hsic_is_the_definition(data, X, kernel, statistic):
     y, label_kernel = data.draw(labels(len(X)))
     K = naive.gram(X.tolist(), kernel, 0.07)
-    expected = naive.hsic(K, naive.label_gram(y.tolist(), label_kernel), estimator)
+    expected = naive.hsic(K, naive.label_gram(y.tolist(), label_kernel), statistic)
 
     actual = dhsic.hsic(
-        X, y, kernel=kernel, label_kernel=label_kernel, bandwidth=0.07, estimator=estimator
+        X, y, kernel=kernel, label_kernel=label_kernel, bandwidth=0.07, statistic=statistic
     )
 
     assert actual == pytest.approx(expected, rel=1e-8, abs=1e-10 * np.abs(K).max())
 
 
 @given(st.data(), matrices(), st.sampled_from(ESTIMATORS))
-def test_weights_give_hsic_for_any_kernel_matrix(data, X, estimator):
+def test_weights_give_hsic_for_any_kernel_matrix(data, X, statistic):
     y, kernel = data.draw(labels(len(X)))
     L = label_matrix(y, kernel).L
     K = X @ X.T
-    W = weights(L, estimator)
-    expected = naive.hsic(K.tolist(), L.tolist(), estimator)
+    W = weights(L, statistic)
+    expected = naive.hsic(K.tolist(), L.tolist(), statistic)
 
     assert np.vdot(W, K) == pytest.approx(expected, rel=1e-9, abs=1e-12 * np.abs(K).max())
     np.testing.assert_allclose(W, W.T, rtol=0, atol=1e-15)
@@ -127,24 +127,24 @@ def test_several_targets_add_up(rng):
     np.testing.assert_allclose(label_matrix(real).L, label_matrix(Z, "gaussian").L, rtol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_covariates_are_projected_out(rng, estimator):
+@pytest.mark.parametrize("statistic", ESTIMATORS)
+def test_covariates_are_projected_out(rng, statistic):
     """Labels that follow the covariate alone have no dependence left; W is blind to it."""
     m = 40
     C = rng.standard_normal((m, 2))
     L = label_matrix(rng.standard_normal(m), "gaussian").L
     R = np.eye(m) - (Q := np.linalg.qr(np.column_stack([np.ones(m), C]))[0]) @ Q.T
 
-    W = weights(L, estimator, C)
+    W = weights(L, statistic, C)
 
-    if estimator == "biased":
+    if statistic == "biased":
         np.testing.assert_allclose(W, R @ L @ R / (m - 1) ** 2, atol=1e-15)
         np.testing.assert_allclose(W @ C, 0, atol=1e-14)
     else:
         np.testing.assert_allclose(W, weights(R @ L @ R, "unbiased"), atol=1e-15)
-    np.testing.assert_allclose(weights(L, estimator, C * 1e6 + 3), W, atol=1e-12 * abs(W).max())
+    np.testing.assert_allclose(weights(L, statistic, C * 1e6 + 3), W, atol=1e-12 * abs(W).max())
     np.testing.assert_allclose(
-        weights(L, estimator, np.column_stack([C, C[:, 0]])), W, atol=1e-12 * abs(W).max()
+        weights(L, statistic, np.column_stack([C, C[:, 0]])), W, atol=1e-12 * abs(W).max()
     )
 
 
@@ -159,26 +159,26 @@ def test_hsic_sees_what_correlation_does_not(rng):
 @pytest.mark.parametrize(
     ("y", "options", "sentence"),
     [
-        ([1, 1, 1, 1, 1], {}, "one class has nothing"),
+        ([1, 1, 1, 1, 1], {}, "so nothing can depend on them"),
         ([0.1, 0.5, np.nan, 1.0, 2.0], {}, "1 of 5 labels are missing"),
         ([0.1, 0.5, np.inf, 1.0, 2.0], {}, "not finite"),
         (["a", None, "b", "a", "b"], {}, "1 of 5 labels are missing"),
         ([0.1] * 5, {"label_kernel": "linear"}, "constant"),
-        ([0, 1, 2, 0, 1], {"label_kernel": "balanced"}, "takes two classes and y has 3"),
-        (["a", "b", "a", "b", "c"], {"label_kernel": "linear"}, "takes numbers"),
-        ([1, 2, 3, 4, 5], {"label_kernel": "multiclass"}, "a class of its own"),
+        ([0, 1, 2, 0, 1], {"label_kernel": "balanced"}, "needs two classes, but y has 3"),
+        (["a", "b", "a", "b", "c"], {"label_kernel": "linear"}, "needs numbers"),
+        ([1, 2, 3, 4, 5], {"label_kernel": "multiclass"}, "its own class"),
         ([0, 1, 0, 1, 0], {"label_kernel": "cosine"}, "unknown; pass one of"),
         (np.zeros((5, 0)), {}, "shape"),
         (np.ones((5, 4)), {"label_kernel": "precomputed"}, "pass \\(m, m\\)"),
         (np.triu(np.ones((5, 5))), {"label_kernel": "precomputed"}, "not symmetric"),
         (np.full((5, 5), np.nan), {"label_kernel": "precomputed"}, "NaN"),
         ([0, 1, 0, 1], {}, "4 samples"),
-        ([0, 1, 0, 1, 0], {"estimator": "plugin"}, "estimator='plugin' is unknown"),
+        ([0, 1, 0, 1, 0], {"statistic": "plugin"}, "statistic='plugin' is unknown"),
         ([0, 1, 0, 1, 0], {"kernel": "rbf"}, "kernel='rbf' is unknown"),
         ([0, 1, 0, 1, 0], {"bandwidth": "silverman"}, "is unknown; pass 'dimension'"),
-        ([0, 1, 0, 1, 0], {"bandwidth": -1.0}, "no width"),
+        ([0, 1, 0, 1, 0], {"bandwidth": -1.0}, "positive, finite"),
         ([0, 1, 0, 1, 0], {"bandwidth": []}, "empty grid"),
-        ([0, 1, 0, 1, 0], {"covariates": np.ones((4, 1))}, "one row a sample"),
+        ([0, 1, 0, 1, 0], {"covariates": np.ones((4, 1))}, "one row per sample"),
         ([0, 1, 0, 1, 0], {"covariates": [[np.nan]] * 5}, "first at sample 0"),
         ([0, 1, 0, 1, 0], {"covariates": np.eye(5)}, "leave nothing"),
     ],
@@ -195,7 +195,7 @@ def test_bad_input_gets_a_sentence(y, options, sentence):
 
 
 def test_too_few_samples():
-    with pytest.raises(InputError, match="at least 4 samples and got n_samples=3"):
+    with pytest.raises(InputError, match="at least 4 samples, but n_samples=3"):
         dhsic.hsic(np.arange(3.0), [0, 1, 0])
 
 
@@ -204,19 +204,19 @@ def test_class_kernels_are_listed():
 
 
 @given(st.data(), matrices(), st.sampled_from(ESTIMATORS))
-def test_normalized_hsic_is_a_cosine(data, X, estimator):
+def test_normalized_hsic_is_a_cosine(data, X, statistic):
     y, kernel = data.draw(labels(len(X)))
     K, L = naive.gram(X.tolist(), "gaussian", 0.07), naive.label_gram(y.tolist(), kernel)
-    xx, xy, yy = (naive.hsic(A, B, estimator) for A, B in ((K, K), (K, L), (L, L)))
+    xx, xy, yy = (naive.hsic(A, B, statistic) for A, B in ((K, K), (K, L), (L, L)))
     if min(xx / np.max(K) ** 2, yy / np.abs(L).max() ** 2) < 1e-6:
         return  # rounding decides
 
     found = dhsic.hsic(
-        X, y, label_kernel=kernel, bandwidth=0.07, estimator=estimator, normalize=True
+        X, y, label_kernel=kernel, bandwidth=0.07, statistic=statistic, normalize=True
     )
 
     assert found == pytest.approx(xy / np.sqrt(xx * yy), rel=1e-6, abs=1e-8)
-    assert estimator == "unbiased" or abs(found) <= 1 + 1e-9
+    assert statistic == "unbiased" or abs(found) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("method", ["cholesky", "nystrom"])
@@ -229,7 +229,7 @@ def test_normalized_in_low_rank_scaled_and_without_variation(rng, method):
     assert dhsic.hsic(x, x > 0, normalize=True) == pytest.approx(
         dhsic.hsic(x, x > 0, label_kernel="binary", normalize=True)
     )
-    with pytest.warns(UserWarning, match="X with itself is 0: it does not vary"):
+    with pytest.warns(UserWarning, match="X with itself is 0, because it is constant"):
         assert dhsic.hsic(np.ones(200), x, method=method, normalize=True) == 0.0
     with pytest.raises(InputError, match="pass method='exact'"):
         dhsic.hsic(x, x, method="blockwise", normalize=True)

@@ -35,16 +35,16 @@ def within(n):
 
 
 @pytest.mark.parametrize(
-    ("method", "estimator"),
+    ("method", "statistic"),
     [("permutation", "unbiased"), ("permutation", "biased"), ("gamma", "unbiased")],
 )
-def test_level(rng, method, estimator):
+def test_level(rng, method, statistic):
     def draw():
         return rng.standard_normal((30, 2)), rng.exponential(size=30)
 
     low, high = within(TIMES_DRAWN)
 
-    assert low <= rejections(draw, TIMES_DRAWN, method=method, estimator=estimator) <= high
+    assert low <= rejections(draw, TIMES_DRAWN, method=method, statistic=statistic) <= high
 
 
 def test_level_with_classes(rng):
@@ -75,10 +75,10 @@ def test_power(rng, method):
 
 
 @pytest.mark.parametrize("method", ["permutation", "gamma"])
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_confounders(rng, method, estimator):
+@pytest.mark.parametrize("statistic", ESTIMATORS)
+def test_confounders(rng, method, statistic):
     """X and Y both follow C: dependent, and independent once C is taken out."""
-    options = {"method": method, "estimator": estimator, "label_kernel": "linear"}
+    options = {"method": method, "statistic": statistic, "label_kernel": "linear"}
     low, high = within(TIMES_DRAWN)
     with_C = without = 0
     for i in range(TIMES_DRAWN):
@@ -106,9 +106,9 @@ def test_what_covariates_explain_in_full_is_no_dependence(rng, method):
 
     for label_kernel in ("linear", "gaussian"):
         options = {"kernel": "linear", "covariates": C, "label_kernel": label_kernel}
-        for estimator in ESTIMATORS:
-            test = hsic_test(3 * C + 1, y, **options, estimator=estimator, method=method)
-            assert estimator == "unbiased" or test.p_value == 1.0
+        for statistic in ESTIMATORS:
+            test = hsic_test(3 * C + 1, y, **options, statistic=statistic, method=method)
+            assert statistic == "unbiased" or test.p_value == 1.0
 
 
 # -- what is refused, and what is needed --------------------------------------------------------
@@ -121,24 +121,24 @@ def test_what_covariates_explain_in_full_is_no_dependence(rng, method):
         ({"n_permutations": 0}, "n_permutations=0; pass a whole number >= 1"),
         ({"n_permutations": 9.5}, "n_permutations=9.5; pass a whole number"),
         ({"random_state": -1}, "random_state=-1; pass a whole number >= 0"),
-        ({"method": "normal", "estimator": "biased"}, "is about the unbiased estimator"),
-        ({"method": "gamma", "bandwidth": [0.1, 1.0]}, "Of 2 bandwidths"),
-        ({"estimator": "plugin"}, "estimator='plugin' is unknown"),
+        ({"method": "normal", "statistic": "biased"}, "needs the unbiased estimator"),
+        ({"method": "gamma", "bandwidth": [0.1, 1.0]}, "among 2 bandwidths"),
+        ({"statistic": "plugin"}, "statistic='plugin' is unknown"),
         ({"kernel": "rbf"}, "kernel='rbf' is unknown"),
         ({"label_kernel": "cosine"}, "unknown; pass one of"),
-        ({"bandwidth": -1.0}, "no width"),
-        ({"Y": np.ones(12, dtype=int)}, "one class has nothing"),
+        ({"bandwidth": -1.0}, "positive, finite"),
+        ({"Y": np.ones(12, dtype=int)}, "so nothing can depend on them"),
         ({"Y": np.r_[np.nan, np.arange(11.0)]}, "1 of 12 labels are missing"),
         ({"X": np.full(12, np.nan)}, "NaN"),
-        ({"X": np.ones((12, 2))}, "X does not vary over its 12 samples"),
-        ({"X": np.arange(11.0)}, "one row a sample"),
+        ({"X": np.ones((12, 2))}, "X is constant over its 12 samples"),
+        ({"X": np.arange(11.0)}, "one row per sample"),
         ({"covariates": np.arange(12) % 2, "label_kernel": "binary"}, "Nothing is left"),
-        ({"covariates": np.ones(11)}, "one row a sample"),
+        ({"covariates": np.ones(11)}, "one row per sample"),
         ({"X": 1e40 * np.arange(12.0), "kernel": Polynomial(degree=5)}, "overflows"),
         ({"X": np.arange(3.0), "Y": [0, 1, 0]}, "4 samples"),
         (
-            {"X": np.arange(3.0), "Y": [0, 1, 0], "estimator": "biased", "method": "gamma"},
-            "take 4 samples and there are 3",
+            {"X": np.arange(3.0), "Y": [0, 1, 0], "statistic": "biased", "method": "gamma"},
+            "at least 4 samples, but there are 3",
         ),
     ],
 )
@@ -155,7 +155,7 @@ def test_matrices_that_do_not_fit_are_refused(rng, monkeypatch):
 
     assert 0 < hsic_test(X[:, 0], y[:, 0], n_permutations=9).p_value <= 1
     for data in ((X, y[:, 0]), (X[:, 0], y)):
-        with pytest.raises(MemoryBudgetError, match="200 x 200 samples take"):
+        with pytest.raises(MemoryBudgetError, match="200 x 200 samples need"):
             hsic_test(*data, n_permutations=9)
 
 

@@ -61,13 +61,13 @@ def quadratic(rng):
 
 @examples(10)
 @given(st.data(), matrices(samples=(6, 10)), st.sampled_from(ESTIMATORS), st.booleans())
-def test_permutations_are_the_definition(data, X, estimator, low):
+def test_permutations_are_the_definition(data, X, statistic, low):
     y, label_kernel, _, C, K, L = sides(data, X)
     Q = covariate_basis(C, len(X))
     before = DenseSymmetric(np.array(L)) if not low else label_matrix(y, label_kernel, C).low_rank()
-    A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
+    A = estimated(DenseSymmetric(np.array(K)), statistic).projected(Q)
     P = drawn(len(X), 5, seed=3)
-    expected = [naive_independence.statistic(K, L, p, estimator, C) for p in P]
+    expected = [naive_independence.statistic(K, L, p, statistic, C) for p in P]
     scale = np.abs(K).max() * np.abs(L).max()
 
     actual = values_permuted(before.projected(Q), [A], 5, 3)[0]
@@ -77,11 +77,11 @@ def test_permutations_are_the_definition(data, X, estimator, low):
 
 @examples(10)
 @given(st.data(), matrices(samples=(6, 9)), st.sampled_from(ESTIMATORS))
-def test_hsic_test_is_the_definition(data, X, estimator):
+def test_hsic_test_is_the_definition(data, X, statistic):
     y, label_kernel, kernel, C, K, L = sides(data, X)
     given_as = {"kernel": kernel, "label_kernel": label_kernel, "covariates": C}
-    given_as |= {"bandwidth": 0.07, "estimator": estimator}
-    expected = naive_independence.p_value(K, L, drawn(len(X), 15, seed=8), estimator, C)
+    given_as |= {"bandwidth": 0.07, "statistic": statistic}
+    expected = naive_independence.p_value(K, L, drawn(len(X), 15, seed=8), statistic, C)
     scale = np.abs(K).max() * np.abs(L).max()
 
     test = hsic_test(X, y, **given_as, n_permutations=15, random_state=8)
@@ -148,7 +148,7 @@ def test_hyppo_agrees(quadratic):
 
     theirs = hyppo.Hsic().test(x, y[:, None], reps=1000, auto=False)[1]
 
-    ours = hsic_test(x, y, estimator="biased", label_kernel="gaussian").p_value
+    ours = hsic_test(x, y, statistic="biased", label_kernel="gaussian").p_value
     assert ours == pytest.approx(theirs, abs=0.05)
 
 
@@ -157,13 +157,13 @@ def test_hyppo_agrees(quadratic):
 
 @examples(6)
 @given(st.data(), matrices(samples=(5, 6)), st.sampled_from(ESTIMATORS), st.booleans())
-def test_moments_are_those_of_every_permutation(data, X, estimator, low):
+def test_moments_are_those_of_every_permutation(data, X, statistic, low):
     y, label_kernel, _, C, K, L = sides(data, X)
     C = None if C is None else C[:, :1]
     Q = covariate_basis(C, len(X))
-    expected = naive_independence.moments(K, L, estimator, C)
+    expected = naive_independence.moments(K, L, statistic, C)
     scale = np.abs(K).max() * np.abs(L).max()
-    A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
+    A = estimated(DenseSymmetric(np.array(K)), statistic).projected(Q)
     before = label_matrix(y, label_kernel, C).low_rank() if low else DenseSymmetric(np.array(L))
 
     null = moments_permuted(before.projected(Q), A)
@@ -272,21 +272,21 @@ def test_moments_of_gretton_are_the_limit(rng):
     Kc, Lc = (np.sum((H @ A @ H - np.diag(np.diag(H @ A @ H))) ** 2) for A in (K, L))
     variance = 2 * (m - 4) * (m - 5) / np.prod(m - np.arange(4.0)) * Kc * Lc / (m * (m - 1)) ** 2
 
-    options = {"label_kernel": "precomputed", "bandwidth": 0.5, "estimator": "biased"}
+    options = {"label_kernel": "precomputed", "bandwidth": 0.5, "statistic": "biased"}
     test = hsic_test(x, L, **options, method="gamma")
 
     assert test.null_mean == pytest.approx(mean, rel=0.02)
     assert test.null_variance == pytest.approx(variance, rel=0.03)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
 @pytest.mark.parametrize("y", ["classes", "real"])
-def test_gamma_agrees_with_permutations(rng, estimator, y):
+def test_gamma_agrees_with_permutations(rng, statistic, y):
     for _ in range(5):
         x, noise = rng.standard_normal((2, 80))
         labelled = 0.1 * x**2 + noise
         labelled = labelled > 0 if y == "classes" else labelled
-        options = {"estimator": estimator}
+        options = {"statistic": statistic}
         permuted = hsic_test(x, labelled, **options, n_permutations=2000)
 
         approximate = hsic_test(x, labelled, **options, method="gamma")

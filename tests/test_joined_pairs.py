@@ -12,7 +12,7 @@ from dhsic.pairs import scan
 from dhsic.reports import page_of
 from dhsic.results.views import pairs_of
 from dhsic.runtime.threads import Threads
-from dhsic.selection import interactions as joining
+from dhsic.selection import pair_scan
 
 ASKED = {"n_features_to_select": 4, "method": "linear", "interactions": "best"}
 
@@ -81,7 +81,7 @@ def test_the_same_bits_saved_resumed_and_of_data_with_filters(acting, tmp_path):
 
 def test_where_all_pairs_are_too_many_those_of_the_best_are_looked_at(acting, monkeypatch):
     X, y = acting
-    monkeypatch.setattr(joining, "MOST_OF_BEST", 200 * 20**2)
+    monkeypatch.setattr(pair_scan, "MOST_OF_BEST", 200 * 20**2)
 
     few = dhsic.select(X, y, **ASKED)
     monkeypatch.setattr(scan, "MOST_PERMUTED", 32)
@@ -106,9 +106,9 @@ def test_where_all_pairs_are_too_many_those_of_the_best_are_looked_at(acting, mo
     ("options", "error", "sentence"),
     [
         ({"interactions": "some"}, InputError, "interactions='some'"),
-        ({"method": "bahsic", "feature_groups": list("abcdef") * 10}, InputError, "out groups"),
-        ({"method": "bahsic", "label_kernel": "self"}, InputError, "leave out groups"),
-        ({"memory": 100_000_000}, MemoryBudgetError, "memory"),
+        ({"method": "bahsic", "feature_groups": list("abcdef") * 10}, InputError, "or groups"),
+        ({"method": "bahsic", "label_kernel": "self"}, InputError, "leave out interactions="),
+        ({"memory_limit": 100_000_000}, MemoryBudgetError, "memory"),
     ],
 )
 def test_what_pairs_cannot_be_looked_at_in_is_refused(acting, options, error, sentence):
@@ -126,7 +126,7 @@ def test_on_the_command_line(tmp_path):
 
     said = " ".join(run("select", *asked).stderr.split())
 
-    assert "pairs are significant (family-wise, 0.05), 1 of them" in said
-    assert "features joined the selection: 1:" in said
+    assert "pairs are significant (family-wise, 0.05); 1 of them" in said
+    assert "features to the selection: 1:" in said
     planned = " ".join(run("plan", *asked).stdout.split())
-    assert "a scan of 7,140 pairs follows, which takes about a second of one core" in planned
+    assert "a scan of 7,140 pairs follows, which takes about a second on one core" in planned

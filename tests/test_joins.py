@@ -279,7 +279,7 @@ def test_the_ranking_is_that_of_the_labels_of_the_store(kind, stores, tmp_path):
 
     found, said = ranked(store, "--labels", path, "--target", kind.target)
     assert found == expected
-    assert "rows matched by sample name ('IID'), in another order; 5 rows of samples that" in said
+    assert "rows matched by sample name ('IID'), in another order; 5 rows of other samples" in said
     given = frame_of(kind, path, "labels")
     result = dhsic.select(store, given, n_features_to_select=3, runtime="threads", progress=False)
     by_name = dhsic.select(
@@ -303,15 +303,15 @@ def test_a_ranking_by_position_is_one_that_was_asked_for(stores, tmp_path):
     for command in ("select", "plan"):
         message = told(run(command, store, *options, code=2))
         assert "Column 'IID' of" in message
-        assert "none of them is a sample of the data (S" in message
+        assert "none of them is in the data (S" in message
         assert "--sample-column, or pass --by-position if the rows are in the order" in message
-        assert "takes them in order" in told(
+        assert "matches them by order" in told(
             run(command, store, *options, "--by-position", "--sample-column", "IID", code=2)
         )
     found, said = ranked(store, *options, "--by-position")
     assert found == expected
-    assert "rows taken in order, by position, as asked for" in said
-    assert "there is none; pass --labels" in told(
+    assert "rows matched by position, as requested" in said
+    assert "no table was passed; pass --labels" in told(
         run("select", store, "--target", "sample_trait", "--by-position", code=2)
     )
 
@@ -370,7 +370,7 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     assert reached.value.args[1].tolist() == [[age] for age in AGE]
     only = str(tmp_path / "only.tsv")
     table[["#FID", "IID"]].to_csv(only, sep="\t", index=False)
-    with pytest.raises(InputError, match="no column but names of samples"):
+    with pytest.raises(InputError, match="only columns with sample names"):
         open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=(only,)))
 
 
@@ -389,3 +389,93 @@ def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path
         open_with_labels(
             SelectJob(path=store, labels=str(path), target=("y",), sample_column="FID")
         )
+
+
+# Numbers of rows -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    """Features in one order and labels in another, which people join; x2 tells y."""
+    monkeypatch.chdir(tmp_path)
+    draws = np.random.default_rng(2)
+    X = pd.DataFrame(draws.normal(size=(40, 6))).add_prefix("x")
+    y = (X["x2"] + draws.normal(0, 0.1, 40)).round(3).rename("y")
+    return X, [f"P{i:03d}" for i in draws.permutation(40)], y, np.argsort(y.to_numpy())
+
+
+def ranked_first(result):
+    return json.loads(result.stdout[result.stdout.index("{") :])["selected"][0]["name"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_numbers_of_rows_are_no_names_and_a_column_of_both_tables_is(people, first, suffix):
+    X, names, y, order = people
+    X, L = X.assign(Patient=names), pd.DataFrame({"Patient": names, "y": y}).iloc[order]
+    X.index = L.index = pd.RangeIndex(first, first + 40)
+    L.to_csv("l.csv")
+    if suffix == "csv":
+        X.to_csv("x.csv")
+    else:
+        X.reset_index(names="Unnamed: 0").to_parquet("x.parquet", index=False)
+    command = ("select", f"x.{suffix}", "--labels", "l.csv", "--target", "y", "-n", 1)
+    assert "not-feature Patient" in told(run(*command, code=2))
+    command = (*command, "--not-feature", "Patient")
+    done = run(*command, "--json")
+    assert ranked_first(done) == "x2"
+    assert "matched by sample name ('Patient'), in another order" in told(run(*command))
+    for more in ({}, {"by_position": True}):
+        labels = pd.read_csv("l.csv") if not more else pd.Series(y)
+        opened = dhsic.select(
+            f"x.{suffix}", labels, n_features_to_select=1, not_features=["Patient"], **more
+        )
+        assert dhsic.selected_features(opened)["feature"].to_numpy().tolist() == ["x2"]
+
+
+@pytest.mark.parametrize("column", ["subject", "Proband"])
+def test_labels_of_people_and_numbers_of_rows_are_refused_until_position_is_asked_for(
+    people, column
+):
+    X, names, y, order = people
+    X.to_csv("x.csv")
+    pd.DataFrame({column: names, "y": y}).to_csv("l.csv")
+    pd.DataFrame({column: names, "y": y}).iloc[order].reset_index(drop=True).to_csv("other.csv")
+    for labels in ("l.csv", "other.csv"):
+        command = ("select", "x.csv", "--labels", labels, "--target", "y", "-n", 1)
+        said = told(run(*command, code=2))
+        assert f"has sample names (column '{column}'" in said
+        assert "Pass --by-position" in said
+    command = ("select", "x.csv", "--labels", "l.csv", "--target", "y", "-n", 1, "--json")
+    assert ranked_first(run(*command, "--by-position")) == "x2"
+    X.set_axis(names, axis="index").to_csv("x.csv", index_label=column)  # the other remedy
+    other = ("select", "x.csv", "--labels", "other.csv", "--target", "y", "-n", 1, "--json")
+    assert ranked_first(run(*other)) == "x2"
+
+
+def test_numbers_of_one_table_whose_rows_were_sorted_are_its_names(people):
+    X, _, y, order = people
+    X.to_csv("x.csv")
+    y.iloc[order].to_frame().to_csv("l.csv")  # with the numbers of rows of x.csv
+    command = ("select", "x.csv", "--labels", "l.csv", "--target", "y", "-n", 1)
+    assert ranked_first(run(*command, "--json")) == "x2"
+    assert "in another order" in told(run(*command))
+
+
+def test_ids_that_count_are_ids(people):
+    X, _, y, order = people
+    ids = np.arange(1, 41)
+    X.set_axis(ids, axis="index").to_csv("x.csv", index_label="IID")
+    pd.DataFrame({"FID": ids, "IID": ids, "y": y}).iloc[order].to_csv("l.csv", index=False)
+    command = ("select", "x.csv", "--labels", "l.csv", "--target", "y", "-n", 1, "--json")
+    assert ranked_first(run(*command)) == "x2"
+
+
+def test_tables_that_only_count_their_rows_go_by_position(people):
+    X, _, y, _ = people
+    X.to_csv("x.csv")
+    y.to_frame().to_csv("l.csv")
+    command = ("select", "x.csv", "--labels", "l.csv", "--target", "y", "-n", 1)
+    assert "by position, for table and data only count their rows" in told(run(*command))
+    y.iloc[:30].rename("y").to_frame().to_csv("l.csv")
+    assert "30 rows and the data have 40 samples" in told(run(*command, "--drop-missing", code=2))

@@ -145,11 +145,11 @@ def test_memory_stays_below_the_matrix(rng):
 @pytest.mark.parametrize(
     ("X", "options", "sentence"),
     [
-        (np.ones((3, 0)), {}, "one feature or more"),
+        (np.ones((3, 0)), {}, "at least one feature"),
         (np.ones((3, 2, 2)), {}, "pass \\(m, d\\)"),
         (np.ones((3, 2)), {"kernel": "rbf"}, "kernel='rbf' is unknown"),
         (np.ones((3, 2)), {"bandwidth": [0.1, 1.0]}, "needs labels to choose by"),
-        (np.ones((3, 2)), {"bandwidth": -1.0}, "no width"),
+        (np.ones((3, 2)), {"bandwidth": -1.0}, "a positive, finite number"),
         (np.ones((3, 2)), {"block_size": 0}, "block_size=0"),
         (np.ones((3, 2)), {"block_size": True}, "block_size=True"),
         (np.ma.masked_array(np.ones((3, 2))), {}, "masked array"),
@@ -164,7 +164,7 @@ def test_bad_input_gets_a_sentence_at_once(X, options, sentence):
 @pytest.mark.parametrize(
     ("X", "kernel", "sentence"),
     [
-        (np.array([[1.0, np.nan], [0.0, 1.0]]), "gaussian", "1 values are NaN"),
+        (np.array([[1.0, np.nan], [0.0, 1.0]]), "gaussian", "1 values in X are NaN"),
         (np.array([["a"], ["b"]]), "linear", "dtype of X"),
         (np.array([[1e50], [1.0]]), "polynomial", "overflows"),
     ],

@@ -47,7 +47,7 @@ def columns_of(tmp_path, text, name="table.txt"):
 def test_a_table_without_a_header_keeps_its_first_row(text, expected, tmp_path):
     columns, assumed = columns_of(tmp_path, text)
     assert list(columns) == list(expected)
-    assert assumed == f"no header, columns taken for {', '.join(expected)}"
+    assert assumed == f"no header, columns assumed to be {', '.join(expected)}"
     for name, values in expected.items():
         assert columns[name] == list(values)
 
@@ -79,8 +79,8 @@ def test_headers_are_known(text, names, first, tmp_path):
     ("text", "name", "sentence"),
     [
         ("1 1 0 0 2\n", "a.fam", None),
-        ("1 1 0\n", "a.fam", "has 3 columns and no header; a .fam file has 6: FID, IID, PAT"),
-        ("#IID IID y\na b 1\n", "a.psam", "two columns 'IID'; rename one"),
+        ("1 1 0\n", "a.fam", "has no header and 3 columns, but a .fam file has 6: FID, IID, PAT"),
+        ("#IID IID y\na b 1\n", "a.psam", "same name: 'IID'. Rename them"),
     ],
 )
 def test_files_of_plink_that_are_none(text, name, sentence, tmp_path):
@@ -97,13 +97,19 @@ TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (TEXT.encode("utf-16"), "it is UTF-16, or no text .a workbook... Save it as text"),
-        (TEXT.encode("utf-16-le"), "it is UTF-16, or no text"),
+        (
+            TEXT.encode("utf-16"),
+            "it is UTF-16, or not a text file .perhaps a workbook.. Save it as text",
+        ),
+        (TEXT.encode("utf-16-le"), "it is UTF-16, or not a text file"),
         (gzip.compress(TEXT.encode(), mtime=0)[:25], "Compressed file ended"),
-        (b"PK\x03\x04\0\0", "it is UTF-16, or no text"),
-        (TEXT.encode("latin-1"), "S. there is the byte 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
-        (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields, and 2 are expected. Mend"),
-        (b'IID,y\na,1\n"b,2\nc,3\n', "a quote that is opened in line 3 is not closed"),
+        (b"PK\x03\x04\0\0", "it is UTF-16, or not a text file"),
+        (
+            TEXT.encode("latin-1"),
+            "S. comes the byte 0xe9, which is not valid UTF-8. .*iconv -f LATIN1",
+        ),
+        (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields instead of 2. Correct"),
+        (b'IID,y\na,1\n"b,2\nc,3\n', "a quote opened in line 3 is never closed"),
     ],
 )
 def test_what_is_no_table_of_ours_gets_a_sentence(content, sentence, tmp_path):
@@ -155,7 +161,7 @@ def test_the_separator_is_the_mark_that_splits_all_lines_alike(text, separator, 
 
 def test_a_title_above_the_header_is_named(tmp_path):
     (tmp_path / "t.csv").write_text("Table 1. Patients of 2019\nid,y,z\na,1,2\nb,2,3\n")
-    with pytest.raises(InputError, match=r"is a title .'Table 1. .* Leave it out: tail -n [+]2 "):
+    with pytest.raises(InputError, match=r"is a title .'Table 1. .* Remove them: tail -n [+]2 "):
         read_table(str(tmp_path / "t.csv"))
 
 
@@ -172,7 +178,7 @@ def test_compressed_tables_are_read(way, tmp_path):
         (tmp_path / name).write_bytes(content)
         assert read_table(str(tmp_path / name)).columns["IID"].tolist() == ["S\xe9", "b"]
     (tmp_path / "cut.tsv").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"cut.tsv cannot be read as a table: .*it is damaged"):
+    with pytest.raises(InputError, match=r"cut.tsv cannot be read as a table: .*is damaged"):
         read_table(str(tmp_path / "cut.tsv"))
 
 
@@ -188,15 +194,19 @@ def test_accents_are_the_same_composed_or_not():
 @pytest.mark.parametrize(
     ("theirs", "ours", "sentence"),
     [
-        (["007", "8"], ["7", "08"], "but for leading zeros: '007' there is '7' in the data"),
-        (["1001.0", "1002.0"], ["1001", "1002"], "'.0', which spreadsheets add .* '1001.0' there"),
-        (["Ann", "bob"], ["ann", "BOB"], "upper and lower case: 'Ann' there is 'ann'"),
-        (["a.1", "a.2"], ["a-1", "a-2"], "signs such as .*'a.1' there is 'a-1'"),
-        (["X7", "X8"], ["7", "8"], "an 'X' at the front, which R adds to numbers: 'X7' there"),
-        (["X7.a", "X8.b"], ["7-a", "8-b"], "as R writes names: 'X7.a' there is '7-a'"),
-        (["a\u200b", "b"], ["a", "b\xa0c"], "are not seen: 'a.*' there is 'a'"),
+        (["007", "8"], ["7", "08"], "only in leading zeros: for example, '007' is '7' in the data"),
+        (["1001.0", "1002.0"], ["1001", "1002"], "'.0', which spreadsheets append .* '1001.0' is"),
+        (["Ann", "bob"], ["ann", "BOB"], "upper and lower case: for example, 'Ann' is 'ann'"),
+        (["a.1", "a.2"], ["a-1", "a-2"], "punctuation such as .*'a.1' is 'a-1'"),
+        (
+            ["X7", "X8"],
+            ["7", "8"],
+            "an 'X' at the front, which R adds to numbers: for example, 'X7' is",
+        ),
+        (["X7.a", "X8.b"], ["7-a", "8-b"], "which R writes: for example, 'X7.a' is '7-a'"),
+        (["a\u200b", "b"], ["a", "b\xa0c"], "invisible characters: for example, 'a.*' is 'a'"),
         (["x/a.sorted.bam", "x/b.sorted.bam"], ["a", "b"], "the folder and the suffix of a file"),
-        (["S.01", "S.02"], ["s-1", "s-2"], "the ways in which they are written: 'S.01' there is"),
+        (["S.01", "S.02"], ["s-1", "s-2"], "several details of spelling: for example, 'S.01' is"),
     ],
 )
 def test_names_that_look_the_same_are_told_apart_in_words(theirs, ours, sentence):
@@ -206,16 +216,28 @@ def test_names_that_look_the_same_are_told_apart_in_words(theirs, ours, sentence
 
 def test_some_names_that_are_written_in_another_way_are_named():
     theirs = ["a1", "a2", "A3", "A4"]
-    with pytest.raises(InputError, match=r"lacks 2 of the 4 .* 2 of these are the same but"):
+    with pytest.raises(InputError, match=r"lacks 2 of the 4 .* 2 of these names differ only"):
         by_name({"id": theirs}, ["a1", "a2", "a3", "a4"])
 
 
 @pytest.mark.parametrize(
     ("columns", "ours", "sentence"),
     [
-        ({"IID": ["a", "b"]}, ["f_a", "g_b"], r"but for the FID before '_': 'a' there is 'f_a'"),
-        ({"id": ["f_a", "g_b"]}, ["a", "b"], r"but for the FID before '_': 'f_a' there is 'a'"),
-        ({"FID": ["f", "g"], "IID": ["A", "B"]}, ["f_a", "g_b"], r"case: 'f_A' there is 'f_a'"),
+        (
+            {"IID": ["a", "b"]},
+            ["f_a", "g_b"],
+            r"only in the part before '_', such as a FID: for example, 'a' is 'f_a'",
+        ),
+        (
+            {"id": ["f_a", "g_b"]},
+            ["a", "b"],
+            r"only in the part before '_', such as a FID: for example, 'f_a' is 'a'",
+        ),
+        (
+            {"FID": ["f", "g"], "IID": ["A", "B"]},
+            ["f_a", "g_b"],
+            r"case: for example, 'f_A' is 'f_a'",
+        ),
     ],
 )
 def test_families_on_one_side_are_named(columns, ours, sentence):
@@ -224,7 +246,9 @@ def test_families_on_one_side_are_named(columns, ours, sentence):
 
 
 def test_names_of_people_are_not_called_names_of_families():
-    with pytest.raises(InputError, match=r"Column 'IID' of t looks like names .* none of them is"):
+    with pytest.raises(
+        InputError, match=r"Column 'IID' of t looks like sample names .* none of them is"
+    ):
         by_name({"FID": ["f", "g"], "IID": ["x", "y"]}, ["a", "b"])
 
 
@@ -275,20 +299,36 @@ def test_the_column_that_names_all_samples_is_the_key(columns, names, told):
 @pytest.mark.parametrize(
     ("columns", "names", "sentence"),
     [
-        ({"FID": COUNT, "IID": TURNED}, COUNT, "'IID' and 'FID' of t name .* 6 of 6.* 6.* 5 of"),
-        ({"FID": COUNT, "IID": [*TURNED[:5], "x"]}, COUNT, "'IID' and 'FID' .* 5 of 6, the sec"),
-        ({"id": WORDS, "twin": WORDS[::-1]}, WORDS, "'id' and 'twin' of t name samples"),
-        ({"rank": TURNED}, COUNT, "'rank' of t holds whole numbers, .* not called like ids"),
-        ({"": COUNT}, TURNED, "without a name of t holds whole numbers"),
-        ({"IID": [*COUNT[:5], "5"]}, COUNT, "'IID' of t lacks|'IID' of t names 1 samples more"),
-        ({"IID": COUNT[:5]}, COUNT, "'IID' of t lacks 1 of the 6 samples of the data: 6. It names"),
-        ({"IID": WORDS}, COUNT, r"'IID' of t looks like names \(f, b.* none of them is .*1, 2"),
-        ({"age": list("112233")}, COUNT, "No column of t names the samples of the data"),
-        ({"IID": COUNT}, ["1", "1", "2"], "data name 1 samples more than once"),
-        ({"FID": list("345"), "IID": list("123")}, ["1_1", "2_2", "3_3"], "looks like names"),
-        ({"IID": COUNT}, None, "'IID': 1, 2, 3.* and the data have no sample names"),
-        ({"word": WORDS}, None, "'word': f, b, d.* and the data have no sample names"),
-        ({"": TURNED}, None, "without a name: 4, 2.* and the data have no sample names"),
+        ({"FID": COUNT, "IID": TURNED}, COUNT, "'IID' and 'FID' of t match .* 6 of 6.* 6.* 5 of"),
+        (
+            {"FID": COUNT, "IID": [*TURNED[:5], "x"]},
+            COUNT,
+            "'IID' and 'FID' .* 5 of 6 samples, the sec",
+        ),
+        ({"id": WORDS, "twin": WORDS[::-1]}, WORDS, "'id' and 'twin' of t match different rows"),
+        ({"rank": TURNED}, COUNT, "'rank' of t contains whole numbers, .* does not suggest ids"),
+        ({"": COUNT}, TURNED, "\\(unnamed\\) of t contains whole numbers"),
+        (
+            {"IID": [*COUNT[:5], "5"]},
+            COUNT,
+            "'IID' of t lacks|'IID' of t, some sample names",
+        ),
+        ({"IID": COUNT[:5]}, COUNT, "'IID' of t lacks 1 of the 6 samples of the data: 6\\. Keep"),
+        (
+            {"IID": WORDS},
+            COUNT,
+            r"'IID' of t looks like sample names \(f, b.* none of them is .*1, 2",
+        ),
+        ({"age": list("112233")}, COUNT, "No column of t contains the sample names of the data"),
+        ({"IID": COUNT}, ["1", "1", "2"], "Some sample names occur more than once"),
+        (
+            {"FID": list("345"), "IID": list("123")},
+            ["1_1", "2_2", "3_3"],
+            "looks like sample names",
+        ),
+        ({"IID": COUNT}, None, "'IID': 1, 2, 3.* but the data have no sample names"),
+        ({"word": WORDS}, None, "'word': f, b, d.* but the data have no sample names"),
+        ({"": TURNED}, None, "\\(unnamed\\): 4, 2.* but the data have no sample names"),
     ],
 )
 def test_what_fits_in_no_way_or_in_two_is_refused(columns, names, sentence):
@@ -302,7 +342,7 @@ def test_what_fits_in_no_way_or_in_two_is_refused(columns, names, sentence):
 def test_nameless_rows_of_nameless_data_go_by_position(columns):
     joined = by_name(columns, None)
     assert joined.rows.tolist() == list(range(6))
-    assert "by position, for neither the table nor the data name samples" in joined.note
+    assert "by position, because neither the table nor the data have sample names" in joined.note
 
 
 def test_samples_are_left_out_where_the_key_is_sure():
@@ -317,24 +357,24 @@ def test_samples_are_left_out_where_the_key_is_sure():
         "",
         "y",
     ]
-    assert joined.note.endswith("in another order; 2 samples of the data are not there")
-    with pytest.raises(InputError, match=r"'IID' and 'FID' of t .* the first names 4 of 6"):
+    assert joined.note.endswith("in another order; 2 samples of the data have no row")
+    with pytest.raises(InputError, match=r"'IID' and 'FID' of t .* the first matches 4 of 6"):
         by_name({"FID": COUNT[:4], "IID": TURNED[:4]}, COUNT, drop_missing=True)
     strangers = {"IID": ["1", *(f"x{i}" for i in range(9))]}
-    with pytest.raises(InputError, match="Those that it names are few"):
+    with pytest.raises(InputError, match="Only few samples match"):
         by_name(strangers, COUNT, drop_missing=True)
     assert by_name(strangers, COUNT, drop_missing=True, said="IID").rows.tolist() == [0, *[-1] * 5]
 
 
 def test_a_first_row_that_is_taken_for_names_is_seen():
     columns = {"a": np.array(["b", "c"]), "case": np.array(["control", "case"])}
-    with pytest.raises(InputError, match="first row of t names a sample of the data"):
+    with pytest.raises(InputError, match="first row of t contains a sample name of the data"):
         by_name(columns, ["a", "b", "c"], drop_missing=True)
 
 
 def test_a_column_that_is_wanted_is_no_key():
     assert by_name({"y": COUNT, "IID": TURNED}, COUNT, ("y",)).key == ("IID",)
-    with pytest.raises(InputError, match="No column of t names"):
+    with pytest.raises(InputError, match="No column of t contains"):
         by_name({"y": COUNT, "x": ["0.5"] * 6}, COUNT, ("y",))
     said = by_name({"FID": list("112233"), "IID": list("121212")}, ["1_1"], said="FID_IID")
     assert said.rows.tolist() == [0]

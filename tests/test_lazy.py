@@ -116,7 +116,7 @@ def test_few_rounds_score_all_and_the_last_features_are_the_same(data):
 
 
 def test_without_tolerance_every_round_is_exact(data):
-    model, exact = fit(data, tolerance=0), fit(data, "exact")
+    model, exact = fit(data, max_expected_loss=0), fit(data, "exact")
 
     assert not any(engine.startswith(LAZY) for engine in words(model))
     assert_array_equal(model.ranking_, exact.ranking_)
@@ -195,5 +195,5 @@ def test_a_plan_foresees_them(rng):
     assert told["auto"].sizes == told["exact"].sizes
     assert told["auto"].least.bytes_read == told["exact"].least.bytes_read
     assert flops["auto"] < 0.7 * flops["exact"]
-    kept = [any("scores are kept" in words for words in work.assumed) for work in told.values()]
+    kept = [any("scores are reused" in words for words in work.assumed) for work in told.values()]
     assert kept == [True, False]

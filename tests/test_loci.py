@@ -118,9 +118,9 @@ def test_a_threshold_that_none_reaches_is_an_empty_table(cohort, tmp_path):
     assert list(table) == TABLE
     assert table.empty
     assert not result["locus"].any()
-    assert "There is no variant with p <= 1e-200" in said
+    assert "No variant with p <= 1e-200" in said
     run("report", tmp_path / "t.zarr", "-o", tmp_path / "t.html")
-    assert "There is no variant with p" in (tmp_path / "t.html").read_text()
+    assert "No variant with p" in (tmp_path / "t.html").read_text()
 
 
 def test_filters_and_codes_change_no_locus(cohort, tmp_path):
@@ -155,15 +155,15 @@ def test_what_has_no_loci_is_refused_before_the_work(cohort, tmp_path, rng):
     }.items():
         assert sentence in told(run("test", *where, *asked, *more, code=2))
     refused = run("test", *where, "--loci", tmp_path / "l.zarr", code=2)
-    assert "loci are written as a table" in told(refused)
+    assert "loci are written as a text table" in told(refused)
     refused = run("test", *where, *asked, "--effects", tmp_path / "l.tsv", code=2)
-    assert "--effects and --loci are both" in told(refused)
+    assert "--effects and --loci are the same path" in told(refused)
     frame = pd.DataFrame(rng.standard_normal((30, 4)), columns=list("abcd"))
     frame.assign(y=frame["a"] + frame["b"]).to_csv(tmp_path / "x.csv", index=False)
     refused = run("test", tmp_path / "x.csv", "--target", "y", *asked, code=2)
-    assert "do not say on which chromosome" in told(refused)
+    assert "needs the chromosome and position" in told(refused)
     labels = pd.DataFrame(rng.standard_normal((M, 2)), columns=["a", "b"])
     labels.insert(0, "IID", [f"s{i}" for i in range(M)])
     labels.to_csv(tmp_path / "y.tsv", sep="\t", index=False)
     several = ("--labels", tmp_path / "y.tsv", "--target", "a", "--target", "b", "--per-target")
-    assert "one target at a time" in told(run("test", cohort[0], *several, *asked, code=2))
+    assert "needs exactly one target" in told(run("test", cohort[0], *several, *asked, code=2))

@@ -38,7 +38,7 @@ class TestNystrom(CompleteFactorizerSuite):
     factorizer = Nystrom()
 
     def complete(self, m):
-        return Nystrom(tolerance=0)
+        return Nystrom(rtol=0)
 
 
 class TestNystromTruncated(SampleFactorizerSuite):
@@ -60,7 +60,7 @@ class TestCholesky(CompleteFactorizerSuite):
     factorizer = Cholesky()
 
     def complete(self, m):
-        return Cholesky(tolerance=0)
+        return Cholesky(rtol=0)
 
 
 class TestCholeskyTruncated(SampleFactorizerSuite):
@@ -105,7 +105,7 @@ def test_cholesky_is_the_plain_loops(X, rank):
     if eigenvalues[-rank] < 1e-6 * eigenvalues[-1]:
         return  # K has no such rank
     expected, _ = naive.incomplete_cholesky(K, rank)
-    factor = Cholesky(rank=rank, tolerance=0).factor(Polynomial(), 1.0, everyone(X))
+    factor = Cholesky(rank=rank, rtol=0).factor(Polynomial(), 1.0, everyone(X))
 
     np.testing.assert_allclose(factor.F @ factor.F.T, expected, atol=1e-8 * np.abs(K).max())
 
@@ -174,7 +174,7 @@ def test_sampling_takes_from_the_pool_what_it_is_told(rng, sampling):
 
 def test_kmeans_takes_no_copies(rng):
     X = np.repeat(cloud(6, 3, rng), 4, axis=0)
-    factor = Nystrom(n_landmarks=15, sampling="kmeans++", tolerance=0).factor(
+    factor = Nystrom(n_landmarks=15, sampling="kmeans++", rtol=0).factor(
         Gaussian(), 0.3, everyone(X)
     )
 
@@ -186,7 +186,7 @@ def test_cholesky_stops_at_its_tolerance(rng):
     X = cloud(150, 3, rng)
     ranks = []
     for tolerance in (1e-1, 1e-3, 1e-6):
-        factor = Cholesky(tolerance=tolerance).factor(Gaussian(), 0.2, everyone(X))
+        factor = Cholesky(rtol=tolerance).factor(Gaussian(), 0.2, everyone(X))
         missing = 150 - (factor.F**2).sum()
         before = 150 - (factor.F[:, :-1] ** 2).sum()
         assert missing <= tolerance * 150 < before
@@ -197,8 +197,8 @@ def test_cholesky_stops_at_its_tolerance(rng):
 def test_cholesky_takes_pivots_from_the_landmarks(rng):
     X = cloud(50, 3, rng)
     rows = uniform_rows(50, 12, 0)
-    factor = Cholesky(tolerance=0).factor(Gaussian(), 0.3, landmark_statistic(X, rows))
-    nystrom = Nystrom(tolerance=0).factor(Gaussian(), 0.3, landmark_statistic(X, rows))
+    factor = Cholesky(rtol=0).factor(Gaussian(), 0.3, landmark_statistic(X, rows))
+    nystrom = Nystrom(rtol=0).factor(Gaussian(), 0.3, landmark_statistic(X, rows))
 
     assert factor.rank == 12
     np.testing.assert_allclose(product(factor), product(nystrom), atol=1e-7)
@@ -341,9 +341,9 @@ def test_landmark_statistic_adds_over_features(rng):
         (lambda: Nystrom(rank=2.5), "rank=2.5"),
         (lambda: Nystrom(n_landmarks=True), "n_landmarks=True"),
         (lambda: Nystrom(sampling="best"), "'best' is unknown; pass one of 'uniform'"),
-        (lambda: Nystrom(tolerance=-1), "tolerance=-1; pass a number from 0"),
-        (lambda: Cholesky(tolerance=1), "tolerance=1; pass"),
-        (lambda: Cholesky(tolerance="low"), "tolerance='low'"),
+        (lambda: Nystrom(rtol=-1), "rtol=-1; pass a number of at least 0"),
+        (lambda: Cholesky(rtol=1), "rtol=1; pass"),
+        (lambda: Cholesky(rtol="low"), "rtol='low'"),
         (lambda: Spectral(None), "rank=None; pass a whole number"),
         (lambda: Spectral(3, n_iterations=0), "n_iterations=0"),
         (lambda: uniform_rows(10, 11, 0), "11 landmarks of 10 samples"),
@@ -353,11 +353,14 @@ def test_landmark_statistic_adds_over_features(rng):
         (lambda: Landmarks(np.ones((1, 3)), np.ones(2), None), "there are 3 samples"),
         (lambda: Landmarks(np.ones((2, 3)), np.ones(3), np.array([1])), r"pass \(2,\) integers"),
         (lambda: Landmarks(np.ones((2, 3)), np.ones(3), np.array([1, 1])), "1 of them different"),
-        (lambda: Landmarks(np.ones((2, 3)), np.ones(3), np.array([1, 3])), "rows hold 1 to 3"),
+        (
+            lambda: Landmarks(np.ones((2, 3)), np.ones(3), np.array([1, 3])),
+            "range from 1 to 3",
+        ),
         (lambda: resolve_factorizer("lu"), "'lu' is unknown; pass one of nystrom"),
         (lambda: resolve_factorizer(3), "factorizer=3"),
-        (lambda: resolve_factorizer("random_features", rank=3), "has no rank; it takes no"),
-        (lambda: resolve_factorizer("spectral", tolerance=0.1), "has no tolerance; it takes rank"),
+        (lambda: resolve_factorizer("random_features", rank=3), "has no rank; it has n"),
+        (lambda: resolve_factorizer("spectral", rtol=0.1), "has no rtol; it has rank"),
         (lambda: resolve_factorizer(Nystrom(), rank=3), "set them there"),
     ],
 )
@@ -369,7 +372,7 @@ def test_refusals_are_sentences(make, words):
 
 def test_random_features_refuse_other_kernels_and_samples(rng):
     X = cloud(6, 3, rng)
-    with pytest.raises(InputError, match="Gaussian kernel, and kernel is 'polynomial'"):
+    with pytest.raises(InputError, match="Gaussian kernel, but kernel is 'polynomial'"):
         RandomFeatures().factor(Polynomial(), 0.1, Landmarks(X.T.copy(), np.ones(6), None))
     with pytest.raises(InputError, match="these 6 landmarks are samples"):
         RandomFeatures().factor(Gaussian(), 0.1, everyone(X))
@@ -378,12 +381,12 @@ def test_random_features_refuse_other_kernels_and_samples(rng):
 def test_a_check_of_other_samples_is_refused(rng):
     X = cloud(8, 3, rng)
     factor = Nystrom().factor(Gaussian(), 0.1, everyone(X))
-    with pytest.raises(InputError, match="The factor has 8 samples and the check 5"):
+    with pytest.raises(InputError, match="The factor has 8 samples, but the check has 5"):
         measured_error(Gaussian(), 0.1, everyone(X[:5]), factor)
 
 
 def test_names_stand_for_factorizers():
-    assert resolve_factorizer("nystrom", rank=3, tolerance=1e-8) == Nystrom(rank=3, tolerance=1e-8)
+    assert resolve_factorizer("nystrom", rank=3, rtol=1e-8) == Nystrom(rank=3, rtol=1e-8)
     assert resolve_factorizer("nystrom", sampling="leverage") == Nystrom(sampling="leverage")
     assert resolve_factorizer("cholesky") == Cholesky()
     assert resolve_factorizer("spectral") == Spectral(5)

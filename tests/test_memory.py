@@ -123,7 +123,7 @@ def test_a_refused_run_reads_nothing(monkeypatch):
     source = dhsic.open_source(np.zeros((40_000, 3), dtype=np.int8))
     monkeypatch.setattr(type(source), "read", lambda *args: pytest.fail("it was read"))
 
-    model = dhsic.BAHSIC(1, solver="exact", progress=False, memory=8 * GB)
+    model = dhsic.BAHSIC(1, solver="exact", progress=False, memory_limit=8 * GB)
     with pytest.raises(MemoryBudgetError, match=r"This run needs .* solver='lowrank'"):
         model.fit(source, np.arange(40_000) % 2)
 

@@ -69,13 +69,13 @@ def test_settings_reach_the_method(store):
     [
         (
             ["bahsic", "--set", "epsilon=1"],
-            "--set has no epsilon for --method bahsic: there are no settings",
+            "--set does not accept epsilon for --method bahsic, which has no settings",
         ),
         (["ccm", "--set", "epsilon"], "pass NAME=VALUE"),
-        (["bahsic", "--set", "kernel=linear"], "which has an option: --kernel VALUE"),
+        (["bahsic", "--set", "kernel=linear"], "which has its own option: pass --kernel VALUE"),
         (["ccm", "--set", "epsilon=-1"], "--set epsilon=-1"),
-        (["t", "--step", "0.5"], "--step is no option of --method t"),
-        (["ccm", "--groups", "variant_contig"], "--groups is no option of --method ccm"),
+        (["t", "--step", "0.5"], "--step does not apply to --method t"),
+        (["ccm", "--groups", "variant_contig"], "--groups does not apply to --method ccm"),
     ],
 )
 def test_options_that_a_method_does_not_have_get_a_sentence(store, options, words):

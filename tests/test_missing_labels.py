@@ -230,13 +230,13 @@ def test_a_class_may_be_called_what_is_missing_elsewhere(store, tmp_path):
     frame = pd.DataFrame({"ion": np.where(CLASSES, "NA", "K")})
     frame.to_csv(table, sep="\t", index=False)
     options = ("select", store, "--labels", table, "--target", "ion", *SELECT)
-    assert "6 of 12 samples lack a value" in told(run(*options, code=2))
+    assert "6 of 12 samples have missing values" in told(run(*options, code=2))
     assert "2 classes K (6), NA (6)" in told(run(*options, "--not-na", "NA"))
 
 
 def test_inspect_says_which_labels_are_coded(store):
     facts = json.loads(run("inspect", store, "--sample-dim", "samples", "--json").stdout)
-    assert "2 are -9, which PLINK writes for missing ones" in facts["targets"]["plink"]
+    assert "2 are -9, which PLINK writes for missing values" in facts["targets"]["plink"]
     assert "PLINK" not in facts["targets"]["plain"]
 
 
@@ -254,7 +254,7 @@ def test_zeros_of_a_table_of_plink_are_refused(store, tmp_path, name):
     target = "PHENO" if name == "t.fam" else "PHENO4"
     options = ("select", store, "--labels", tmp_path / name, "--by-position", *SELECT, "--json")
     said = told(run(*options, "--target", target, code=2))
-    assert f"4 of 12 values of '{target}' are 0, which PLINK writes" in said
+    assert f"4 of 12 values of '{target}' are 0, next to 1 and 2; PLINK writes" in said
     facts = json.loads(run(*options, "--target", target, "--na", 0, "--drop-missing").stdout)
     assert facts["n_samples"] == 8
     facts = json.loads(run(*options, "--target", target, "--not-na", 0).stdout)
@@ -293,11 +293,11 @@ def test_codes_are_compared_as_numbers(store, tmp_path):
         (([], [f"0,{v}" for v in range(M)]), "numbers with decimal points"),
         (
             ([], [f"{v % 3},5" for v in range(M)]),
-            "(0,5, 1,5, 2,5): write numbers with decimal points",
+            "(0,5, 1,5, 2,5). Write numbers with decimal points",
         ),
         (([], [f"{v % 3}0 %" for v in range(M)]), "without percent"),
-        (([], [f"{v % 3 + 1},000" for v in range(M)]), "separators of thousands"),
-        (([], ["1.1", "1.10", "2.1"] * (M // 3)), "several texts (1.1 and 1.10). If these"),
+        (([], [f"{v % 3 + 1},000" for v in range(M)]), "thousands separators"),
+        (([], ["1.1", "1.10", "2.1"] * (M // 3)), "several spellings (1.1 and 1.10). If these"),
     ],
 )
 def test_real_values_do_not_become_classes_by_a_slip(store, tmp_path, cells, words):
@@ -311,7 +311,7 @@ def test_real_values_do_not_become_classes_by_a_slip(store, tmp_path, cells, wor
     ("text", "words"),
     [
         ("", "it is empty"),
-        ("trait trait\n" + "1 2\n" * M, "two columns are called 'trait'"),
+        ("trait trait\n" + "1 2\n" * M, "two columns are named 'trait'"),
         ("a trait\n" + "1 2\n" * (M - 1) + "1\n", "line 13 has fewer fields"),
     ],
 )
@@ -332,7 +332,9 @@ def test_names_of_samples_are_no_labels(tmp_path):
     ids = pd.Series(np.arange(60) + 1000.0, name="IID")
     data = np.random.default_rng(1).integers(0, 3, (60, D)).astype("f4")
     for y in (ids, ids.rename("sample_id").astype(int)):
-        with pytest.raises(InputError, match="which names the samples: 60 of 60 values differ"):
+        with pytest.raises(
+            InputError, match="which looks like a column of sample ids: 60 of 60 values differ"
+        ):
             dhsic.BAHSIC(2).fit(data, y)
     dhsic.BAHSIC(2).fit(data, ids.rename("height"))
     dhsic.BAHSIC(2).fit(data, (ids % 3).rename("FID"))
@@ -343,18 +345,20 @@ def test_names_of_samples_are_no_labels(tmp_path):
     group = zarr.create_group(tmp_path / "i.zarr")
     group.create_array("dosage", data=data, dimension_names=("samples", "variants"))
     group.create_array("IID", data=ids.to_numpy(), dimension_names=("samples",))
-    with pytest.raises(InputError, match="'IID', which names the samples"):
+    with pytest.raises(InputError, match="'IID', which looks like a column of sample ids"):
         dhsic.select(str(tmp_path / "i.zarr"), "IID")
     options = ("select", tmp_path / "i.zarr", "--target", "IID", *SELECT)
     for more in ((), ("--label-kernel", "gaussian")):
-        assert "'IID', which names the samples" in told(run(*options, *more, code=2))
+        assert "'IID', which looks like a column of sample ids" in told(
+            run(*options, *more, code=2)
+        )
 
 
 def test_labels_and_covariates_in_two_orders_are_refused():
     ids = [f"s{i}" for i in range(M)]
     y, age = pd.Series(np.arange(M) * 0.7, index=ids), pd.DataFrame({"age": X[:, 0]}, index=ids)
     dhsic.BAHSIC(2).fit(X, y, covariates=age)
-    with pytest.raises(InputError, match="another order in covariates than in y"):
+    with pytest.raises(InputError, match="covariates are in a different order from those of y"):
         dhsic.BAHSIC(2).fit(X, y, covariates=age[::-1])
     dhsic.BAHSIC(2).fit(X, y, covariates=age[::-1], by_position=True)
 
@@ -364,7 +368,7 @@ def test_groups_in_another_order_are_refused():
     groups = pd.Series(np.arange(D) // 2, index=names)
     frame = pd.DataFrame(X, columns=names)
     dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups)
-    with pytest.raises(InputError, match="another order in feature_groups"):
+    with pytest.raises(InputError, match="feature_groups are in a different order"):
         dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups[::-1])
 
 
@@ -380,4 +384,4 @@ def test_numbers_with_commas_are_told_though_one_label_is_text(store, tmp_path):
     frame = pd.DataFrame({"bmi": [*values, "ND"]})
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     options = ("select", store, "--labels", tmp_path / "t.tsv", "--target", "bmi", *SELECT)
-    assert "numbers with what is not read in one (0,00," in told(run(*options, code=2))
+    assert "look like numbers, but some cannot be read (0,00," in told(run(*options, code=2))

@@ -74,8 +74,8 @@ def statistic_of(kernel, X):
     return Statistic.of(X @ X.T)
 
 
-def question_for(kernel, X, y, estimator, sigma=None):
-    W = weights(label_matrix(y).L, estimator)
+def question_for(kernel, X, y, statistic, sigma=None):
+    W = weights(label_matrix(y).L, statistic)
     return ScoringProblem(kernel, sigma or 1 / (2 * X.shape[1]), W, statistic_of(kernel, X))
 
 
@@ -320,8 +320,8 @@ class TestLevelKernels(EngineSuite):
         return request.param
 
     @pytest.fixture
-    def question(self, X, rng, kernel, estimator):
-        return question_for(kernel, X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, estimator)
+    def question(self, X, rng, kernel, statistic):
+        return question_for(kernel, X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, statistic)
 
     def engine(self, question, facts):
         return ExactScoring("levels")
@@ -334,7 +334,7 @@ class TestLevelKernels(EngineSuite):
     st.booleans(),
 )
 @examples(20)
-def test_last_engine_is_the_plain_loops(X, name, estimator, copies):
+def test_last_engine_is_the_plain_loops(X, name, statistic, copies):
     """Few features, so samples that are equal, or once a feature is gone."""
     if copies:
         X[1] = X[0]
@@ -346,18 +346,18 @@ def test_last_engine_is_the_plain_loops(X, name, estimator, copies):
     y = np.arange(m) % 2
     L = naive.label_gram(y.tolist(), "balanced")
     kernel = kernel_of(name)
-    question = question_for(kernel, X, y, estimator)
+    question = question_for(kernel, X, y, statistic)
     facts = facts_of(X)
     K = np.array(naive_kernels.GRAMS[name](X.tolist(), question.sigma, X.tolist()))
     size = np.abs(K).max() * np.abs(L).max()
 
-    expected = naive_kernels.gains_of(X.tolist(), L, name, question.sigma, estimator)
+    expected = naive_kernels.gains_of(X.tolist(), L, name, question.sigma, statistic)
 
     engine = final_engine(question, facts)
     # Steep profiles see distances of a millionth, of which differences of sums keep few digits.
     rounding = 1e-5 if name in naive_kernels.PROFILES else 1e-9
     assert_allclose(scores(engine, question, X, facts), expected, rtol=1e-7, atol=rounding * size)
-    whole = naive.hsic(K.tolist(), L, estimator)
+    whole = naive.hsic(K.tolist(), L, statistic)
     assert question.hsic == pytest.approx(whole, rel=1e-8, abs=rounding * size)
 
 
@@ -367,7 +367,7 @@ def test_last_engine_is_the_plain_loops(X, name, estimator, copies):
     st.integers(0, 2**31),
     st.floats(0.2, 4),
 )
-def test_what_a_series_leaves_out_is_bounded(name, estimator, seed, spread):
+def test_what_a_series_leaves_out_is_bounded(name, statistic, seed, spread):
     """Near-copies of samples, rare variants, outliers: whatever the distances are."""
     rng = np.random.default_rng(seed)
     m, d = 14, int(rng.integers(3, 60))
@@ -375,7 +375,7 @@ def test_what_a_series_leaves_out_is_bounded(name, estimator, seed, spread):
     X[:, 0] = np.eye(m)[0]
     X[1] = X[2] + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(d)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    question = question_of(X, rng.integers(0, 2, m) + np.arange(m) % 2 * 2, RADIAL[name], estimator)
+    question = question_of(X, rng.integers(0, 2, m) + np.arange(m) % 2 * 2, RADIAL[name], statistic)
     question = ScoringProblem(question.kernel, spread / d, question.W, question.statistic)
     facts = facts_of(X)
     exact = scores(Direct(), question, X, facts)
@@ -531,7 +531,7 @@ def test_ranking_is_that_of_the_definition(data, client):
     y, label_kernel = data.draw(labels(len(X)))
     name = data.draw(st.sampled_from([n for n in naive_kernels.GRAMS if n != "delta"]))
     bandwidth = data.draw(st.sampled_from(POLICIES)) if name != "ridge" else "dimension"
-    estimator = data.draw(st.sampled_from(ESTIMATORS))
+    statistic = data.draw(st.sampled_from(ESTIMATORS))
     step = data.draw(st.sampled_from([0.1, 0.5, 1, 2]))
     runtime = data.draw(st.sampled_from([Threads(1), Threads(3), DaskRuntime(client)]))
     L = naive.label_gram(y.tolist(), label_kernel)
@@ -543,7 +543,7 @@ def test_ranking_is_that_of_the_definition(data, client):
         kernel=name if name != "kernel-ridge" else KernelRidge(penalty=0.5),
         bandwidth=bandwidth,
         label_kernel=label_kernel,
-        estimator=estimator,
+        statistic=statistic,
         solver=data.draw(st.sampled_from(["exact", "direct", "auto"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
         rerank=False,
@@ -551,12 +551,12 @@ def test_ranking_is_that_of_the_definition(data, client):
         runtime=runtime,
     ).fit(X, y)
 
-    expected = naive_kernels.bahsic(Z, L, name, bandwidth, estimator, step)
+    expected = naive_kernels.bahsic(Z, L, name, bandwidth, statistic, step)
     assert order_of(model) == expected
 
 
 @given(st.integers(0, 2**31), st.sampled_from(ESTIMATORS), st.sampled_from([0.1, 2]))
-def test_ranking_of_categories_is_that_of_the_definition(seed, estimator, step):
+def test_ranking_of_categories_is_that_of_the_definition(seed, statistic, step):
     """Categories of several samples: of others the unbiased estimator sees only rounding."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, rng.integers(2, 4), (12, 6)).astype(float)
@@ -567,15 +567,15 @@ def test_ranking_of_categories_is_that_of_the_definition(seed, estimator, step):
     y[:6] = [0, 0, 1, 1, 2, 2]
     L = naive.label_gram(y.tolist(), "multiclass")
 
-    model = fit(X, y, kernel="delta", estimator=estimator, step=step)
+    model = fit(X, y, kernel="delta", statistic=statistic, step=step)
 
-    expected = naive_kernels.bahsic(X.tolist(), L, "delta", "dimension", estimator, step)
+    expected = naive_kernels.bahsic(X.tolist(), L, "delta", "dimension", statistic, step)
     assert order_of(model) == expected
 
 
 @pytest.mark.parametrize("name", sorted(naive_kernels.PROFILES))
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_ranking_is_that_of_the_definition_where_float32_is_used(name, estimator, rng):
+@pytest.mark.parametrize("statistic", ESTIMATORS)
+def test_ranking_is_that_of_the_definition_where_float32_is_used(name, statistic, rng):
     """Hundreds of features, copies and flips among them: the whole ladder is climbed."""
     X = rng.standard_normal((24, 150))
     X[:, :60] = rng.integers(0, 3, (24, 60))
@@ -584,9 +584,9 @@ def test_ranking_is_that_of_the_definition_where_float32_is_used(name, estimator
     y = (X[:, 90] + X[:, 5] > 1).astype(int)
     Z = np.array(naive.scaled(X.tolist()))
 
-    model = fit(X, y, kernel=name, estimator=estimator)
+    model = fit(X, y, kernel=name, statistic=statistic)
 
-    expected = naive_kernels.bahsic_in_arrays(Z, label_matrix(y).L, name, estimator)
+    expected = naive_kernels.bahsic_in_arrays(Z, label_matrix(y).L, name, statistic)
     assert order_of(model) == expected
 
 
@@ -694,7 +694,7 @@ def test_parameters_are_numbers():
         kind: str = "cubic"
 
     assert RationalQuadratic(alpha=2.5).parameters() == {"alpha": 2.5}
-    with pytest.raises(InputError, match=r"'kind': 'cubic'.*, and runs are told apart by numbers"):
+    with pytest.raises(InputError, match=r"'kind': 'cubic'.*, but runs are identified by numbers"):
         OfAKind().parameters()
 
 
@@ -726,13 +726,13 @@ def test_low_rank_is_for_kernels_that_have_it(name, problem):
     assert EnginePlan.of("auto", resolve_kernel(name), 4000, 10**6).is_low_rank == known
     check_solver(name, "exact")
     if not known:
-        with pytest.raises(InputError, match="solver='lowrank' is there for"):
+        with pytest.raises(InputError, match="solver='lowrank' supports"):
             fit(*problem, kernel=name, solver="lowrank")
 
 
 @pytest.mark.parametrize("name", ["laplace-l1", "delta", "ridge"])
 def test_estimates_refuse_kernels_of_other_sums(name, rng):
-    with pytest.raises(InputError, match="no function of the inner product"):
+    with pytest.raises(InputError, match="not a function of the inner product"):
         dhsic.hsic(rng.standard_normal((8, 2)), np.arange(8) % 2, kernel=name)
 
 
@@ -761,12 +761,12 @@ class Bells(AbstractKernel):
         return self.gram(inner, rows, columns, sigma) * change
 
 
-@pytest.mark.parametrize("estimator", [dhsic.BAHSIC, dhsic.FOHSIC])
+@pytest.mark.parametrize("statistic", [dhsic.BAHSIC, dhsic.FOHSIC])
 @pytest.mark.parametrize("solver", ["auto", "direct"])
-def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, solver):
+def test_a_kernel_of_ones_own_goes_by_the_definition(problem, statistic, solver):
     X, y = problem
     own, known = (
-        estimator(5, step=0.3 if estimator is dhsic.BAHSIC else 1, kernel=kernel, solver=how)
+        statistic(5, step=0.3 if statistic is dhsic.BAHSIC else 1, kernel=kernel, solver=how)
         .set_params(progress=False, runtime="threads")
         .fit(X[:, 60:], y)
         for kernel, how in ((Bells(), solver), ("gaussian", "direct"))
@@ -778,7 +778,7 @@ def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, solver)
 
 def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
     assert not EnginePlan.of("auto", Bells(), 4000, 10**6).is_low_rank
-    with pytest.raises(InputError, match="solver='lowrank' is there for"):
+    with pytest.raises(InputError, match="solver='lowrank' supports"):
         fit(*problem, kernel=Bells(), solver="lowrank")
     with pytest.raises(InputError, match="no expansion"):
         Bells().expansion(1, 1.0)

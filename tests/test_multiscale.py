@@ -267,7 +267,7 @@ def test_missing_calls_tell_nothing_of_the_labels(rng):
     X = rng.binomial(2, 0.2, (m, n)).astype(np.int8)
     X[rng.random((m, n)) < np.where(y == 1, 0.10, 0.02)[:, None]] = -1
 
-    with pytest.warns(UserWarning, match="taken for missing"):
+    with pytest.warns(UserWarning, match="treated as missing"):
         p = dhsic.test_features(X, y).p_values
 
     assert np.mean(p <= 0.01) == pytest.approx(0.01, abs=0.006)

@@ -9,14 +9,14 @@ from strategies import matrices
 
 
 @given(matrices(), st.sampled_from(ESTIMATORS), st.sampled_from([0.1, 0.4]))
-def test_arrays_follow_the_loops(X, estimator, step):
+def test_arrays_follow_the_loops(X, statistic, step):
     m = len(X)
     L = naive.label_gram([i % 2 for i in range(m)], "balanced")
     Z = naive.standardise(X.tolist())
 
-    fast = naive.bahsic_gaussian_in_arrays(Z, L, estimator, step)
+    fast = naive.bahsic_gaussian_in_arrays(Z, L, statistic, step)
 
-    assert fast == naive.bahsic(Z, L, "gaussian", "dimension", estimator, step)
+    assert fast == naive.bahsic(Z, L, "gaussian", "dimension", statistic, step)
 
 
 def test_unbiased_is_unbiased():
@@ -29,8 +29,8 @@ def test_unbiased_is_unbiased():
     values = {"unbiased": [], "biased": []}
     for p in permutations(y):
         L = naive.label_gram(list(p), "linear")
-        for estimator, into in values.items():
-            into.append(naive.hsic(K, L, estimator))
+        for statistic, into in values.items():
+            into.append(naive.hsic(K, L, statistic))
 
     assert abs(np.mean(values["unbiased"])) < 1e-15
     assert np.mean(values["biased"]) > 1e-3

@@ -1,6 +1,7 @@
 """Files of PLINK: the dosages of A1, names as tables have them, phenotypes by PLINK's rules."""
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +142,12 @@ def test_the_ranking_is_that_of_the_matrix_and_of_vcf_zarr(tmp_path, client):
 def test_the_result_says_which_allele_is_counted(tmp_path):
     path = write_plink(tmp_path / "x", CALLS)
     result = dhsic.select(path, Y, n_features_to_select=3, progress=False)
-    assert result.attrs["counted_allele"] == "A1 of .bim, which is variant_alt"
+    assert result.attrs["counted_allele"] == "A1 of .bim (variant_alt)"
     there = np.ma.masked_equal(CALLS, -1)
     np.testing.assert_allclose(result["allele_frequency"], there.mean(axis=0) / 2)
     assert result["n_missing"].to_numpy().tolist() == (CALLS == -1).sum(axis=0).tolist()
     written = run("select", tmp_path / "x", *QUICK, "--labels", _table(tmp_path), "--target", "y")
-    assert "alleles counted is A1 of .bim, which is variant_alt" in told(written)
+    assert "alleles the dosage counts A1 of .bim (variant_alt)" in told(written)
 
 
 def _table(folder, ids="IID", name=str):
@@ -177,8 +178,8 @@ def test_inspect_says_what_files_hold(tmp_path):
     told = " ".join(run("inspect", path).stdout.split())
     for words in (
         "x.bed: 30 samples x 21 features",
-        "values int8, missing: -1; dosages",
-        "alleles counted is A1",
+        "values int8, missing: -1; genotype calls (0, 1 and 2)",
+        "alleles the dosage counts A1",
         "features rs0, rs1, rs2, ... (21 names)",
         "target PHENO: 30 real values from 0.5 to 4.5",
         "advice The layout is good",
@@ -241,7 +242,9 @@ def test_a_phenotype_is_a_target(tmp_path):
     assert (facts["n_samples"], facts["n_samples_without_label"]) == (M - 2 * M // 5, 1)
     facts = selected(path, "--target", "phenotype", *QUICK, "--drop-missing")
     assert facts["selected"][0]["name"] == "rs6"
-    assert "lack a value (PHENO of 1)" in told(run("select", path, "--target", "PHENO", code=2))
+    assert "have missing values (PHENO: 1)" in told(
+        run("select", path, "--target", "PHENO", code=2)
+    )
     write_pgen(tmp_path / "y", CALLS)
     assert dhsic.read_target(tmp_path / "y.pgen", "trait")[:2].tolist() == [0.5, 1.5]
 
@@ -265,7 +268,7 @@ DAMAGED = {
     "another magic": (_edited("x.bed", lambda b: b"chr" + b[3:]), "x", DataError, "6c 1b", "UCSC"),
     "sample-major": (
         *(_edited("x.bed", lambda b: b[:2] + b"\0" + b[3:]), "x", DataError),
-        *("a sample after the other", "--make-bed"),
+        *("sample by sample", "--make-bed"),
     ),
     "cut": (
         *(_edited("x.bed", lambda b: b[:-5]), "x.bed", DataError),
@@ -274,12 +277,12 @@ DAMAGED = {
     "empty": (_edited("x.bed", lambda b: b""), "x", DataError, "does not begin", "restore"),
     "more samples": (
         *(_edited("x.fam", lambda b: b.replace(b"\n", b"\nz z 0 0 1 1\n", 6)), "x", DataError),
-        *("36 samples", "not of one writing"),
+        *("36 samples", "do not belong together"),
     ),
-    "no .bim": (_without("x.bim"), "x.bed", InputError, "There is no", "x.bim", "in threes"),
-    "no .fam": (_without("x.fam"), "x.bed", InputError, "There is no", "x.fam", "in threes"),
-    "no .bed": (_without("x.bed"), "x.fam", InputError, "There is no", "x.bed", "in threes"),
-    "an empty .fam": (_edited("x.fam", lambda b: b""), "x", DataError, "x.fam holds no rows"),
+    "no .bim": (_without("x.bim"), "x.bed", InputError, "does not exist", "x.bim", "sets of three"),
+    "no .fam": (_without("x.fam"), "x.bed", InputError, "does not exist", "x.fam", "sets of three"),
+    "no .bed": (_without("x.bed"), "x.fam", InputError, "does not exist", "x.bed", "sets of three"),
+    "an empty .fam": (_edited("x.fam", lambda b: b""), "x", DataError, "x.fam has no rows"),
     "a short row": (
         *(_edited("x.bim", lambda b: b.replace(b"\t0\t15\tG\tA", b"")), "x", DataError),
         *("Row 2", "x.bim has no POS"),
@@ -288,10 +291,10 @@ DAMAGED = {
         *(_edited("x.bim", lambda b: b.replace(b"\t15\t", b"\tx\t")), "x", DataError),
         *("position", "'x'"),
     ),
-    "a variable": (lambda folder: None, "x", InputError, "holds calls", "'dosages'"),
+    "a variable": (lambda folder: None, "x", InputError, "contains calls", "'dosages'"),
     "0 and 1": (
         *(_edited("x.fam", lambda b: b.replace(b" -9\n", b" 0\n").replace(b"0\n", b"1\n", 5)), "x"),
-        *(InputError, "is 0 and 1", "--1"),
+        *(InputError, "has only the values 0 and 1", "--1"),
     ),
     "no phenotype": (lambda folder: None, "x", InputError, "missing for all samples", "--labels"),
     "no such phenotype": (lambda folder: None, "x", InputError, "no column 'height'", "PHENO"),
@@ -328,11 +331,51 @@ def test_a_file_that_is_cut_under_way(tmp_path):
     path = write_plink(tmp_path / "x", CALLS)
     source = dhsic.open_source(path)
     os.truncate(path, 60)
-    with pytest.raises(DataError, match=r"x\.bed ends before variant 14.*Restore it"):
+    with pytest.raises(DataError, match=r"x\.bed now ends before variant 14.*Restore it"):
         whole(source)
 
 
 # -- real genotypes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [0, 0.5, 1])
+def test_dosages_that_are_not_read_are_said(part, tmp_path):
+    """Calls were read without a word: p = 1e-10 against 4e-17 by the dosages."""
+    pgenlib = pytest.importorskip("pgenlib")
+    m, d, path = 40, 70_000, tmp_path / "x.pgen"  # two parts of the index
+    has = np.arange(d) % 2 < 2 * part
+    with pgenlib.PgenWriter(bytes(path), m, d, False, dosage_present=True) as out:
+        dosages = [np.full(m, 0.25 * (i % 2), "f4") for i in range(2)]
+        dosages[1][:20] = 0.0
+        for j in range(d):
+            calls = np.zeros(m, "i1")
+            calls[j % m] = 1
+            if has[j]:
+                out.append_dosages(dosages[1] + calls)
+            else:
+                out.append_biallelic(calls)
+    rows = "".join(f"1\t{j + 1}\trs{j}\tA\tG\n" for j in range(d))
+    path.with_suffix(".pvar").write_text(f"#CHROM\tPOS\tID\tREF\tALT\n{rows}")
+    rows = "".join(f"s{i}\t2\t{i % 5}.5\n" for i in range(m))
+    path.with_suffix(".psam").write_text(f"#IID\tSEX\ttrait\n{rows}")
+
+    hint = dhsic.open_source(path).hint
+    said = f"holds imputed dosages of {has.sum():,} of {d:,} variants, and calls are read"
+    assert (said in hint) == bool(part)
+    assert bool(hint) == bool(part)
+    assert dhsic.open_source(path, variable="dosages").hint == ""
+    if part == 1:
+        asked = (path, "--chr", "1:1-30")
+        assert f"{said}, which are rounded. Pass --variable dosages" in " ".join(
+            run("inspect", *asked).stdout.split()
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            shown = told(run("test", *asked, "--target", "trait", "-n", "1", "--no-progress"))
+        assert f"{said}, which are rounded. Pass --variable dosages" in shown
+        again = run("inspect", *asked, "--variable", "dosages").stdout
+        assert "imputed" not in again
+        assert "; dosages" in " ".join(again.split())
 
 
 def test_the_example_of_regenie():

@@ -172,7 +172,7 @@ def test_what_cannot_be_drawn_is_said():
     result = genotypes(with_p=False)
     with pytest.raises(InputError, match="features were not tested"):
         plot.qq(result)
-    with pytest.raises(InputError, match="none of p, score_first_round, rank"):
+    with pytest.raises(InputError, match="pass one of p, score_first_round, rank"):
         plot.genome(result, "score")
     with pytest.raises(InputError, match="all scores were exact"):
         plot.expected_lost(result.drop_vars("round_expected_lost"))
@@ -180,7 +180,7 @@ def test_what_cannot_be_drawn_is_said():
         plot.stability(result.drop_vars("stability"))
     with pytest.raises(InputError, match="shapes"):
         plot.against_target(np.zeros(3), np.zeros(4))
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with pytest.raises(InputError, match="from 0 to 1"):
         plot.qq([1.5])
     with pytest.raises(InputError, match="cv_results_"):
         plot.accuracy({})

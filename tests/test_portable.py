@@ -106,7 +106,7 @@ def test_runs_on_threads_need_nothing_of_unix(tmp_path):
     done = bare_run(RUN, tmp_path)
     assert done.stdout == "done False\n", done.stderr
     assert "run.dhsic" in done.stderr  # whose lock is none
-    assert "see that one run writes it" in done.stderr
+    assert "Make sure that only one run writes to it" in done.stderr
 
 
 @pytest.mark.slow

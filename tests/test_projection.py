@@ -36,13 +36,13 @@ M, D, RANK = 60, 23, 5
 KERNELS = [("gaussian", 1), ("gaussian", 2), ("polynomial", 2), (Polynomial(3), 3)]
 
 
-def rounds(rng, kernel, order, *, estimator="unbiased"):
+def rounds(rng, kernel, order, *, statistic="unbiased"):
     """Two rounds with K of few directions, W o K of few enough to be projected on all of them.
 
     Features are projected on those of the first; the second has other features and sigma.
     """
     y = rng.standard_normal(M)
-    W = factored_weights(label_matrix(y, "linear").factor(), estimator)
+    W = factored_weights(label_matrix(y, "linear").factor(), statistic)
     G = rng.standard_normal((M, RANK))
     every = np.arange(M)
     cases = []
@@ -118,13 +118,13 @@ def in_order(function, items):
     return map(function, items)
 
 
-@pytest.mark.parametrize("estimator", ["unbiased", "biased"])
+@pytest.mark.parametrize("statistic", ["unbiased", "biased"])
 @pytest.mark.parametrize(("kernel", "order"), KERNELS)
 def test_numbers_give_the_series_of_what_the_directions_hold(
-    rng, monkeypatch, kernel, order, estimator
+    rng, monkeypatch, kernel, order, statistic
 ):
     monkeypatch.setattr(projection, "SCORED", 5)
-    project, numbers, *cases = rounds(rng, resolve_kernel(kernel), order, estimator=estimator)
+    project, numbers, *cases = rounds(rng, resolve_kernel(kernel), order, statistic=statistic)
     X = rng.standard_normal((D, M)).astype("f4")
 
     for case in cases:

@@ -153,7 +153,9 @@ def test_haploid_and_unsexed_chromosomes(tmp_path, store):
     write_vcz(tmp_path / "u.vcz", calls)
     alternative, copies = calls_of(tmp_path / "u.vcz")
     expected = in_equilibrium(alternative[:HALF], copies[:HALF], 0.05, range(M))
-    with pytest.warns(UserWarning, match=rf"hwe= does not test {HALF} features on X, as the sexes"):
+    with pytest.warns(
+        UserWarning, match=rf"hwe= was not applied to {HALF} features on X, because the sexes"
+    ):
         _, features, _ = left(tmp_path / "u.vcz", hwe=0.05)
     assert features == [*expected, *range(HALF, D)]
     group = write_vcz(tmp_path / "y.vcz", calls)
@@ -187,7 +189,7 @@ def test_females_of_plink_are_those_of_the_samples_table(tmp_path, rng):
 
     assert kept(sex) == expected(np.flatnonzero(sex == 2))
     assert kept(np.full(M, 2)) == expected(range(M))  # a cohort of women
-    with pytest.warns(UserWarning, match="sexes of the samples are not known"):
+    with pytest.warns(UserWarning, match="sexes of the samples are unknown"):
         assert kept(np.zeros(M, int))[-10:] == [*range(10, 20)]
 
 
@@ -241,7 +243,7 @@ def test_missing_calls_on_y_of_unknown_sexes_and_of_women(with_y, tmp_path):
     others = [20 + j for j in range(20) if (G[:, 20 + j] < 0).mean() <= 0.1]
     n = int((G[:, :20] < 0).any(axis=0).sum())
 
-    with pytest.warns(UserWarning, match=rf"max_missing= does not count {n} features on Y"):
+    with pytest.warns(UserWarning, match=rf"max_missing= was not applied to {n} features on Y"):
         assert left(str(path), max_missing=0.1)[1] == [*range(20), *others]
     women = write_bed(tmp_path / "w.bed", G, chromosomes, np.full_like(sex, 2))
     assert left(str(women), max_missing=0.1)[1] == [*range(20), *others]
@@ -265,12 +267,14 @@ def test_males_of_vcf_zarr_are_told_by_haploid_calls(with_y, tmp_path):
 
 def test_what_is_no_genotype_or_no_rate_is_refused(store, rng):
     for values in (rng.random((M, 4)) * 2, rng.integers(0, 5, (M, 4)), rng.standard_normal((M, 4))):
-        with pytest.raises(InputError, match=r"hwe=0\.1 is about genotypes of two alleles"):
+        with pytest.raises(
+            InputError, match=r"hwe=0\.1 filters diploid genotypes with two alleles"
+        ):
             left(values, hwe=0.1)
     for filters in ({"hwe": 2}, {"hwe": "1e-6"}, {"mind": -0.1}, {"mind": 10}):
-        with pytest.raises(InputError, match=r"pass a number from 0 to 1, 1% is 0\.01"):
+        with pytest.raises(InputError, match=r"pass a number from 0 to 1 \(1% is 0\.01\)"):
             left(store, **filters)
-    with pytest.raises(InputError, match="mind= leaves none of the 60 samples"):
+    with pytest.raises(InputError, match="mind= removes all 60 samples"):
         left(np.full((M, 4), np.nan), mind=0.5)
 
 
@@ -346,11 +350,11 @@ def places():
 def test_what_is_no_region_is_refused(store, tmp_path):
     path = tmp_path / "r.txt"
     for text, sentence in {
-        "1 0 35\n": "count from 1. If they count from 0, as in BED, pass regions_start=0",
-        "1 35 15\n": "a region whose end lies before its start",
-        "rs1\nrs2\n": "no region: pass the chromosome, the start and the end",
-        "1 a 5\n2 b c\n": "no region: pass the chromosome",
-        "7 1 500\nchr9 1 9\n": r"lists 2 regions, and no feature .*\(7:1-500, chr9:1-9\).* 1, X",
+        "1 0 35\n": "counted from 1 here. If they are counted from 0, .* pass regions_start=0",
+        "1 35 15\n": "ends before it starts",
+        "rs1\nrs2\n": "is not a region. Write three columns: chromosome, start and end",
+        "1 a 5\n2 b c\n": "is not a region. Write three columns",
+        "7 1 500\nchr9 1 9\n": r"lists 2 regions, but no feature .*\(7:1-500, chr9:1-9\).* 1, X",
     }.items():
         path.write_text(text)
         with pytest.raises(InputError, match=sentence):
@@ -359,16 +363,17 @@ def test_what_is_no_region_is_refused(store, tmp_path):
     assert left(store, extract_regions=path, regions_start=0)[1] == [0, 1, 2, 3]  # the remedy works
     path.write_text("1 1 35\n7 1 500\nX 1 9\n")
     with pytest.warns(
-        UserWarning, match=r"3 regions, 2 of which hold no feature .*\(7:1-500, X:1-9\)"
+        UserWarning,
+        match=r"3 regions. Without a feature of the data: 2 of them .*\(7:1-500, X:1-9\)",
     ):
         left(store, exclude_regions=path)
     for filters, sentence in (
-        ({"regions_start": 1}, "there are none; leave it out"),
-        ({"regions_start": 2, "extract_regions": path}, "pass 0 or 1"),
+        ({"regions_start": 1}, "neither is used"),
+        ({"regions_start": 2, "extract_regions": path}, "is not 0 or 1"),
     ):
         with pytest.raises(InputError, match=sentence):
             left(store, **filters)
-    with pytest.raises(InputError, match="do not say on which chromosome"):
+    with pytest.raises(InputError, match="do not specify the chromosomes"):
         left(np.zeros((5, 3)), extract_regions=path)
 
 
@@ -390,7 +395,7 @@ def test_commands_take_all_of_them(store, tmp_path):
     }.items():
         done = run(command, store, *more, *filters)
         said = " ".join((done.stdout + done.stderr).split())
-        assert f"left out {M - len(expected[0])} samples ({M - len(expected[0])} by --mind)" in said
+        assert f"excluded {M - len(expected[0])} samples ({M - len(expected[0])} by --mind)" in said
         assert f"{expected[2]['hwe']} by --hwe" in said
         assert f"{expected[2]['exclude_regions']} by --exclude-regions" in said
     found = dhsic.select(
@@ -410,10 +415,10 @@ def test_commands_take_all_of_them(store, tmp_path):
     run("select", store, *wrong, "--regions-start", "0", "-n", 2)
     (tmp_path / "k.tsv").write_text("s1\ns2\n")
     over = ("--keep", tmp_path / "k.tsv", "--out", tmp_path / "k.tsv", "--force")
-    assert "which it would overwrite" in told(run("select", store, *labels, *over, code=2))
+    assert "would overwrite" in told(run("select", store, *labels, *over, code=2))
 
 
-@pytest.mark.filterwarnings("default:.* names 14")
+@pytest.mark.filterwarnings("default:.* lists 14")
 @pytest.mark.parametrize("option", ["--keep", "--remove", "--extract", "--exclude"])
 def test_names_that_the_data_lack_are_counted(option, store, tmp_path):
     letter = "s" if option in ("--keep", "--remove") else "rs"
@@ -422,24 +427,26 @@ def test_names_that_the_data_lack_are_counted(option, store, tmp_path):
     noun = "samples" if letter == "s" else "features"
     asked = ("--target", "sample_trait", "-n", 2, "--no-progress", option, tmp_path / "list")
     said = told(run("select", store, *asked))
-    assert f"{option} names 14 {noun}, 2 of which the data do not have (else, who)" in said or (
-        f"{option} names 14 {noun}, 2 of which the data do not have (who, else)" in said
+    assert f"{option} lists 14 {noun}. Not in the data: 2 of them (else, who)" in said or (
+        f"{option} lists 14 {noun}. Not in the data: 2 of them (who, else)" in said
     )
     (tmp_path / "list").write_text("\n".join(name.upper() for name in listed))
     said = told(run("select", store, *asked, code=2))
-    assert f"{option} names 12 {noun} and none of the data" in said
-    assert f"upper and lower case: '{letter.upper()}0' there is '{letter}0' in the data" in said
+    assert f"{option} lists 12 {noun}, but none of them is in the data" in said
+    assert (
+        f"upper and lower case: for example, '{letter.upper()}0' is '{letter}0' in the data" in said
+    )
 
 
 def test_variants_are_told_how_their_ids_differ(tmp_path):
     ids = ["chr1:5:A:T", "chr1:15:A:T", "chr1:25:A:T"]
     X = pd.DataFrame(np.eye(3), columns=ids)
     for listed, way in {
-        "1:5:A:T 1:15:A:T": "'chr' at the front: '1:5:A:T' there is 'chr1:5:A:T'",
-        "chr1:5 chr1:25": "the alleles at the end: 'chr1:5' there is 'chr1:5:A:T'",
-        "1_5_A_T": "the ways in which they are written: '1_5_A_T' there is 'chr1:5:A:T'",
+        "1:5:A:T 1:15:A:T": "'chr' at the front: for example, '1:5:A:T' is 'chr1:5:A:T'",
+        "chr1:5 chr1:25": "the alleles at the end: for example, 'chr1:5' is 'chr1:5:A:T'",
+        "1_5_A_T": "several details of spelling: for example, '1_5_A_T' is 'chr1:5:A:T'",
     }.items():
         with pytest.raises(InputError, match=way):
             left(X, extract=listed.split())
-    with pytest.raises(InputError, match=r"none of the data \(rs7\)\. Check"):
+    with pytest.raises(InputError, match=r"none of them is in the data \(rs7\)\. Compare"):
         left(X, exclude=["rs7"])

@@ -32,7 +32,7 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric
 
 ESTIMATORS = ("unbiased", "biased")
-TAKEN = partial(pytest.warns, UserWarning, match="taken for missing")
+TAKEN = partial(pytest.warns, UserWarning, match="treated as missing")
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def assert_alike(p, of_permutations, n=1000):
     assert near[of_permutations < 0.8].all()
 
 
-def leveled(levels, K, estimator):
+def leveled(levels, K, statistic):
     """The feature by its levels, and the same written out, of a kernel between 3 levels."""
     counts = np.array([[np.count_nonzero(levels == k) for k in range(3)]], dtype=float)
     whole = DenseSymmetric(K[np.ix_(levels, levels)])
-    return LevelForms.of(K[None], counts, estimator), estimated(whole, estimator)
+    return LevelForms.of(K[None], counts, statistic), estimated(whole, statistic)
 
 
 def kernel_between(rng):
@@ -68,17 +68,17 @@ def kernel_between(rng):
     st.integers(0, 99),
     st.sampled_from(ESTIMATORS),
 )
-def test_moments_by_levels_are_those_of_all_permutations(levels, seed, estimator):
+def test_moments_by_levels_are_those_of_all_permutations(levels, seed, statistic):
     rng, levels = np.random.default_rng(seed), np.array(levels)
     K = kernel_between(rng)
     y = rng.standard_normal(len(levels))
     L = np.exp(-np.square(y[:, None] - y))
-    forms, whole = leveled(levels, K, estimator)
+    forms, whole = leveled(levels, K, statistic)
     state = Permuted.of(label_matrix(L, "precomputed"), None)
 
     found = forms.moments(state.null, None, None)
 
-    mean, variance, third = plain.moments(K[np.ix_(levels, levels)].tolist(), L.tolist(), estimator)
+    mean, variance, third = plain.moments(K[np.ix_(levels, levels)].tolist(), L.tolist(), statistic)
     assert_allclose(forms.norms, whole.norm)
     assert_allclose(found.mean, mean, atol=1e-12)
     assert_allclose(found.variance, variance, rtol=1e-6, atol=1e-14)
@@ -87,10 +87,10 @@ def test_moments_by_levels_are_those_of_all_permutations(levels, seed, estimator
 
 
 @given(st.integers(0, 99), st.integers(1, 4), st.sampled_from(ESTIMATORS))
-def test_traces_without_covariates(seed, q, estimator):
+def test_traces_without_covariates(seed, q, statistic):
     rng = np.random.default_rng(seed)
     levels = rng.integers(0, 3, 15)
-    forms, whole = leveled(levels, kernel_between(rng), estimator)
+    forms, whole = leveled(levels, kernel_between(rng), statistic)
     Q = covariate_basis(rng.standard_normal((15, q)), 15)
     Z = (levels[:, None] == np.arange(3)).astype(float)
     S = np.einsum("ik,ip,ir->kpr", Z, Q, Q)
@@ -144,7 +144,7 @@ def test_variants_of_few_carriers_are_tested_by_all_of_their_sets(rng, carriers,
     """By every set of carriers there is, one after the other."""
     m = 14
     y = rng.standard_normal(m) if kind == "real" else np.arange(m) % 3 == 0
-    criterion = Independence(bandwidth="median", estimator="biased")
+    criterion = Independence(bandwidth="median", statistic="biased")
     state = criterion.prepare(criterion.read(y))
     L = (state.C.F * state.C.weights @ state.C.F.T).tolist()
     values = []
@@ -208,12 +208,12 @@ def test_rare_variants_among_others(rng):
     assert_allclose(of_one_width[1:4], [1.0, *expected[1:]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
 @pytest.mark.parametrize("target", ["real", "two classes", "three classes"])
-def test_all_features_in_one_pass_are_as_some_of_them(genotypes, target, estimator):
+def test_all_features_in_one_pass_are_as_some_of_them(genotypes, target, statistic):
     X, y = genotypes
     y = y if target == "real" else np.digitize(y, [0.8] if target == "two classes" else [0.3, 1.2])
-    options = {"estimator": estimator}
+    options = {"statistic": statistic}
     with TAKEN():
         found = dhsic.test_features(X, y, **options)
         some = dhsic.test_features(X, y, np.arange(40), **options)
@@ -285,7 +285,7 @@ def test_the_p_of_a_label_that_is_permuted_is_uniform(rng):
 
 def test_what_of_the_labels_is_left_and_how_many_samples_there_are(rng):
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
-    with pytest.raises(InputError, match="explain target 0 altogether"):
+    with pytest.raises(InputError, match="explain target 0 completely"):
         dhsic.test_features(X, y, covariates=y)
     with pytest.raises(InputError, match="othing"):
         dhsic.test_features(X, y > 0, covariates=(y > 0).astype(float))

@@ -154,9 +154,11 @@ def test_matrices_in_groups_of_a_store_are_opened_by_the_path_that_is_said(tmp_p
     data = xr.Dataset({"x": (("sample", "gene"), X), "y": ("sample", Y)})
     for name in ("rna/counts", "protein"):
         data.to_zarr(tmp_path / "x.zarr", group=name, mode="a", consolidated=False)
-    with pytest.raises(DhsicError, match=r"hold protein/x \(20, 6\), rna/counts/x") as caught:
+    with pytest.raises(
+        DhsicError, match=r"groups have: protein/x \(20, 6\), rna/counts/x"
+    ) as caught:
         select(tmp_path / "x.zarr", "y")
-    path = str(caught.value).partition("holds the matrix, ")[2].partition(", or")[0]
+    path = str(caught.value).partition("with the matrix, ")[2].partition(", or")[0]
     by_path = select(path, "y")["rank"].values
     np.testing.assert_array_equal(by_path, select(data, "y")["rank"].values)
     by_name = select(tmp_path / "x.zarr", Y, variable="rna/counts/x")["rank"].values
@@ -323,19 +325,19 @@ def labels(folder, names=NAMES, **columns):
 def of_mixed_labels(folder):
     features(folder)
     labels(folder, step=[str(i % 3) for i in range(M - 1)] + ["high"])
-    return ("--labels", "y.csv", "--target", "step"), "classes: (--label-kernel multiclass)"
+    return ("--labels", "y.csv", "--target", "step"), "classes, pass (--label-kernel multiclass)"
 
 
 def of_labels_written_twice(folder):
     features(folder)
     labels(folder, dose=["1", "01", "2", "2"] * 5)
-    return ("--labels", "y.csv", "--target", "dose"), "names: (--label-kernel multiclass)"
+    return ("--labels", "y.csv", "--target", "dose"), "classes, use (--label-kernel multiclass)"
 
 
 def of_classes_in_capitals(folder):
     features(folder)
     labels(folder, arm=["Case", "case", "control", "control "] * 5)
-    return ("--labels", "y.csv", "--target", "arm"), "so: (--label-kernel multiclass)"
+    return ("--labels", "y.csv", "--target", "arm"), "classes, use (--label-kernel multiclass)"
 
 
 def of_nameless_data(folder):
@@ -355,7 +357,7 @@ def of_a_covariate_of_two_tables(folder):
     labels(folder, site=["a", "a", "b", "b"] * 5)
     pd.DataFrame({"id": NAMES, "site": 1.0}).to_csv(folder / "z.csv", index=False)
     options = ("--labels", "y.csv", "--target", "ill", "--covariates", "z.csv", "--covariates")
-    return (*options, "y.csv"), "meant: (--covariates) ", "y.csv:site"
+    return (*options, "y.csv"), "tables: (--covariates) ", "y.csv:site"
 
 
 def of_a_leak(folder):
@@ -385,18 +387,18 @@ def of_phenotypes(folder):
 def of_cases(folder):
     features(folder)
     labels(folder, PHENO=[0, 1, 2, 2] * 5)
-    return ("--labels", "y.csv", "--target", "PHENO"), "value, (--not-na 0)"
+    return ("--labels", "y.csv", "--target", "PHENO"), "value, pass (--not-na 0)"
 
 
 def of_counts(folder):
     features(folder, run=np.arange(5, 5 + M))
     labels(folder)
-    return ("--labels", "y.csv", "--target", "ill"), "leave them out: (--not-feature run)"
+    return ("--labels", "y.csv", "--target", "ill"), "exclude them: (--not-feature run)"
 
 
 def of_no_target(folder):
     features(folder)
-    return (), "any, dhsic select (--label-kernel self)"
+    return (), "labels, dhsic select (--label-kernel self)"
 
 
 def of_a_result(folder):

@@ -196,9 +196,9 @@ def test_tables_have_reports_too(suffix, command, results, tmp_path):
     n = 2 if command == "select" and has_no_attributes else None  # which say what ranks are by
     assert [row[:n] for row in rows_of(of_table)] == [row[:n] for row in rows_of(of_result)]
     if command == "test":
-        assert "Against chance" in of_table
+        assert "QQ plot" in of_table
         lambdas = [
-            re.search(r"lambda, by the median p-value\) is ([\d.]+)", page)[1]
+            re.search(r"lambda of the median p-value\) is ([\d.]+)", page)[1]
             for page in (of_table, of_result)
         ]
         assert lambdas[0] == lambdas[1]
@@ -214,10 +214,10 @@ def test_tables_that_are_no_results_are_refused(genotypes, tmp_path):
     run("test", *asked, *several, "--out", both)
     (tmp_path / "bad.parquet").write_text("no parquet")
     for path, sentence in {
-        few: "has the selected features alone",
+        few: "contains only the selected features",
         both: "is a table of several runs",
         genotypes / "y.tsv": "has no column index, rank, score, selected",
-        tmp_path / "bad.parquet": "is no table of a result",
+        tmp_path / "bad.parquet": "is not a table of a result",
         tmp_path / "none.tsv": "There is no result at",
     }.items():
         refused = run("report", path, "-o", tmp_path / "x.html", code=2)
@@ -242,7 +242,7 @@ def test_each_target_has_a_page_that_names_it(genotypes, tmp_path):
         "exists already"
         in run("report", tmp_path / "both.zarr", "-o", tmp_path / "r.html", code=2).stderr
     )
-    with pytest.raises(InputError, match="pairs= and shares= are of one target"):
+    with pytest.raises(InputError, match="pairs= and shares= are for one target"):
         dhsic.report(dhsic.load(tmp_path / "both.zarr"), tmp_path / "p.html", pairs=found_pairs())
 
 

@@ -92,6 +92,11 @@ def test_noise_is_as_it_is_called(name):
         assert (X == 0).mean() == pytest.approx(0.95, abs=0.02)
     if "1:20" in name:
         assert y.sum() == 10
+    if "3% cases" in name:
+        assert y.sum() == 6
+    if "genotypes of frequency .05" in name:
+        assert np.unique(X).tolist() == [0, 1, 2]
+        assert X.mean() / 2 == pytest.approx(0.05, abs=0.005)
     if "1:1" in name:
         assert y.sum() == m // 2
     if "15% and 5%" in name:

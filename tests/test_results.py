@@ -151,7 +151,9 @@ def test_a_result_is_not_overwritten_unless_asked(result, saved):
 
 def test_one_folder_is_made_to_write_in(result, tmp_path):
     save(result, tmp_path / "runs" / "today.zarr")
-    with pytest.raises(InputError, match=r"today.zarr' is to be in .*runs, and neither"):
+    with pytest.raises(
+        InputError, match=r"today.zarr' cannot be created in .*runs, because neither"
+    ):
         save(result, tmp_path / "more" / "runs" / "today.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
@@ -244,4 +246,4 @@ def test_a_result_is_no_data_to_inspect(tmp_path):
     X, y = np.random.default_rng(1).standard_normal((40, 30)), np.arange(40) % 2
     dhsic.save(dhsic.select(X, y, n_features_to_select=3, progress=False), tmp_path / "r.zarr")
     refused = run("inspect", tmp_path / "r.zarr", code=2)
-    assert "r.zarr is the result of a selection, not data: `dhsic report " in refused.stderr
+    assert "r.zarr is the result of a selection, not data. Use `dhsic report " in refused.stderr

@@ -114,7 +114,7 @@ def test_cores_are_cut_by_the_quota_of_the_container(tmp_path):
 
 
 def test_no_threads_is_refused():
-    with pytest.raises(InputError, match=r"n_threads=0 runs nothing\. Pass 1 or more"):
+    with pytest.raises(InputError, match=r"n_threads=0 is too few\. Pass 1 or more"):
         Threads(0)
 
 
@@ -126,9 +126,9 @@ def test_choosing_without_a_cluster():
 
 
 def test_choosing_refuses_what_cannot_be():
-    with pytest.raises(InputError, match="runtime='spark' is not known"):
+    with pytest.raises(InputError, match="runtime='spark' is unknown"):
         choose_runtime("spark")
-    with pytest.raises(InputError, match="'tcp://here:1' was given"):
+    with pytest.raises(InputError, match="'tcp://here:1' was passed"):
         choose_runtime("threads", scheduler="tcp://here:1")
     with pytest.raises(ClusterError, match="no Dask client in this process"):
         choose_runtime("dask")

@@ -110,7 +110,7 @@ TILED = {
     "dimension": {},
     "median": {"bandwidth": "median"},
     "polynomial": {"kernel": "polynomial"},
-    "biased": {"estimator": "biased"},
+    "biased": {"statistic": "biased"},
 }
 
 

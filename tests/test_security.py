@@ -90,7 +90,7 @@ def test_files_on_the_command_line(address, certificates, tmp_path):
     for path in kept.rglob("*"):
         assert not path.is_file() or b"tls.key" not in path.read_bytes()
     refused = run("select", *ask, "--scheduler", address, code=6)
-    assert "pass --tls-ca-file, --tls-cert and --tls-key" in told(refused)
+    assert "Pass --tls-ca-file, --tls-cert and --tls-key" in told(refused)
 
 
 @pytest.mark.slow
@@ -107,14 +107,14 @@ def test_a_run_that_is_left_to_the_cluster(address, certificates, tmp_path):
         assert_array_equal(found.result(60)["score"], here["score"])
     given = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), FILES, strict=True)
     files = [str(word) for option, name in given for word in (option, certificates / name)]
-    assert "is done" in run("status", kept, "--scheduler", address, *files).stdout
+    assert "is complete" in run("status", kept, "--scheduler", address, *files).stdout
     with dhsic.attach(kept) as found:  # a folder that says all needs no cluster
         assert found.status == "done"
 
 
 def test_another_authority(address, tmp_path):
     theirs = security(authority(tmp_path / "theirs"))
-    with pytest.raises(ClusterError, match="No Dask scheduler answers"):
+    with pytest.raises(ClusterError, match="No Dask scheduler answered"):
         DaskRuntime(scheduler=address, security=theirs, timeout=2)
 
 

@@ -15,7 +15,8 @@ from refusals import remedy_of
 
 import dhsic
 from dhsic.interactions import find_pairs
-from dhsic.joins.text import codes_in, n_coded
+from dhsic.joins.slips import slips_in
+from dhsic.joins.text import check_coded, codes_in, n_coded
 
 M, D = 120, 20
 PLAIN = {"progress": False, "n_features_to_select": 3}
@@ -119,7 +120,7 @@ LONE = {
 }
 
 
-@pytest.mark.filterwarnings("default:Codes that many programs")
+@pytest.mark.filterwarnings("default:.* codes that many programs")
 @pytest.mark.parametrize("kind", LONE)
 def test_codes_that_stand_apart_in_few_features_are_told_with_an_option(kind, rng, tmp_path):
     code, n_features, make = LONE[kind]
@@ -135,7 +136,7 @@ def test_codes_that_stand_apart_in_few_features_are_told_with_an_option(kind, rn
     table.to_csv(tmp_path / "t.csv", index_label="id")
     command = ("test", tmp_path / "t.csv", "--target", "ill", "-n", "1")
     said = " ".join(run(*command).stderr.split())
-    option = shlex.split(re.search(r"missing there, (--na .*) says so of a column", said)[1])
+    option = shlex.split(re.search(r"missing values, pass (--na .*?); otherwise", said)[1])
     assert option == ["--na", f"lab0={code}"]
     assert f"lab0: {code}" not in " ".join(run(*command, *option).stderr.split())
 
@@ -189,7 +190,7 @@ def test_the_option_that_the_sentence_names_works(tmp_path, rng):
     command = ("test", tmp_path / "t.csv", "--target", "died", "-n", "1")
     refused = run(*command, code=3)
     assert "lab0: " in refused.stderr
-    assert "Pass --missing-code -999" in refused.stderr
+    assert "pass --missing-code -999" in refused.stderr
     assert "lab7" in run(*command, "--missing-code", "-999").stdout
     run(*command, "--missing-code", "none")
 
@@ -205,7 +206,7 @@ def test_codes_among_covariates_and_labels_are_refused(code, rng):
         dhsic.select(X, y, covariates=ages[:, None], **QUIET)
     with pytest.raises(dhsic.InputError, match=f"values of y are {code},") as told:
         dhsic.select(X, ages, **QUIET)
-    shift = re.search(r"pass (y [+-] \d+), which ranks alike", str(told.value))[1]
+    shift = re.search(r"pass (y [+-] \d+), which gives the same ranking", str(told.value))[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dhsic.select(X, eval(shift, {"y": ages}), **QUIET)
@@ -249,7 +250,7 @@ def test_several_codes_in_one_feature_are_refused_together(codes, rng):
     said = re.escape(" or ".join(map(str, sorted(codes))))
     with pytest.raises(dhsic.DataError, match=f"are {said}, which") as told:
         dhsic.select(X, y, **QUIET)
-    first = str(told.value).partition("; missing_code=None")[0]
+    first = str(told.value).partition(" If they are real")[0]
     assert remedy_of(first, "missing_code") == ("missing_code", sorted(codes))
     lost = np.where(np.isin(X, codes), np.nan, X)
     named, missing = dhsic.select(X, y, missing_code=codes, **QUIET), dhsic.select(lost, y, **QUIET)
@@ -278,7 +279,7 @@ def test_several_codes_in_a_column_are_refused_together_and_left_out(codes, rng,
     refused = run(*command, "--covariate", "age", code=2).stderr
     remedy = re.search(r"with ((--na \S+ )+--drop-missing)", refused)[1].split()
     assert "lack" not in run(*command, "--covariate", "age", *remedy).stderr.partition("rror")[2]
-    kept = re.search(r", ((--not-na -?\d+ ?)+)takes", refused)[1].split()
+    kept = re.search(r"pass ((--not-na -?\d+ ?)+)\.", refused)[1].split()
     run(*command, "--covariate", "age", *kept)
 
 
@@ -309,21 +310,23 @@ def pressures(rng):
     return X, y
 
 
-@pytest.mark.filterwarnings("default:Zeros lie far below")
+@pytest.mark.filterwarnings("default:In 1 feature, zeros")
 def test_zeros_far_below_all_others_are_told_and_left_out_of_one_feature(rng, tmp_path):
     X, y = pressures(rng)
-    with pytest.warns(UserWarning, match=r"Zeros .* of 1 feature \(4: 20, others from \d+\)"):
+    with pytest.warns(
+        UserWarning, match=r"In 1 feature, zeros .*\(4: 20 zeros, others at least \d+\)"
+    ):
         dhsic.select(X, y, **QUIET)
     table = pd.DataFrame(X).add_prefix("lab").rename(columns={"lab4": "blood pressure"})
     table.assign(ill=np.where(y, "yes", "no")).to_csv(tmp_path / "t.csv", index_label="id")
     command = ("test", tmp_path / "t.csv", "--target", "ill", "-n", "1")
     first = run(*command)
     said = " ".join(first.stderr.split())
-    option = shlex.split(re.search(r"there, (--na .*) says so of a column", said)[1])
+    option = shlex.split(re.search(r"missing values, pass (--na .*?); otherwise", said)[1])
     assert option == ["--na", "blood pressure=0"]
     again = run(*command, *option)
     assert "blood pressure" in again.stdout
-    assert "Zeros" not in again.stderr
+    assert "zeros" not in again.stderr
     X[X[:, 4] == 0, 4] = np.nan
     table.assign(**{"blood pressure": X[:, 4]}, ill=np.where(y, "yes", "no")).to_csv(
         tmp_path / "nan.csv", index_label="id"
@@ -345,11 +348,11 @@ def test_zeros_of_a_covariate_are_told_with_an_option_for_it_alone(rng, tmp_path
     said = " ".join(run(*command, "--covariate", "bp", "--covariate", "n").stderr.split())
     assert "20 of 200 values of 'bp' are 0, far below all others" in said
     assert "of 'n'" not in said
-    option = re.search(r"If they are missing: (.*?)\.", said)[1].split()
+    option = re.search(r"If they are missing, pass (.*?)\.", said)[1].split()
     left = " ".join(run(*command, "--covariate", "bp", *option).stderr.split())
-    assert "20 of 200 samples left out" in left
+    assert "20 of 200 samples excluded" in left
     assert "missing" not in left.partition("values ")[2].partition("run ")[0]  # zeros of genotypes
-    assert "called so" in run(*command, "--na", "bpp=0", code=2).stderr
+    assert "has this name" in run(*command, "--na", "bpp=0", code=2).stderr
     with pytest.warns(UserWarning, match="20 of 200 values of covariates are 0") as told:
         dhsic.select(genotypes, y, covariates=X[:, [4]], **QUIET)
     keep = re.search(r"keep = (.*); then", str(told[0].message))[1]
@@ -396,28 +399,30 @@ def test_text_in_a_covariate_of_numbers_is_counted_named_and_left_out(cells, rng
     ):
         said = " ".join(run("test", tmp_path / "x.csv", *options, code=2).stderr.split())
         n = 60 - (len(cells) - len(odd))
-        assert f"Covariate 'age' holds text in {len(odd)} of {n} values: " in said
+        assert f"Covariate 'age' contains text in {len(odd)} of {n} values: " in said
         assert all(f"{cell!r} (" in said for cell in odd)
         assert f"in line {line})" in said
         if odd == ["12,5"]:
             assert "--na" not in said
             continue
-        remedy = shlex.split(said.partition("are missing: ")[2].partition(". If all")[0])
+        remedy = shlex.split(said.partition("are missing, use ")[2].partition(". If all")[0])
         left_out = " ".join(run("test", tmp_path / "x.csv", *options, *remedy).stderr.split())
-        assert f"{len(cells)} of 60 samples left out" in left_out
+        assert f"{len(cells)} of 60 samples excluded" in left_out
     for given in (ages, pd.Series(ages, name="age"), pd.DataFrame({"age": ages})):
-        with pytest.raises(dhsic.InputError, match="holds text in") as told:
+        with pytest.raises(dhsic.InputError, match="contains text in") as told:
             dhsic.select(X, y, covariates=given, **QUIET)
-        remedy = re.search(r"say so: (pandas\.Series\(.*\))\.$", str(told.value))[1]
+        remedy = re.search(
+            r"declare them as categories: (pandas\.Series\(.*\))\.$", str(told.value)
+        )[1]
         groups = eval(remedy, {"pandas": pd, "covariates": given})
         if len(odd) == len(cells):
             dhsic.select(X, y, covariates=groups, **QUIET)
-        remedy = re.search(r"Pass numbers: (.*?\)) has", str(told.value))[1]
+        remedy = re.search(r"Pass numbers: (.*?\)) replaces", str(told.value))[1]
         numbers = eval(remedy, {"pandas": pd, "covariates": given})
         there = ~pd.isna(numbers)
         assert there.sum() == 60 - len(cells)
         dhsic.select(X[there], y[there], covariates=np.asarray(numbers)[there][:, None], **QUIET)
-        with pytest.raises(dhsic.InputError, match="y holds text in"):
+        with pytest.raises(dhsic.InputError, match="y contains text in"):
             dhsic.select(X, given if given is ages else given.squeeze().rename("y"), **QUIET)
 
 
@@ -465,7 +470,7 @@ def test_text_in_frames_is_named_and_both_remedies_work(rng):
         dhsic.select(X, y, **QUIET)
     said = str(told.value)
     names = {"X": X, "pandas": pd}
-    number = eval(re.search(r"(X\[.*\.apply\(.*?\)) has", said)[1], names)
+    number = eval(re.search(r"(X\[.*\.apply\(.*?\)) replaces", said)[1], names)
     encoded = eval(re.search(r"categories: (pandas.*)\.$", said)[1], names)
     assert re.search(r"astype\(float\)", said)
     for one in number.columns:
@@ -480,7 +485,7 @@ def test_fill_values_of_programs_are_refused_and_declared(code, dtype, rng):
     X = coded(values(rng), code, rng).astype(dtype)
     with pytest.raises(dhsic.DataError, match="many programs write for missing values") as told:
         dhsic.select(X, y, **QUIET)
-    said = re.search(r"Pass missing_code=(\S+) if", str(told.value))[1]
+    said = re.search(r"pass missing_code=(\S+)\. If", str(told.value))[1]
     assert float(said) == code
     lost = np.where(np.asarray(code, dtype) == X, np.nan, X)
     named = dhsic.select(X, y, missing_code=float(said), **QUIET)["rank"].values
@@ -488,3 +493,172 @@ def test_fill_values_of_programs_are_refused_and_declared(code, dtype, rng):
     covariate = np.where(rng.random(M) < 0.1, code, rng.normal(50, 9, M).round(1))[:, None]
     with pytest.raises(dhsic.InputError, match="values of covariates are"):
         dhsic.select(values(rng), y, covariates=covariate, **QUIET)
+
+
+SHORT_SCALES = {  # values, their codes
+    "sex": ([1] * 50 + [2] * 40 + [9] * 6, [9]),
+    "died": ([0] * 60 + [1] * 30 + [9], [9]),
+    "education": ([1, 2, 3, 4] * 20 + [8] * 3 + [9] * 4, [8, 9]),
+    "answers": ([1, 2, 3, 4, 5, 6, 7] * 12 + [9] * 9, [9]),
+    "refused": ([1, 2] * 40 + [7, 7, 8, 9, 9], [7, 8, 9]),
+    "two digits": ([1, 2, 3, 4, 5] * 18 + [88, 99], [88, 99]),
+}
+
+
+@pytest.mark.parametrize("name", SHORT_SCALES)
+def test_codes_beside_short_scales_of_arrays_are_refused(name, rng):
+    column, codes = SHORT_SCALES[name]
+    labels = rng.permutation(column)
+    X = rng.standard_normal((len(labels), 6))
+    for given in ({"y": labels}, {"y": labels[:, None] * 1.0}, {"covariates": labels[:, None]}):
+        with pytest.raises(dhsic.InputError) as told:
+            check_coded(X, **given)
+        named = re.search(r"are ([\d or]+), which", str(told.value))[1].split(" or ")
+        assert sorted(map(int, named)) == codes
+        what = next(iter(given))
+        shift = re.search(r"pass (\w+ \+ \d+), which gives the same ranking", str(told.value))[1]
+        check_coded(X, **{what: eval(shift, given)})
+        keep = eval(re.search(r"keep = (.*); then", str(told.value))[1], {"numpy": np, **given})
+        check_coded(X[keep], **{what: given[what][keep]})
+
+
+@pytest.mark.parametrize("name", ["sex", "education"])
+def test_codes_beside_short_scales_of_labels_are_refused_and_the_options_work(
+    name, rng, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    column, codes = SHORT_SCALES[name]
+    labels = rng.permutation(column)
+    X, m = rng.standard_normal((len(labels), 6)), len(labels)
+    table = pd.DataFrame(X, index=[f"s{i}" for i in range(m)]).add_prefix("g").assign(q=labels)
+    table.to_csv("t.csv", index_label="id")
+    refused = " ".join(run("test", "t.csv", "--target", "q", code=2).stderr.split())
+    assert f"values of 'q' are {' or '.join(map(str, dict(codes_in(labels))))}" in refused
+    remedy = shlex.split(re.search(r"with ((--na \S+ )+--drop-missing)", refused)[1])
+    left_out = run("test", "t.csv", "--target", "q", *remedy).stderr
+    assert f"{np.isin(labels, codes).sum()} of {m} samples left out" in " ".join(left_out.split())
+    kept = re.search(r"pass ((--not-na -?\d+ ?)+)\.", refused)[1].split()
+    assert "left out" not in run("test", "t.csv", "--target", "q", *kept).stderr
+
+
+ORDINARY = {
+    "0 to 10": np.repeat(np.arange(11), 5),
+    "1 to 9": np.repeat(np.arange(1, 10), 5),
+    "0 to 8": np.repeat(np.arange(9), 5),
+    "credit": np.repeat([1, 2, 3, 4, 5, 7, 8, 9], [53, 30, 59, 408, 54, 38, 30, 18]),
+    "classes of glass": np.repeat([1, 2, 3, 5, 6, 7], [70, 76, 17, 13, 9, 29]),
+    "few counts": np.repeat([0, 1, 2, 3, 8], [60, 20, 8, 2, 1]),
+    "counts": np.repeat(np.delete(np.arange(10), 8), [10, 30, 40, 30, 20, 10, 5, 2, 1]),
+    "steps": np.repeat([0, 3, 6, 9], 10),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_small_whole_numbers_without_a_code_are_taken(name):
+    assert codes_in(ORDINARY[name]) == {}
+
+
+def test_counts_have_no_codes():
+    rng = np.random.default_rng(4)
+    kinds = [lambda mean: rng.poisson(mean, (150, 60))]
+    kinds += [lambda mean: rng.negative_binomial(1, 1 / (1 + mean), (150, 60))]
+    found = [
+        codes_in(column)
+        for kind in kinds
+        for mean in (0.1, 0.5, 1, 2, 4, 6)
+        for column in kind(mean).T
+    ]
+    assert sum(map(bool, found)) <= 3  # of 720
+
+
+@pytest.mark.parametrize(
+    ("codes", "is_refused"),
+    [([999], True), ([99999], True), ([99, 99], True), ([99], False), ([-1], True), ([102], False)],
+    ids=str,
+)
+def test_one_or_two_codes_far_from_all_others_are_refused(codes, is_refused, rng):
+    ages = rng.permutation(np.concatenate([rng.integers(20, 82, 150), codes]))
+    assert codes_in(ages) == ({codes[0]: len(codes)} if is_refused else {})
+    X, y = rng.standard_normal((len(ages), 6)), rng.standard_normal(len(ages))
+    if is_refused:
+        with pytest.raises(dhsic.InputError, match=f"of covariates are {codes[0]}, which many"):
+            dhsic.select(X, y, covariates=ages[:, None], **QUIET)
+
+
+def test_codes_of_answers_in_many_features_are_refused_and_the_options_work(rng, tmp_path):
+    answers = rng.integers(1, 6, (150, 8)).astype(float)
+    answers[rng.random(answers.shape) < 0.1] = 9
+    X, y = np.hstack([rng.normal(50, 10, (150, 20)).round(1), answers]), rng.standard_normal(150)
+    with pytest.raises(dhsic.DataError, match=r"8 features are 9, which surveys write") as told:
+        dhsic.select(X, y, **QUIET)
+    assert remedy_of(str(told.value).partition("; missing_code=None")[0], "missing_code")[1] == 9
+    lost = np.where(X == 9, np.nan, X)
+    named, missing = dhsic.select(X, y, missing_code=9, **QUIET), dhsic.select(lost, y, **QUIET)
+    np.testing.assert_array_equal(named["rank"], missing["rank"])
+    dhsic.select(X, y, missing_code=None, **QUIET)
+    table = pd.DataFrame(X, index=[f"s{i}" for i in range(150)]).add_prefix("q").assign(y=y)
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    command = ("test", tmp_path / "t.csv", "--target", "y")
+    assert "Pass --missing-code 9" in " ".join(run(*command, code=3).stderr.split())
+    run(*command, "--missing-code", "9")
+    every = [word for i in range(20, 28) for word in ("--na", f"q{i}=9")]
+    assert "surveys" not in run(*command, *every).stderr
+
+
+def test_a_code_of_answers_in_one_feature_is_told(rng):
+    X = np.column_stack(
+        [rng.normal(50, 10, (150, 20)), rng.choice([1, 2, 9], 150, p=[0.5, 0.4, 0.1])]
+    )
+    with pytest.warns(UserWarning, match=r"1 feature \(20: 9 \d+ times, others to 2\)"):
+        dhsic.select(X, rng.standard_normal(150), **QUIET)
+
+
+@pytest.mark.parametrize("mean", [0.5, 2, 4])
+def test_counts_of_features_have_no_codes(mean, rng):
+    for X in (rng.poisson(mean, (150, 60)), rng.negative_binomial(1, 1 / (1 + mean), (150, 60))):
+        dhsic.select(X, rng.standard_normal(150), missing_code="auto", **QUIET)
+
+
+SLIPS = np.random.default_rng(6).normal(170, 9, 150).round()
+
+
+@pytest.mark.filterwarnings("default")
+def test_slips_among_labels_are_told_by_sample_and_left_out_by_the_options(rng, tmp_path):
+    heights = SLIPS.copy()
+    heights[[7, 20]] = 1530, 1.84
+    X = pd.DataFrame(rng.standard_normal((150, 6)), index=[f"s{i}" for i in range(150)])
+    X = X.add_prefix("g")
+    said = r"2 values of y lie extremely far .*: 1530 of 's7', 1.84 of 's20'"
+    with pytest.warns(UserWarning, match=said):
+        dhsic.select(X, heights, **QUIET)
+    X.assign(height=heights).to_csv(tmp_path / "t.csv", index_label="id")
+    command = ("test", tmp_path / "t.csv", "--target", "height")
+    told = " ".join(run(*command).stderr.split())
+    remedy = shlex.split(re.search(r"out: (--na .*--drop-missing)", told)[1])
+    again = " ".join(run(*command, *remedy).stderr.split())
+    assert "extremely" not in again
+    assert "2 of 150 samples left out" in again
+
+
+DRAWS = {
+    "normal": lambda rng, m: rng.normal(size=m),
+    "Cauchy": lambda rng, m: rng.standard_cauchy(m),
+    "t of 3": lambda rng, m: rng.standard_t(3, m),
+    "log-normal": lambda rng, m: rng.lognormal(0, 2, m),
+    "exponential": lambda rng, m: rng.exponential(1, m),
+    "Pareto": lambda rng, m: 1 + rng.pareto(1, m),
+    "Poisson": lambda rng, m: rng.poisson(5, m),
+    "overdispersed": lambda rng, m: rng.negative_binomial(0.5, 0.05, m),
+    "gamma": lambda rng, m: rng.gamma(0.3, 1, m),
+    "uniform": lambda rng, m: rng.uniform(size=m),
+    "p-values": lambda rng, m: 10 ** -rng.uniform(0, 8, m),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_ordinary_distributions_have_no_slips(name):
+    rng = np.random.default_rng(0)
+    found = [
+        slips_in(np.asarray(DRAWS[name](rng, m), float)).size for m in (60, 150) for _ in range(60)
+    ]
+    assert sum(map(bool, found)) <= 1

@@ -68,7 +68,7 @@ def test_a_feature_that_is_significant_alone_precedes_those_that_are_not(rng, mo
     assert p[7] <= shapes.STRICT < p[9]
     assert model.ranking_[7] == 1
     assert (result.attrs["in_front_by"], result.attrs["n_in_front"]) == ("significance alone", 1)
-    assert any("tested alone, the family-wise p-value" in line for line in order_of(result))
+    assert any("Tested alone, the family-wise p-value" in line for line in order_of(result))
 
 
 def test_a_feature_that_tells_how_far_labels_spread_is_first(rng):

@@ -20,9 +20,9 @@ KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": P
 CUTS = [(), (40,), (1, 50, 129)]
 
 
-def a_round(rng, kernel="gaussian", *, estimator="unbiased", edges=(), **options):
+def a_round(rng, kernel="gaussian", *, statistic="unbiased", edges=(), **options):
     X = standardised(three_populations(M, D, rng))
-    W = factored_weights(label_matrix(X[:, 0] > 0).factor(), estimator)
+    W = factored_weights(label_matrix(X[:, 0] > 0).factor(), statistic)
     order = rng.permutation(M)
     sigma = 1 / (2 * X.shape[1])
     given = W, KERNELS[kernel], sigma, np.sort(order[20:80]), np.sort(order[:20])
@@ -71,7 +71,7 @@ def test_as_many_directions_are_kept_as_predict_the_check_rows(rng, monkeypatch,
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_rows_that_tell_turns_are_those_of_the_product(rng, monkeypatch, kernel, edges):
     monkeypatch.setattr(slices, "STRIP", 23)
-    X, case = a_round(rng, kernel, estimator="biased", edges=edges)
+    X, case = a_round(rng, kernel, statistic="biased", edges=edges)
     _, sums = case.fit()
     rows, norms = case.rows[case.asked.turning], (X**2).sum(axis=1)
     K = case.asked.kernel.part(None, X @ X.T, norms, norms, case.asked.sigma)
@@ -83,9 +83,9 @@ def test_rows_that_tell_turns_are_those_of_the_product(rng, monkeypatch, kernel,
 
 
 @pytest.mark.parametrize("edges", CUTS)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_row_sums_are_those_of_the_factor_and_what_it_misses(rng, estimator, edges):
-    X, case = a_round(rng, estimator=estimator, edges=edges)
+@pytest.mark.parametrize("statistic", ESTIMATORS)
+def test_row_sums_are_those_of_the_factor_and_what_it_misses(rng, statistic, edges):
+    X, case = a_round(rng, statistic=statistic, edges=edges)
     found, _ = case.fit()
     W, check = case.W.to_dense(), case.rows[case.asked.check]
     missed, by_factor = {}, {}

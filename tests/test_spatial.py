@@ -226,20 +226,22 @@ def test_coordinates_are_covariates_too(path):
 
 
 def test_what_is_no_coordinate_is_refused(path, store):
-    with pytest.raises(InputError, match=r"obsm/text has text in 'n'; a matrix holds numbers"):
+    with pytest.raises(
+        InputError, match=r"obsm/text has text in 'n', but a matrix must contain numbers"
+    ):
         dhsic.read_target(path, "text")
     for data in (path, store):
         with pytest.raises(DataError, match=r"'obsm/endless' cannot be read: .* sample 3 is inf"):
             dhsic.read_target(data, "endless")
     message = told(run("test", path, "--target", "spatial", "--per-class", *QUICK, code=2))
-    assert "--per-class takes one target of classes" in message
+    assert "--per-class needs one target with classes" in message
 
 
 @pytest.mark.parametrize("missing", ["gap", "holes"])
 def test_cells_without_a_place_or_time_are_left_out(path, missing):
     message = told(run("test", path, "--target", missing, *QUICK, code=2))
     n = 7 if missing == "gap" else 5
-    assert f"{n} of 300 samples lack a value ({missing} of {n}" in message
+    assert f"{n} of 300 samples have missing values ({missing}: {n}" in message
     facts = dhsic_json("test", path, "--target", missing, "--drop-missing", "--json")
     assert facts["n_samples"] == M - n
     with pytest.raises(InputError, match=f"{n} of 300 labels are missing or not finite"):
@@ -304,3 +306,18 @@ def test_an_object_of_anndata_has_coordinates():
     for name in ("obsm/spatial", "spatial", "obsm/a/b", "frame"):
         np.testing.assert_array_equal(p_values(adata, name), expected)
     assert dhsic.open_source(adata, variable="frame").feature_names().tolist() == ["x", "y"]
+
+
+def test_a_column_of_a_dataframe_in_obsm_is_a_target(tmp_path):
+    numbers = write_zarr(tmp_path / "a.zarr", COUNTS, OBS, meta=FRAME)
+    np.testing.assert_array_equal(dhsic.read_target(numbers, "obsm/meta/y"), XY[:, 1])
+    slides = np.where(XY[:, 0] > 50, "left", "right").astype(object)
+    path = write_h5ad(tmp_path / "a.h5ad", COUNTS, OBS, meta=FRAME.assign(slide=slides))
+    np.testing.assert_array_equal(dhsic.read_target(path, "obsm/meta/x"), XY[:, 0])
+    np.testing.assert_array_equal(dhsic.read_target(path, "meta/slide"), slides)
+    with pytest.raises(
+        InputError, match=r"text in 'slide'.*choose one column: 'obsm/meta/x', 'obsm/m"
+    ):
+        dhsic.read_target(path, "obsm/meta")
+    with pytest.raises(InputError, match="has no column 'z'; its columns are x, y, slide"):
+        dhsic.read_target(path, "obsm/meta/z")

@@ -109,7 +109,7 @@ def test_covariates_checkpoints_and_label_matrices_follow(rng, tmp_path):
 @pytest.mark.parametrize("stability", [1, -3, 2.5, True, "many"])
 def test_what_is_no_number_of_halves_gets_a_sentence(rng, stability):
     X, y = data(rng)
-    with pytest.raises(InputError, match="how many halves"):
+    with pytest.raises(InputError, match="the number of halves"):
         dhsic.BAHSIC(3, stability=stability).fit(X, y)
 
 

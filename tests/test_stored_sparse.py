@@ -138,11 +138,11 @@ def test_damage_is_refused(tmp_path, kind):
             file["X"][name][at] = value
         return path
 
-    with pytest.raises(DataError, match="indices lead beyond its"):
+    with pytest.raises(DataError, match="indices beyond its"):
         ranking(damaged("indices", 3, 99))
-    with pytest.raises(DataError, match="does not ascend from 0"):
+    with pytest.raises(DataError, match="does not increase from 0"):
         ranking(damaged("indptr", 2, 0))
-    with pytest.raises(DataError, match="is inf; values are finite"):
+    with pytest.raises(DataError, match=r"is inf\. Values must be finite"):
         ranking(damaged("data", 5, np.inf))
 
 

@@ -102,16 +102,16 @@ def test_gram_is_the_same_by_dense_and_by_sparse_columns(rng, monkeypatch):
 @given(data=st.data())
 def test_scores_are_the_part_of_hsic_that_each_substring_has(data):
     strings = data.draw(st.lists(st.text("ACG", min_size=3, max_size=9), min_size=6, max_size=9))
-    estimator = data.draw(st.sampled_from(["unbiased", "biased"]))
+    statistic = data.draw(st.sampled_from(["unbiased", "biased"]))
     kernel = data.draw(st.sampled_from([Spectrum(2), WeightedSubstrings(3, 0.7)]))
     y = [i % 2 for i in range(len(strings))]
     L = naive.label_gram(y, "balanced")
 
-    found = rank_substrings(kernel, strings, y, estimator=estimator)
+    found = rank_substrings(kernel, strings, y, statistic=statistic)
 
     w = kernel.weights(found.names)
     expected = [
-        naive.hsic(plain.additive_gram([[c] for c in column], [v]), L, estimator)
+        naive.hsic(plain.additive_gram([[c] for c in column], [v]), L, statistic)
         for column, v in zip(
             zip(*counted(strings, found.names), strict=True), w.tolist(), strict=True
         )
@@ -121,7 +121,7 @@ def test_scores_are_the_part_of_hsic_that_each_substring_has(data):
     assert found.names == tuple(sorted(found.names))
     assert sorted(found.ranking) == list(range(1, len(found.names) + 1))
     assert_array_equal(found.ranking[found.order], np.arange(1, len(found.names) + 1))
-    whole = naive.hsic(kernel.gram(strings).tolist(), L, estimator)
+    whole = naive.hsic(kernel.gram(strings).tolist(), L, statistic)
     assert found.rounds[0]["hsic"] == pytest.approx(whole, rel=1e-9, abs=1e-12)
 
 
@@ -173,7 +173,7 @@ REFUSED = {
     "decay, text": (lambda: WeightedSubstrings(2, "x"), "decay='x'", "positive"),
     "a weight": (
         lambda: WeightedSubstrings(1, {"A": -2.0}).gram(STRINGS),
-        *("'A'", "-2.0", "not below 0"),
+        *("'A'", "-2.0", "of at least 0"),
     ),
     "labels": (
         lambda: rank_substrings(Spectrum(1), STRINGS, [0, 1, 0, 1, 0]),
@@ -183,7 +183,7 @@ REFUSED = {
         lambda: rank_substrings(
             Spectrum(1), pd.Series(STRINGS, index=list("abcd")), pd.Series(Y, index=list("bacd"))
         ),
-        *("another order", "y.loc[strings.index]"),
+        *("a different order", "y.loc[strings.index]"),
     ),
 }
 

@@ -44,20 +44,20 @@ def kernel_matrices(draw):
 def test_scores_of_a_sum_are_those_of_each_kernel(data):
     kernels = data.draw(kernel_matrices())
     y, label_kernel = data.draw(labels(len(kernels[0])))
-    estimator = data.draw(st.sampled_from(ESTIMATORS))
+    statistic = data.draw(st.sampled_from(ESTIMATORS))
     L = naive.label_gram(y.tolist(), label_kernel)
 
     backward, forward = (
-        rank_kernels(kernels, y, strategy=s, label_kernel=label_kernel, estimator=estimator)
+        rank_kernels(kernels, y, strategy=s, label_kernel=label_kernel, statistic=statistic)
         for s in ("backward", "forward")
     )
 
-    expected = [naive.hsic(K.tolist(), L, estimator) for K in kernels]
+    expected = [naive.hsic(K.tolist(), L, statistic) for K in kernels]
     near = 1e-12 * max(1.0, *map(abs, expected))
     assert_allclose(backward.scores, expected, rtol=1e-9, atol=near)
     assert backward.order.tolist() == naive.largest(backward.scores.tolist(), len(kernels))
     assert_array_equal(forward.ranking, backward.ranking)
-    whole = naive.hsic(sum(kernels).tolist(), L, estimator)
+    whole = naive.hsic(sum(kernels).tolist(), L, statistic)
     assert backward.rounds[0]["hsic"] == pytest.approx(whole, rel=1e-9, abs=near)
 
 
@@ -65,14 +65,14 @@ def test_scores_of_a_sum_are_those_of_each_kernel(data):
 def test_a_product_backwards_is_algorithm_1(data):
     kernels = data.draw(kernel_matrices())
     y, label_kernel = data.draw(labels(len(kernels[0])))
-    estimator, step = data.draw(st.sampled_from(ESTIMATORS)), data.draw(st.sampled_from(STEPS))
+    statistic, step = data.draw(st.sampled_from(ESTIMATORS)), data.draw(st.sampled_from(STEPS))
     L = naive.label_gram(y.tolist(), label_kernel)
 
     found = rank_kernels(
-        kernels, y, combine="product", step=step, label_kernel=label_kernel, estimator=estimator
+        kernels, y, combine="product", step=step, label_kernel=label_kernel, statistic=statistic
     )
 
-    S_dagger = plain.backward_product([K.tolist() for K in kernels], L, estimator, step)
+    S_dagger = plain.backward_product([K.tolist() for K in kernels], L, statistic, step)
     assert found.order.tolist() == S_dagger[::-1]
     assert_array_equal(found.ranking[S_dagger], np.arange(len(kernels), 0, -1))
 
@@ -81,7 +81,7 @@ def test_a_product_backwards_is_algorithm_1(data):
 def test_a_product_forwards_is_algorithm_2(data):
     kernels = data.draw(kernel_matrices())
     y, label_kernel = data.draw(labels(len(kernels[0])))
-    estimator, step = data.draw(st.sampled_from(ESTIMATORS)), data.draw(st.sampled_from(STEPS))
+    statistic, step = data.draw(st.sampled_from(ESTIMATORS)), data.draw(st.sampled_from(STEPS))
     L = naive.label_gram(y.tolist(), label_kernel)
 
     found = rank_kernels(
@@ -91,10 +91,10 @@ def test_a_product_forwards_is_algorithm_2(data):
         strategy="forward",
         step=step,
         label_kernel=label_kernel,
-        estimator=estimator,
+        statistic=statistic,
     )
 
-    S_dagger = plain.forward_product([K.tolist() for K in kernels], L, estimator, step)
+    S_dagger = plain.forward_product([K.tolist() for K in kernels], L, statistic, step)
     assert found.order.tolist() == S_dagger
 
 
@@ -167,7 +167,7 @@ REFUSED = {
     "strategy": (lambda: rank_kernels([K], Y, strategy="up"), "strategy='up'", "'forward'"),
     "step": (lambda: rank_kernels([K], Y, step=1.5), "step=1.5", "(0, 1)"),
     "labels": (lambda: rank_kernels([K], Y[:4]), "6 samples", "y has 4"),
-    "estimator": (lambda: rank_kernels([K], Y, estimator="x"), "estimator='x'", "'biased'"),
+    "statistic": (lambda: rank_kernels([K], Y, statistic="x"), "statistic='x'", "'biased'"),
     "overflow": (
         lambda: rank_kernels([np.outer(Y, Y) * 1e59 + K] * 7, Y, combine="product"),
         *("7 kernels overflows", "np.diag(K)"),

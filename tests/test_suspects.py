@@ -12,7 +12,7 @@ from commands import run
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.selection.suspects import is_code, is_same_scale
+from dhsic.selection.suspects import is_code, is_same_order, is_same_scale
 
 M, D = 60, 30
 RNG = np.random.default_rng(7)
@@ -107,8 +107,57 @@ def test_labels_again_are_told_of_each_target_and_class():
     with pytest.warns(UserWarning, match="^age: |^ill: ") as told:
         select(X, {"age": AGE, "ill": ILL.astype(int)}, per_target=True)
     assert {str(one.message).partition(":")[0] for one in told} == {"age", "ill"}
-    with pytest.warns(UserWarning, match=r"^True: 'code'.* a value of its own|^False: 'code'"):
+    with pytest.warns(UserWarning, match=r"^True: 'code'.* one distinct value|^False: 'code'"):
         select(X[["g1", "g5", "code"]], ILL, per_class=True)
+
+
+BENT = {
+    "whole numbers": (10.93 * AGE - 23.5).round(),
+    "a tenth": (AGE * 0.7 + 3).round(1),
+    "logarithm": np.log(AGE).round(3),
+    "square": AGE**2,
+    "falling": 1000 / AGE,
+    "ranks": AGE.argsort().argsort() + 0.5,
+    "classes of width 2": AGE // 2,
+}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_labels_that_were_rounded_ranked_or_transformed_are_told(name):
+    said = "'twin', among the best features, (has the same order as the labels|equals the labels)"
+    with pytest.warns(UserWarning, match=said):
+        dhsic.test_features(frame(twin=BENT[name]), AGE)
+
+
+@pytest.mark.parametrize("pattern", ["falls in threes", "rises in fractions", "seconds"])
+@pytest.mark.filterwarnings("default")
+def test_numbers_that_fall_or_rise_in_fractions_are_told_and_left_out(
+    pattern, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    column = {
+        "falls in threes": 450 - 3 * np.arange(M),
+        "rises in fractions": (12.5 * np.arange(M) + RNG.random(M)).round(2),
+        "seconds": 1.7e9 + 41.25 * np.arange(M),
+    }[pattern]
+    frame(order=column).to_csv("x.csv")
+    words = ("test", "x.csv", *labels(tmp_path, ill=np.where(ILL, "case", "control")), "-n", 2)
+    told = " ".join(run(*words).stderr.split())
+    assert "'order', among the best features" in told
+    assert "may tell the order of the samples" in told
+    assert "Warning" not in run(*words, "--not-feature", "order").stderr
+
+
+def test_only_one_order_of_fine_values_is_told():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=200)
+    assert is_same_order(y.round(1), y)
+    assert is_same_order(y.round(1), y.round(2))
+    assert not is_same_order((y > 0) * 1.0, y)  # two groups
+    assert not is_same_order(y + rng.normal(0, 0.01, 200), y)
+    assert not is_same_order(np.ones(200), y)
+    assert not is_same_order(y, np.where(y > 0, "a", "b"))
+    assert not is_same_order(y, (y > 0).astype(int))
 
 
 def test_what_is_measured_is_no_suspect():
@@ -148,7 +197,7 @@ def test_numbers_of_samples_that_rank_first_are_told(name, command, tmp_path, mo
         said = ("'Unnamed: 0'", "date")
     words = (command, name, *options, "-n", 2)
     told = " ".join(run(*words).stderr.split())
-    assert "may tell the order of the samples" in told
+    assert "may only encode the order of the samples" in told
     assert f"--not-feature {said[0]} --not-feature {said[1]}" in told
     without = [part for one in said for part in ("--not-feature", one.strip("'"))]
     assert "Warning" not in run(*words, *without).stderr
@@ -157,8 +206,8 @@ def test_numbers_of_samples_that_rank_first_are_told(name, command, tmp_path, mo
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (20200101 + 3 * np.arange(M), "rise from each sample to the next"),
-        (1.7e9 + 86400.0 * np.arange(M), "rise from each sample to the next"),
+        (20200101 + 3 * np.arange(M), "increase from each sample to the next"),
+        (1.7e9 + 86400.0 * np.arange(M), "increase from each sample to the next"),
         (RNG.permutation(M) + 1, "leave no gaps"),
         (np.arange(M)[::-1], "leave no gaps"),
         (RNG.permutation(M) + 1.0, "leave no gaps"),
@@ -196,7 +245,7 @@ def test_features_of_stores_are_left_out_by_name_and_others_by_position(tmp_path
         values = source.read(source.blocks(D)[0])
         np.testing.assert_array_equal(values[:, :2], X[["g1", "g3"]].to_numpy())
         assert source.n_features == D - 2
-        with pytest.raises(InputError, match=r"'gg2'.* is no feature of X.* Leave it out"):
+        with pytest.raises(InputError, match=r"'gg2'.* is not a feature of X.* Leave it out"):
             dhsic.open_source(tmp_path / name, not_features=["gg2"], n_samples=M)
     model = dhsic.BAHSIC(3).fit(tmp_path / "x.npy", ILL, not_features=[5])
     assert model.transform(tmp_path / "x.npy").shape == (M, 3)

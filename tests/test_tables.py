@@ -151,9 +151,9 @@ def test_the_selected_alone_are_the_rows_that_are_selected(result, suffix, tmp_p
 
 
 def test_a_store_has_all_features(result, tmp_path):
-    with pytest.raises(InputError, match="selected_only=True leaves features out of a table"):
+    with pytest.raises(InputError, match="selected_only=True works for tables"):
         dhsic.save(result, tmp_path / "some.zarr", selected_only=True)
-    with pytest.raises(InputError, match="no result"):
+    with pytest.raises(InputError, match="not a result"):
         dhsic.save(dhsic.selected_features(result), tmp_path / "some.zarr")
 
 
@@ -338,7 +338,7 @@ def test_an_unknown_suffix_is_refused_before_anything_is_done(of_variants, name,
     with pytest.raises(InputError, match=rf"ends in \{suffix}, .* \.tsv, \.csv"):
         dhsic.save(of_variants, path, overwrite=True)
     said = run("select", tmp_path / "none.vcz", *QUICK, "--out", path, code=2)  # never looked at
-    assert f"ends in {suffix}, and results are not written in such a format" in told(said)
+    assert f"ends in {suffix}, which is not a format for results" in told(said)
     assert "labels" not in said.stderr
     assert not list(tmp_path.iterdir())
 
@@ -365,11 +365,11 @@ def test_a_table_is_overwritten_if_asked_and_a_folder_never_is(of_variants, tmp_
     for folder in (tmp_path / "old.tsv", tmp_path / "full.json"):
         folder.mkdir()
         (folder / "mine").write_text("mine")
-        with pytest.raises(InputError, match="is a folder, or something else than a file"):
+        with pytest.raises(InputError, match="is not a file but, for example, a folder"):
             dhsic.save(of_variants, folder, overwrite=True)
         assert (folder / "mine").read_text() == "mine"
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(InputError, match="something else than a file"):
+    with pytest.raises(InputError, match="is not a file but"):
         check_vacant(tmp_path / "pipe.csv", overwrite=True)
     with pytest.raises(InputError, match="neither that folder"):
         dhsic.save(of_variants, tmp_path / "no" / "such" / "all.tsv")
@@ -412,7 +412,7 @@ def test_parquet_needs_a_package_that_is_asked_for_first(of_variants, tmp_path, 
 @pytest.mark.parametrize(("suffix", "how"), [(".tsv", r"sep='\\t'"), (".json", r"json\.load")])
 def test_a_table_is_not_loaded(of_variants, suffix, how, tmp_path):
     dhsic.save(of_variants, tmp_path / f"all{suffix}")
-    with pytest.raises(InputError, match=rf"is a table, .* Read the table with .*{how}"):
+    with pytest.raises(InputError, match=rf"is a table; .* Read the table with .*{how}"):
         dhsic.load(tmp_path / f"all{suffix}")
     with pytest.raises(InputError, match="There is no result at"):
         dhsic.load(tmp_path / f"none{suffix}")
@@ -432,7 +432,7 @@ def test_tables_at_urls(of_variants, suffix, s3, short_leases, tmp_path):
     dhsic.save(of_variants, url, overwrite=True)
     folder = f"s3://bucket/{tmp_path.name}/old{suffix}"
     s3.set(f"{tmp_path.name}/old{suffix}/zarr.json", b"{}")
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="for example, a folder"):
         dhsic.save(of_variants, folder, overwrite=True)
 
 
@@ -469,9 +469,9 @@ def test_select_and_test_write_what_is_selected(store, tmp_path):
     asked = ("--target", "sample_trait", "--selected-only", "--no-progress")
     run("test", store, *asked, "--out", some, "--force")
     assert (read(some)["q"] <= 0.05).all()
-    assert "--selected-only is about the table" in run("test", store, *asked, code=2).stderr
+    assert "--selected-only applies to the table" in run("test", store, *asked, code=2).stderr
     refused = run("test", store, *asked, "--out", tmp_path / "x.zarr", code=2).stderr
-    assert "--selected-only leaves features out of a table" in refused
+    assert "--selected-only works for tables" in refused
 
 
 def test_rows_of_json_on_stdout_are_those_of_the_table(store, tmp_path):
@@ -491,10 +491,10 @@ def test_what_a_run_reads_is_not_written_over(store, tmp_path, option):
         given = f"{table}:trait" if option == "--covariates" else table
         said = run("select", store, *QUICK, option, given, "--out", out, "--force", code=2)
         called = f"{option} {given}" if option == "--covariates" else option
-        assert f"is {called} of this run, which it would overwrite" in told(said)
+        assert f"would overwrite {called} of this run" in told(said)
     assert table.read_text().startswith("trait\n1\n")
     same = ("select", tmp_path / "d.zarr", *QUICK, "--out", tmp_path / "d.zarr", "--force")
-    assert "is PATH of this run" in told(run(*same, code=2))
+    assert "would overwrite PATH of this run" in told(run(*same, code=2))
 
 
 # What else a result records ------------------------------------------------------------------

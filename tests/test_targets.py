@@ -151,7 +151,7 @@ def test_labels_that_are_a_column_of_X_are_refused(kind, tmp_path):
         lambda: dhsic.BAHSIC(2, progress=False).fit(data, y),
         lambda: test_features(data, y),
     ):
-        assert_refused(call, InputError, ("would be a feature that tells", remedy), tmp_path)
+        assert_refused(call, InputError, ("would be a feature that reveals", remedy), tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:Column 'bmi' of X has the values of y")
@@ -160,7 +160,7 @@ def test_the_remedies_work():
     expected = ranks(select(X, BMI))
     with pytest.raises(InputError) as caught:
         select(held, WHOLE["bmi"])
-    remedy = str(caught.value).partition("Leave it out: ")[2].partition(". If")[0]
+    remedy = str(caught.value).partition("Remove it from X: ")[2].partition(". If")[0]
     assert ranks(select(eval(remedy, {"X": held}), WHOLE["bmi"])) == expected
     named = pd.Series(BMI, index=held.index, name="labels")
     assert ranks(select(held, named))["bmi"] == 1  # said to be another measurement
@@ -171,7 +171,7 @@ def test_a_table_that_holds_the_labels(tmp_path):
     WHOLE[[*"abcd", "bmi"]].to_csv(tmp_path / "x.csv")
     with pytest.raises(InputError, match=r"open_source\(X, not_features=\['bmi'\]\)") as caught:
         select(tmp_path / "x.csv", WHOLE["bmi"])
-    remedy = str(caught.value).partition("Leave it out: ")[2].partition(". If")[0]
+    remedy = str(caught.value).partition("Remove it from X: ")[2].partition(". If")[0]
     opened = eval(remedy, {"X": tmp_path / "x.csv", "dhsic": dhsic})
     assert ranks(select(opened, WHOLE["bmi"])) == ranks(select(X, BMI))
 
@@ -181,10 +181,14 @@ def test_a_table_that_holds_the_labels(tmp_path):
 
 def test_times_of_survival_are_refused_with_what_is_possible():
     records = np.array(list(zip(STATUS == "case", BMI, strict=True)), [("event", "?"), ("t", "f8")])
-    with pytest.raises(InputError, match=r"survival: times.*martingale residuals.*y\['event'\]"):
+    with pytest.raises(
+        InputError, match=r"survival data: times.*martingale residuals.*y\['event'\]"
+    ):
         select(X, records)
     assert ranks(select(X, records["event"])) == ranks(select(X, STATUS))
-    with pytest.raises(InputError, match=r"records of 't', 'u'\. Pass one field: y\['t'\]"):
+    with pytest.raises(
+        InputError, match=r"records with the fields 't', 'u'\. Pass one field: y\['t'\]"
+    ):
         select(X, np.zeros(M, [("t", "f8"), ("u", "f8")]))
 
 
@@ -194,7 +198,7 @@ def test_weights_of_samples_are_refused_with_what_is_possible():
         lambda: dhsic.BAHSIC(2, progress=False).fit(X, y, sample_weight=weights),
         lambda: select(X, y, sample_weight=weights),
     ):
-        with pytest.raises(InputError, match=r"sample_weight: .* label_kernel='balanced'"):
+        with pytest.raises(InputError, match=r"sample_weight is not .* label_kernel='balanced'"):
             call()
     select(X, y, label_kernel="balanced")
     with pytest.raises(TypeError, match="weight"):
@@ -221,7 +225,7 @@ def test_a_named_column_is_no_leak_and_another_with_its_values_is_told(rng, recw
         dhsic.select(frame.assign(outcome=frame["status"]), "status", n_features_to_select=2)
 
 
-@pytest.mark.filterwarnings("default:.*so it tells them")
+@pytest.mark.filterwarnings("default:.*so the labels can be read from it")
 @pytest.mark.parametrize("suffix", ["csv", "txt"])
 def test_columns_that_tell_the_labels_under_another_name_are_told(suffix, tmp_path):
     rng = np.random.default_rng(0)
@@ -236,15 +240,15 @@ def test_columns_that_tell_the_labels_under_another_name_are_told(suffix, tmp_pa
     path = tmp_path / f"t.{suffix}"
     table.to_csv(path, index=False)
     options = {"n_features_to_select": 2, "progress": False}
-    with pytest.warns(UserWarning, match="'code' has a value of its own for each class") as told:
+    with pytest.warns(UserWarning, match="'code' has a different value for each class") as told:
         dhsic.select(path, "arm", **options)
     assert "not_features=['code']" in str(told[0].message)
-    with pytest.warns(UserWarning, match="'kg' has the values of the labels"):
+    with pytest.warns(UserWarning, match="'kg' has the same values as the labels"):
         dhsic.select(path, "bmi", not_features=["arm"], **options)
     said = " ".join(run("test", path, "--target", "arm").stderr.split())
-    remedy = said.partition("no measurement: ")[2].partition(".")[0].split()
+    remedy = said.partition("not a measurement, exclude it: ")[2].partition(".")[0].split()
     assert remedy == ["--not-feature", "code"]
-    assert "tells them" not in run("test", path, "--target", "arm", *remedy).stderr
+    assert "can be read from it" not in run("test", path, "--target", "arm", *remedy).stderr
 
 
 def test_labels_that_name_columns_of_a_table_say_that_it_is_turned(tmp_path):

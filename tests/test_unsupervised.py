@@ -1,4 +1,4 @@
-"""Unsupervised selection: the data are their own labels."""
+"""Unsupervised selection: the data are used as labels labels."""
 
 import naive
 import naive_kernels
@@ -25,17 +25,17 @@ from dhsic.runtime.threads import Threads
 def test_ranking_is_that_of_the_definition(data):
     X = data.draw(matrices(samples=(6, 11), features=(2, 7)))
     kernel = data.draw(st.sampled_from(list(ALL)))
-    estimator = data.draw(st.sampled_from(["unbiased", "biased"]))
+    statistic = data.draw(st.sampled_from(["unbiased", "biased"]))
     forward = data.draw(st.booleans())
     d = X.shape[1]
     Z = naive.scaled(X.tolist())
     L = naive.gram(Z, ALL[kernel], 1 / (2 * d))
-    assume(np.abs(weights(np.array(L), estimator)).max() > 1e-6)  # lone carriers leave nothing
-    options = {"kernel": kernel, "estimator": estimator, "step": 1}
+    assume(np.abs(weights(np.array(L), statistic)).max() > 1e-6)  # lone carriers leave nothing
+    options = {"kernel": kernel, "statistic": statistic, "step": 1}
     if forward:
-        expected = naive.fohsic(Z, L, d, ALL[kernel], None, estimator)
+        expected = naive.fohsic(Z, L, d, ALL[kernel], None, statistic)
     else:
-        expected = naive.bahsic(Z, L, ALL[kernel], "dimension", estimator, 1)[::-1]
+        expected = naive.bahsic(Z, L, ALL[kernel], "dimension", statistic, 1)[::-1]
 
     selector = dhsic.FOHSIC if forward else dhsic.BAHSIC
     model = selector(d, label_kernel="self", progress=False, **options).fit(X)
@@ -105,11 +105,11 @@ def test_what_cannot_be_gets_a_sentence(rng):
         dhsic.BAHSIC(3).fit(X)
     with pytest.raises(InputError, match="requires y to be passed"):
         dhsic.SVMRFE(3).fit(X)
-    with pytest.raises(InputError, match="labels of few directions"):
+    with pytest.raises(InputError, match="label matrix of low rank"):
         dhsic.BAHSIC(3, label_kernel="self", solver="lowrank").fit(X)
-    with pytest.raises(InputError, match="follow the bandwidth"):
+    with pytest.raises(InputError, match="depend on the bandwidth"):
         dhsic.BAHSIC(3, label_kernel="self", bandwidth=[0.1, 1.0]).fit(X)
-    with pytest.raises(InputError, match="takes the data for labels"):
+    with pytest.raises(InputError, match="uses the data as labels"):
         dhsic.hsic(X, X[:, 0], label_kernel="self")
 
 
@@ -118,7 +118,7 @@ def test_command_line(tmp_path):
     run(main, ["simulate", path, "--samples", "60", "--variants", "200"])
     outcome = run(main, ["select", path, "--label-kernel", "self", "-n", "3"])
     assert outcome.exit_code == 0, outcome.output
-    assert "the data are their own" in outcome.stderr
+    assert "the data are used as labels" in outcome.stderr
     missing = run(main, ["select", path, "-n", "3"])
     assert missing.exit_code == 2
     assert "Missing option '--target'" in missing.stderr

@@ -105,7 +105,7 @@ def test_what_is_wrong_with_a_url_is_a_sentence(at, s3, monkeypatch, folder):
         dhsic.open_source(f"{at}/none.zarr")
     with pytest.raises(StoreError, match="refuses access to s3://"):
         dhsic.open_source(f"{at}/x.csv", storage_options={"skip_signature": True})
-    with pytest.raises(InputError, match=r"There is nothing at s3://.*/none.tsv"):
+    with pytest.raises(InputError, match=r"Nothing exists at s3://.*/none.tsv"):
         dhsic.open_source(f"{at}/none.tsv")
     for url in ("nowhere://b/x.zarr", "gopher://me:word@b/x.csv"):
         with pytest.raises(InputError, match=r"cannot be opened.*Check the scheme") as refused:
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_url_is_a_sentence(at, s3, monkeypatch, folder):
     source = dhsic.open_source(f"{at}/cells.zarr")
     chunk = next(key for key in s3.objects if key.startswith(f"{folder.name}/cells.zarr/X/c"))
     s3.objects.pop(chunk)
-    with pytest.raises(DataError, match="is missing; the writer died"):
+    with pytest.raises(DataError, match="is missing: the program that wrote it died"):
         source.read(source.blocks(D)[0])
     object_store.open_bucket.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
@@ -212,7 +212,7 @@ def test_a_machine_that_does_not_see_a_copy_fetches_the_same_one(files, s3):
         shutil.rmtree(source._copy.path.parent)
         data, _ = s3.objects[f"{folder.name}/{name}"]
         s3.set(f"{folder.name}/{name}", data[:-1] + b"\0")
-        with pytest.raises(DataError, match=r"was written again since .*versions differ"):
+        with pytest.raises(DataError, match=r"has changed since .*version is different"):
             pickle.loads(sealed)
 
 
@@ -234,14 +234,14 @@ def test_another_file_at_a_url_is_another_one(files, s3, tmp_path):
 def test_what_is_wrong_with_a_file_at_a_url_is_a_sentence(files, s3, monkeypatch):
     folder, at = files
     s3.objects.pop(f"{folder.name}/b.fam")
-    with pytest.raises(InputError, match=r"There is no s3://.*/b.fam, which belongs to"):
+    with pytest.raises(InputError, match=r"s3://.*/b.fam does not exist"):
         dhsic.open_source(f"{at}/b.bed")
     s3.set(f"{folder.name}/cut.npy", b"no")
-    with pytest.raises(InputError, match=rf"^{at}/cut.npy is no .npy file"):
+    with pytest.raises(InputError, match=rf"^{at}/cut.npy is not a valid .npy file"):
         dhsic.open_source(f"{at}/cut.npy")
-    with pytest.raises(InputError, match=r"There is nothing at s3://.*none.h5ad"):
+    with pytest.raises(InputError, match=r"Nothing exists at s3://.*none.h5ad"):
         dhsic.open_source(f"{at}/none.h5ad")
     full = shutil._ntuple_diskusage(1000, 990, 10)
     monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(InputError, match=r"has 3.0 kB, and 10 B are free in .*TMPDIR"):
+    with pytest.raises(InputError, match=r"has 3.0 kB, but only 10 B are free in .*TMPDIR"):
         dhsic.open_source(f"{at}/x.npy")

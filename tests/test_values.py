@@ -98,7 +98,7 @@ def test_the_result_counts_them():
 
 def test_tests_of_features_know_them():
     with_nan = tested(GIVEN, Y, [3, 5], n_permutations=99)
-    with pytest.warns(UserWarning, match=r"-9 \(.* taken for missing.*missing_code=None"):
+    with pytest.warns(UserWarning, match=r"-9 \(.* treated as missing.*missing_code=None"):
         with_code = tested(np.where(GAPS, -9, CALLS), Y, [3, 5], n_permutations=99)
 
     assert_array_equal(with_code.statistics, with_nan.statistics)
@@ -182,7 +182,7 @@ def test_kept_as_asked():
     kept = dhsic.open_source(X, missing_code=None)
 
     assert_array_equal(ranking(kept), ranking(kept, standardize="presence"))
-    assert "besides them -9 (once" in str(values_of(X, missing_code=None))
+    assert "0, 1 and 2, and also -9 (once" in str(values_of(X, missing_code=None))
 
 
 def test_only_samples_that_take_part_count():
@@ -216,7 +216,9 @@ def test_codes_beside_many_features_of_another_kind_are_refused():
     degrees = RNG.integers(-20, 30, (40, 20))
     mixed = np.column_stack([np.where(GAPS, -9, CALLS), degrees])
 
-    with pytest.raises(DataError, match=r"hold -9 \(.*missing_code=-9 if it is missing in all"):
+    with pytest.raises(
+        DataError, match=r"contain -9 \(.*means missing in all features, pass missing_code=-9"
+    ):
         values_of(mixed)
     assert values_of(mixed, missing_code=None).codes == {}
     assert values_of(np.column_stack([np.where(GAPS, -1, CALLS), degrees])).codes == {}
@@ -255,7 +257,7 @@ def test_values_from_a_format_are_known(tmp_path):
     path = str(tmp_path / "g.vcz")
     simulate_genotypes(path, n_samples=30, n_variants=600, n_causal=2, n_pairs=0)
 
-    assert values_of(path) == ValueKind(dosages=True, because="dosages")
+    assert values_of(path) == ValueKind(dosages=True, because="genotype calls (0, 1 and 2)")
 
 
 @pytest.mark.parametrize("code", [None, -1])
@@ -370,7 +372,7 @@ def test_halves_are_taken_as_the_whole():
     calls[0, 29] = 2
     options = {"stability": 4, "progress": False, "n_features_to_select": 5}
 
-    with pytest.warns(UserWarning, match="-1 .* taken for missing"):
+    with pytest.warns(UserWarning, match="-1 .* treated as missing"):
         found = dhsic.select(np.where(GAPS, -1, calls), Y, **options)
 
     expected = dhsic.select(np.where(GAPS, np.nan, calls), Y, **options)
@@ -416,7 +418,7 @@ def test_variants_that_are_wholly_missing_change_nothing():
 
 
 def test_the_sentence_says_what_was_seen():
-    with pytest.raises(DataError, match="X holds -1, 0, 1 and besides them only 9"):
+    with pytest.raises(DataError, match="X contains -1, 0, 1, and otherwise only 9"):
         values_of(np.where(GAPS, 9, CALLS.astype(int) - 1))
 
 
@@ -430,7 +432,7 @@ def test_levels_without_any_count_are_values_though_some_are_missing():
 def test_a_lone_value_has_all_of_its_digits():
     X = CALLS.astype("f8")
     X[7, 11] = 1000.000001
-    with pytest.raises(DataError, match=r"only 1000\.000001 \(once.*missing_code=1000\.000001;"):
+    with pytest.raises(DataError, match=r"only 1000\.000001 \(once.*missing_code=1000\.000001\."):
         values_of(X)
 
 
@@ -441,7 +443,7 @@ IMPUTED = np.random.default_rng(3).uniform(0, 2, (40, 30)).astype("f4")
 def test_a_lone_code_among_imputed_dosages_is_refused(code):
     X = IMPUTED.copy()
     X[3, ::4] = code
-    with pytest.raises(DataError, match=rf"0 to 2 and .* only {code} \(8 times, first in feature"):
+    with pytest.raises(DataError, match=rf"0 to 2, and .* only {code} \(8 times, first in feature"):
         values_of(X)
     with_nan = np.where(code == X, np.nan, X)
     said = dhsic.BAHSIC(3).fit(X, Y, missing_code=code)

@@ -124,7 +124,7 @@ def test_thousands_in_frames_of_text_are_named_and_the_remedy_works(rng):
     X = pd.DataFrame({"a": rng.normal(size=M), "b": german(numbers)})
     with pytest.raises(dhsic.InputError, match=r"In 'b' .*points may separate thousands") as error:
         dhsic.select(X, rng.normal(size=M), **PLAIN)
-    remedy = re.search(r"leave them out first: (X\[.*?\)\)?)\. Make", str(error.value))[1]
+    remedy = re.search(r"remove them first: (X\[.*?\)\)?)\. Convert", str(error.value))[1]
     X[["b"]] = eval(remedy, {"X": X}).astype(float)
     np.testing.assert_array_equal(X["b"], numbers)
     dhsic.select(X, rng.normal(size=M), **PLAIN)
@@ -201,12 +201,12 @@ def test_words_for_missing_values_are_no_classes_and_both_options_work(word, rng
     for options in (("--target", "v"), ("--target", "y", "--covariate", "v")):
         said = refused(*options, "--drop-missing")
         assert f"3 of 60 values of {'labels' if len(options) == 2 else 'covariate'} 'v' are" in said
-        leave = shlex.split(re.search(r"samples out with (--na .*? --drop-missing);", said)[1])
+        leave = shlex.split(re.search(r"samples with (--na .*? --drop-missing);", said)[1])
         left = told(run("test", "x.csv", "--labels", "l.csv", *options, *leave))
-        assert "3 of 60 samples left out" in left
-        keep = shlex.split(re.search(r"(--not-na \S.*?) says so", said)[1])
+        assert "3 of 60 samples excluded" in left
+        keep = shlex.split(re.search(r"pass (--not-na \S.*)\.", said)[1])
         kept = told(run("test", "x.csv", "--labels", "l.csv", *options, *keep))
-        assert "left out" not in kept
+        assert "excluded" not in kept
 
 
 @pytest.mark.parametrize("word", ["?", "unknown", "--"])
@@ -220,13 +220,13 @@ def test_words_in_python_are_refused_and_both_remedies_work(word, rng):
     )
     for door, name in zip(doors, ("y", "covariates", "Y"), strict=True):
         for given in (y, pd.Series(y), y.astype(str)):
-            with pytest.raises(dhsic.InputError, match="stands for missing ones") as error:
+            with pytest.raises(dhsic.InputError, match="usually means a missing value") as error:
                 door(X, given, z)
         said = str(error.value)
-        keep = eval(re.search(r"keep = (.*) has", said)[1], {"pandas": pd, name: y})
+        keep = eval(re.search(r"keep = (.*) selects", said)[1], {"pandas": pd, name: y})
         assert keep.sum() == M - 3
         door(X[keep], y[keep], z[keep])
-        category = re.search(r"so: (pandas\.Series\(.*\))\.$", said)[1]
+        category = re.search(r"categories: (pandas\.Series\(.*\))\.$", said)[1]
         door(X, eval(category, {"pandas": pd, name: y}), z)
 
 
@@ -253,9 +253,9 @@ def test_words_that_may_be_names_are_told_and_taken(rng, folder):
     labels(folder, v=np.resize(["none", "low", "high"], M))
     said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "v"))
     assert "3 classes high (20), low (20), none (20)" in said
-    option = shlex.split(re.search(r"if it does: (--na .*?--drop-missing)", said)[1])
+    option = shlex.split(re.search(r"if it does, use (--na .*?--drop-missing)", said)[1])
     assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "v", *option))
-    with pytest.warns(UserWarning, match=r"'none' \(20\) of y is a name, and may stand"):
+    with pytest.warns(UserWarning, match=r"'none' \(20\) in y is used as a name, but may mean"):
         dhsic.select(rng.normal(size=(M, D)), np.resize(["none", "low", "high"], M), **PLAIN)
 
 
@@ -264,10 +264,10 @@ def test_groups_in_two_spellings_are_refused(rng, folder):
     X = features(rng, folder)
     labels(folder, y=rng.normal(size=M).round(2), sex=sex)
     said = refused("--target", "y", "--covariate", "sex")
-    assert "the same but for upper and lower case or blanks ('M' and 'm')" in said
+    assert "differ only in upper and lower case or in spaces ('M' and 'm')" in said
     with pytest.raises(dhsic.InputError, match="'M' and 'm'") as error:
         dhsic.select(X, rng.normal(size=M), covariates=sex, **PLAIN)
-    category = re.search(r"so: (pandas\.Series\(.*\))\.$", str(error.value))[1]
+    category = re.search(r"categories: (pandas\.Series\(.*\))\.$", str(error.value))[1]
     groups = eval(category, {"pandas": pd, "covariates": sex})
     dhsic.select(X, rng.normal(size=M), covariates=groups, **PLAIN)
     labels(folder, y=rng.normal(size=M).round(2), sex=np.resize(["m1", "f", "M2", "f"], M))
@@ -296,7 +296,7 @@ def test_dates_are_refused_and_the_command_makes_days_of_them(way, role, rng, fo
     labels(folder, y=rng.normal(size=M).round(2), day=dates)
     options = ("--target", "y", "--covariate", "day") if "c" in role else ("--target", "day")
     said = refused(*options)
-    assert "no decimal numbers" in said or "are dates (" in said
+    assert "not decimal numbers" in said or "are dates (" in said
     follow(re.search(r'python -c ".*?to_csv.*?"', said)[0], "NEW.csv")
     made = read_table("NEW.csv").columns["day"].astype(float)
     np.testing.assert_allclose(made - made.min(), days - days.min())
@@ -304,9 +304,7 @@ def test_dates_are_refused_and_the_command_makes_days_of_them(way, role, rng, fo
     if way not in ("digits", "days and months"):
         with pytest.raises(dhsic.InputError, match="are dates") as error:
             dhsic.select(X, rng.normal(size=M), covariates=dates.to_numpy(), **PLAIN)
-        expression = re.search(
-            r"For numbers of days, pass (.*?)(?: \(format|\. If)", str(error.value)
-        )
+        expression = re.search(r"numbers of days: pass (.*?)(?: \(format|\. If)", str(error.value))
         made = eval(expression[1], {"pandas": pd, "covariates": dates.to_numpy()})
         np.testing.assert_allclose(made - made.min(), days - days.min())
 
@@ -326,7 +324,10 @@ def test_dates_of_batches_are_groups_and_told(rng, folder):
     batches = np.resize(["2019-03-04", "2019-03-11", "2019-04-01"], M)
     labels(folder, y=rng.normal(size=M).round(2), batch=batches)
     command = ("test", "x.csv", "--labels", "l.csv", "--target", "y", "--covariate", "batch")
-    assert "each of 3 dates (2019-03-04, 2019-03-11, 2019-04-01) is a group" in told(run(*command))
+    assert (
+        "has 3 different dates (2019-03-04, 2019-03-11, 2019-04-01), and each is treated as a group"
+        in told(run(*command))
+    )
     dhsic.select(X, rng.normal(size=M), covariates=batches, **PLAIN)
 
 
@@ -381,12 +382,10 @@ def test_minus_one_below_grades_is_told_with_the_option_that_declares_it(role, r
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         said = told(run("test", "x.csv", "--labels", "l.csv", *options))
-    assert (
-        "'grade' are -1, and are taken for values. All others are whole numbers from 1 to" in said
-    )
-    declared = shlex.split(re.search(r"missing: (--na .*? --drop-missing)", said)[1])
+    assert "'grade' are -1, and all others are whole numbers from 1 to" in said
+    declared = shlex.split(re.search(r"missing, pass (--na .*? --drop-missing)", said)[1])
     said = told(run("test", "x.csv", "--labels", "l.csv", *options, *declared))
-    assert "4 of 60 samples left out" in said
+    assert "4 of 60 samples excluded" in said
     run("test", "x.csv", "--labels", "l.csv", *options, "--not-na", "-1")
     y = rng.normal(size=M)
     for name, pass_grades in (
@@ -395,7 +394,7 @@ def test_minus_one_below_grades_is_told_with_the_option_that_declares_it(role, r
     ):
         with pytest.warns(UserWarning, match=f"values of {name} are -1") as caught:
             pass_grades()
-        keep = re.search(r"keep = ([^;,]*)", str(caught[0].message))[1].partition(" has")[0]
+        keep = re.search(r"keep = ([^;,]*)", str(caught[0].message))[1].partition(" selects")[0]
         assert eval(keep, {name: grades}).sum() == M - 4
 
 
@@ -422,7 +421,7 @@ def test_infinite_values_are_refused_and_declared_missing(text, rng, folder):
     for options in (("--target", "infinite"), ("--target", "y", "--covariate", "infinite")):
         assert "infinite" in refused(*options)
         said = told(run("test", "x.csv", "--labels", "l.csv", *options, *na))
-        assert "1 of 60 samples left out" in said
+        assert "1 of 60 samples excluded" in said
     y, numbers, Z = rng.normal(size=M), column.astype(float), X.copy()
     Z[4, 1] = value
     for door in (
@@ -452,7 +451,7 @@ def test_phenotypes_that_are_all_missing_are_told(rng, folder):
     pd.DataFrame(about).join(table).to_csv("x.raw", sep=" ", index=False)
     assert "Missing option '--target'" in told(run("test", "x.raw", code=2))
     said = told(run("test", "x.raw", "--target", "PHENOTYPE", code=2))
-    assert "which PLINK writes for missing ones" in said
+    assert "which PLINK writes for missing values" in said
     assert "(CLI: --labels)" in said
     labels(folder, y=rng.normal(size=M).round(2))
     run("test", "x.raw", "--labels", "l.csv", "--target", "y")
@@ -469,10 +468,10 @@ def test_labels_that_are_a_covariate_again_are_refused_or_told(written, rng):
     z = rng.normal(size=M)
     for door in (dhsic.test_features, lambda *a, **k: dhsic.select(*a, **k, **PLAIN)):
         if written in ("same", "other units"):
-            with pytest.raises(dhsic.InputError, match="explain target 0 altogether"):
+            with pytest.raises(dhsic.InputError, match="explain target 0 completely"):
                 door(X, y, covariates=np.column_stack([z, covariate]))
         else:
-            with pytest.warns(UserWarning, match="What is left of it may be rounding"):
+            with pytest.warns(UserWarning, match="the rest may be rounding error"):
                 door(X, y, covariates=np.column_stack([z, covariate]))
         door(X, y, covariates=z)
         door(X, y, covariates=y + 0.05 * z)

@@ -70,12 +70,12 @@ def test_inspect_counts_filters_and_alternatives(stores):
     assert facts["n_multiallelic"] == 9
     assert (facts["n_features"], facts["n_features_filtered"]) == (24, 0)
     text = run("inspect", stores[0]).stdout
-    assert "12 PASS, 9 other (q10 6, s50 6), 3 none ('.')" in text
-    assert "9 variants with several alternatives" in text
+    assert "12 PASS, 9 other (q10 6, s50 6), 3 unset ('.')" in text
+    assert "9 variants with several alternative alleles" in text
     facts = json.loads(run("inspect", stores[0], "--pass-only", "--json").stdout)
     assert (facts["n_features"], facts["n_features_filtered"]) == (12, 12)
     assert facts["filters"]["other"] == 9
-    assert "; 12 left out" in run("inspect", stores[0], "--pass-only").stdout
+    assert "; 12 excluded" in run("inspect", stores[0], "--pass-only").stdout
 
 
 def test_a_store_without_filters_says_nothing_of_them(tmp_path):
@@ -92,13 +92,13 @@ SELECT = ("--target", "sample_trait", "--threads", "1", "--no-progress")
 
 def test_select_says_what_takes_part(stores):
     said = told(run("select", stores[0], *SELECT))
-    assert "variants of any FILTER take part: 12 PASS, 9 other (q10 6, s50 6), 3 none" in said
-    assert "--pass-only leaves out all but PASS" in said
+    assert "variants with any FILTER are used: 12 PASS, 9 other (q10 6, s50 6), 3 unset" in said
+    assert "--pass-only keeps only PASS" in said
     assert "9 variants of the store with several alternative alleles" in said
     said = told(run("select", stores[1], *SELECT))
     assert "FILTER" not in said
     said = told(run("select", stores[0], *SELECT, "--pass-only"))
-    assert "12 variants left out by FILTER: 12 PASS, 9 other" in said
+    assert "12 variants excluded by FILTER: 12 PASS, 9 other" in said
 
 
 @pytest.mark.parametrize("more", [(), ("--groups", "variant_gene"), ("--method", "fohsic")])
@@ -188,7 +188,7 @@ def test_other_features_have_no_filter(tmp_path):
     more = ("--variable", "expression", "--target", "trait", "-n", 2)
     assert "FILTER" not in told(run("select", tmp_path / "x", *more))
     message = told(run("select", tmp_path / "x", *more, "--pass-only", code=3))
-    assert "shape (6, 2), and there are 9 features" in message
+    assert "shape (6, 2), but there are 9 features" in message
 
 
 def test_select_fit_and_plan_take_it(stores):
@@ -221,7 +221,7 @@ def test_where_it_is_not_known_what_passes(tmp_path):
     for X in (tmp_path / "x", np.eye(4), xr.DataArray(np.eye(4), dims=("samples", "genes"))):
         with pytest.raises(InputError, match=r"no variant_filter .* Leave out pass_only"):
             open_source(X, pass_only=True)
-    with pytest.raises(InputError, match="open already"):
+    with pytest.raises(InputError, match="already open"):
         open_source(open_source(np.eye(4)), pass_only=True)
     message = run("inspect", tmp_path / "x", "--pass-only", code=2).stderr
     assert "Leave out --pass-only." in message
@@ -230,13 +230,15 @@ def test_where_it_is_not_known_what_passes(tmp_path):
 @pytest.mark.parametrize("ids", [["PASS", "q"], ["q", "s"]])
 def test_nothing_passes(tmp_path, ids):
     filtered(tmp_path / "x", [[False, True], [False, False]] * 3, ids)
-    with pytest.raises(InputError, match=r"none of 6 variants is PASS: 0 PASS, 3 other.*3 none"):
+    with pytest.raises(
+        InputError, match=r"None of the 6 variants has FILTER PASS: 0 PASS, 3 other.*3 unset"
+    ):
         open_source(tmp_path / "x", pass_only=True)
 
 
 def test_filters_of_other_variants_are_damage(tmp_path):
     filtered(tmp_path / "x", [[True, False]] * 5, ["PASS", "q"])
-    with pytest.raises(DataError, match=r"shape \(5, 2\), and there are 6 features and 2 filters"):
+    with pytest.raises(DataError, match=r"shape \(5, 2\), but there are 6 features and 2 filters"):
         open_source(tmp_path / "x", pass_only=True)
     open_source(tmp_path / "x")
 
@@ -278,7 +280,9 @@ def test_a_contig_that_there_is_not_is_damage(tmp_path, index):
     group["variant_contig"][4] = index
     dataset = xr.open_zarr(tmp_path / "x", consolidated=False, mask_and_scale=False)
     for X in (tmp_path / "x", dataset):
-        with pytest.raises(DataError, match=rf"{index} for variant 4 .* 2 contigs, 0 to 1"):
+        with pytest.raises(
+            DataError, match=rf"{index} for variant 4 .* 2 contigs, with indices 0 to 1"
+        ):
             open_source(X)
     assert run("inspect", tmp_path / "x", code=3).stderr.startswith("Error: variant_contig of ")
 
@@ -300,3 +304,31 @@ def test_what_describes_others_is_damage(tmp_path, name):
     write(group, name, values, BESIDE[name])
     with pytest.raises(DataError, match=rf"{name} of .* has shape .{len(values)},.*write it"):
         open_source(tmp_path / "x")
+
+
+@pytest.mark.parametrize("kind", ["path", "Dataset"])
+def test_only_variants_that_ids_do_not_name_are_named_by_place(kind, tmp_path):
+    """Two ids that repeat, or one that is missing, renamed all variants."""
+    d = 12
+    ids = [f"rs{j}" for j in range(d)]
+    ids[2] = ids[7] = "rs1"  # three of them
+    ids[4], ids[5] = ".", ""
+    write_vcz(tmp_path / "x.vcz", draw_genotypes(d, 6), ids=ids)
+
+    def names():
+        data = tmp_path / "x.vcz"
+        if kind == "Dataset":
+            data = xr.open_zarr(data, mask_and_scale=False, consolidated=False).load()
+        return open_source(data).feature_names().tolist()
+
+    contigs = ["1"] * (d // 2) + ["X"] * (d // 2)
+    expected = [
+        f"{contigs[j]}:{10 * j + 5}" if j in (1, 2, 4, 5, 7) else f"rs{j}" for j in range(d)
+    ]
+    assert names() == expected
+    group = zarr.open_group(tmp_path / "x.vcz", mode="a")
+    group["variant_id"][...] = np.array(
+        ["1:15" if j == 0 else v for j, v in enumerate(ids)], object
+    )
+    by_place = [f"{c}:{10 * j + 5}" for j, c in enumerate(contigs)]
+    assert names() == by_place  # an id is the place of another variant

@@ -112,7 +112,8 @@ def test_a_joint_target_finds_what_each_column_finds_alone(kind, n_noise, rng):
     noise = np.exp(rng.standard_normal((M, n_noise)))
     both = np.column_stack([noise, y])
 
-    assert best(X, y, 4) == best(X, both, 4) == set(range(4))
+    assert best(X, y, 4) == set(range(4))
+    assert best(X, both, 5) >= set(range(4))  # the noise column costs a place at most
     alone, joint = (np.log(dhsic.test_features(X, labels).p_values[:4]) for labels in (y, both))
     assert (joint < alone / 3).all()
 
@@ -134,25 +135,25 @@ def test_pairs_take_whole_numbers_for_numbers_or_for_classes(rng):
     assert found.attrs["label_columns"] == 1
     classes = find_pairs(X, np.digitize(y, range(26, 36)), n_pairs=1, label_kernel="multiclass")
     assert classes.attrs["label_columns"] == 10
-    with pytest.raises(dhsic.InputError, match="has no columns of labels"):
+    with pytest.raises(dhsic.InputError, match="against columns of labels"):
         find_pairs(X, y, label_kernel="precomputed")
 
 
 def test_what_the_terminal_says_of_labels():
     ages, grades = np.arange(20, 60).repeat(3), np.arange(120) % 4
     assert describe(ages, "auto") == (
-        "120 whole numbers from 20 to 59 (40 different), taken both as numbers and as classes; "
-        "--label-kernel gaussian or multiclass takes them as one alone"
+        "120 whole numbers from 20 to 59 (40 different), used both as numbers and as classes; "
+        "for only one of these, pass --label-kernel gaussian (numbers) or multiclass (classes)"
     )
     assert describe(ages, "auto", in_columns=True) == (
-        "120 whole numbers from 20 to 59 (40 different), taken as numbers; if they name classes, "
-        "--label-kernel multiclass"
+        "120 whole numbers from 20 to 59 (40 different), used as numbers; if they are classes, "
+        "pass --label-kernel multiclass"
     )
     assert describe(ages, "linear") == "120 real values from 20 to 59, kernel 'linear'"
     assert describe(grades, "linear") == "120 real values from 0 to 3, kernel 'linear'"
-    assert "if these are steps of a scale, --label-kernel mixed" in describe(grades, "auto")
+    assert "if they are ordered levels, pass --label-kernel mixed" in describe(grades, "auto")
     both = describe(np.column_stack([ages + 0.5, grades]), "auto")
-    assert both.endswith("; 2 targets together, each with its kernel, scaled alike")
+    assert both.endswith("; 2 targets jointly, each with its own kernel, equally weighted")
 
 
 @pytest.mark.parametrize("command", ["select", "test", "pairs"])
@@ -175,7 +176,7 @@ def test_survival_times_and_events_are_told_of(tmp_path, rng):
     rows.insert(0, "id,g0,g1,time,event")
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     found = run("test", tmp_path / "t.csv", "--target", "time", "--target", "event")
-    assert "censoring cannot be told yet" in told(found)
+    assert "Censoring is not supported" in told(found)
 
 
 @pytest.mark.parametrize("nu", [60, 400, 2000, 20_000])

@@ -61,8 +61,12 @@ def halves(rng, m):
     return rng.permutation(np.arange(m) % 2)
 
 
-def one_in_21(rng, m):
-    return rng.permutation((np.arange(m) < round(m / 21)).astype(np.int64))
+def cases(share):
+    """Two classes, of which this share of the samples are cases."""
+    return lambda rng, m: rng.permutation((np.arange(m) < round(share * m)).astype(np.int64))
+
+
+one_in_21 = cases(1 / 21)
 
 
 def coordinates(rng, m):
@@ -76,6 +80,17 @@ def normal(rng, y, _, c):
 def counts(mean):
     """Poisson counts of one mean."""
     return lambda rng, y, _, c: rng.poisson(mean, (len(y), c)).astype(np.float64)
+
+
+def genotypes(frequency):
+    """Genotypes in equilibrium, with an allele of one frequency (to 16 bits)."""
+    both, either = (round(65_536 * share) for share in (frequency**2, 1 - (1 - frequency) ** 2))
+
+    def draw(rng, y, _, c):
+        u = rng.integers(65_536, size=(len(y), c), dtype=np.uint16)
+        return (u < either).astype(np.int8) + (u < both)
+
+    return draw
 
 
 def mostly_zero(rng, y, _, c):
@@ -118,6 +133,8 @@ NOISES = {
     "zeros of 95%, real labels": Noise(real, mostly_zero),
     "zeros of 95%, two classes 1:1": Noise(halves, mostly_zero),
     "zeros of 95%, two classes 1:20": Noise(one_in_21, mostly_zero),
+    "genotypes of frequency .05, 3% cases": Noise(cases(0.03), genotypes(0.05)),
+    "genotypes of frequency .05, two classes 1:20": Noise(one_in_21, genotypes(0.05)),
     "5 covariates, real labels": Noise(real, on_covariates, has_covariates=True),
     "5 covariates, two classes": Noise(halves, on_covariates, has_covariates=True),
     "coordinates": Noise(coordinates, normal),

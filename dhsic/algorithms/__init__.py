@@ -10,7 +10,7 @@ from dhsic.validation import is_count, is_number
 
 
 def check_step(step: object) -> float | int:
-    """Return `step` as a fraction (float) or a count (int)."""
+    """Return `step` as a fraction (float) or a count (int); raises an error if it is neither."""
     value: Any = step
     if is_count(value):
         return int(value)
@@ -20,7 +20,7 @@ def check_step(step: object) -> float | int:
 
 
 def how_many(n_features_to_select: Any, d: int) -> int:
-    """Number of features to select of d: a count, a fraction, or None for half."""
+    """Number of features to select from d, requested as a count, a fraction, or None (half)."""
     n = n_features_to_select
     if n is None:
         return max(1, d // 2)
@@ -34,7 +34,7 @@ def how_many(n_features_to_select: Any, d: int) -> int:
 
 
 def removed(step: float | int, n: int) -> int:
-    """Number of features removed in a round from n: ``max(1, floor(step n))``, or `step`."""
+    """Number of features that a round removes from n: ``max(1, floor(step n))``, or `step`."""
     if isinstance(step, int):
         return min(step, n)
     return max(1, math.floor(step * n))

@@ -1,8 +1,9 @@
 r"""Additive models of functions of ranks: the fraction of labels that a set of features explains.
 
-The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth shapes of few
-features. An additive model fits shapes with more turning points, for more features: each has its
-leading functions of ranks (`dhsic.linalg.rank_basis`), weighted like a kernel of one width.
+The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth functions of
+few features. An additive model fits functions with more turning points, for more features. It uses
+the leading functions of the ranks of each feature (`dhsic.linalg.rank_basis`), weighted as by a
+kernel of one width.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ from dhsic.linalg.rank_basis import rank_functions, width_weights
 N_FUNCTIONS = 16
 #: Minimum weight of a function in a group, relative to the first.
 LEAST_WEIGHT = 0.1
-#: Widths of the additive kernels that compare orders, as fractions of the range of ranks, and
-#: minimum weight of a function.
+#: Widths of the additive kernels with which orders of features are compared, as fractions of the
+#: range of ranks, and minimum weight of a function.
 WIDTHS, LEAST = (1 / 8, 1 / 16), 0.01
 
 
 def leading_functions(x: Float, width: float, missing: Mask | None = None) -> Float:
-    """Leading functions of one feature for a kernel of this width, and its values, (r, m).
+    """Leading functions of the ranks of one feature, and its values, (r, m).
 
     Parameters
     ----------
     x : (m,)
-        Centred values, 0 where missing.
+        Centred values; missing values are 0.
     width : float
-        Width as a fraction of the range of ranks.
+        Width of the kernel, as a fraction of the range of ranks.
     missing : (m,) bool, optional
-        Mask of samples without a value.
+        Mask of missing values.
     """
     n = int((width_weights(width, N_FUNCTIONS) >= LEAST_WEIGHT).sum())
     return np.vstack([x, rank_functions(x, n, missing)])
 
 
 def extended_basis(Q: Float, functions: Float) -> Float:
-    """Orthonormal basis of Q (m, p) and of functions (r, m), in float64, (m, p + r) at most."""
+    """Orthonormal basis of Q (m, p) and functions (r, m), in float64: at most (m, p + r)."""
     F = np.ascontiguousarray(functions.T)
     sizes = np.linalg.norm(F, axis=0)
     for _ in range(2):
@@ -52,10 +53,10 @@ def extended_basis(Q: Float, functions: Float) -> Float:
 
 
 def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> Float:
-    """Squared leave-one-out errors of an additive model, (m,), scaled like `left_out_errors`.
+    """Squared leave-one-out errors of an additive model, (m,), scaled as in `left_out_errors`.
 
     The model is ridge regression of the centred columns of U (m, q) on weighted functions of the
-    features X (k, m), with the penalty whose errors are smallest.
+    features X (k, m), with the penalty that has the smallest errors.
     """
     m, size = X.shape[1], float(np.square(U).sum())
     if size == 0.0:
@@ -90,8 +91,8 @@ def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> F
 class OrderErrors:
     """Leave-one-out errors of the first features of an order, (m,); 1 if nothing is explained.
 
-    Errors are averaged over numbers of first features, for each with the best of the Gaussian
-    kernel and additive kernels at several widths.
+    Errors are averaged over several numbers of first features. For each number, the best kernel is
+    used: the Gaussian kernel, or an additive kernel at one of several widths.
     """
 
     errors: Float
@@ -108,13 +109,13 @@ class OrderErrors:
         Parameters
         ----------
         values : mapping of int to (m,) float64 and mask
-            Values of each feature, 0 where missing, and where they are missing.
+            Values of each feature (missing ones are 0), and the mask of missing values.
         order : sequence of int
-            Features.
+            Features in this order.
         U : (m, q)
-            Labels, of mean 0.
+            Labels, with mean 0.
         known : dict
-            Errors of sets of features, kept for other orders.
+            Errors of sets of features; new ones are added, for other orders.
         """
         n, errors_by_size = len(order), []
         for k in [k for k in COMPARED if 2 * k <= n] or [1]:
@@ -130,7 +131,7 @@ class OrderErrors:
         return 1.0 - float(self.errors.mean())
 
     def excess(self, other: OrderErrors) -> float:
-        """Mean difference from the errors of another order, in standard errors."""
+        """Mean difference to the errors of another order, in standard errors."""
         worse = self.errors - other.errors
         error = float(worse.std()) / np.sqrt(len(worse))
         return float(worse.mean()) / error if error > 0 else 0.0
@@ -141,7 +142,7 @@ class OrderErrors:
 
 
 def _errors_of(features: Sequence[tuple[Float, Mask | None]], U: Float) -> Float:
-    """Errors of a set of features with the best kernel."""
+    """Leave-one-out errors of a set of features with the best kernel, (m,)."""
     X = np.stack([x for x, _ in features])
     masks = [np.zeros(X.shape[1], dtype=bool) if mask is None else mask for _, mask in features]
     missing: Array | None = np.stack(masks) if any(mask.any() for mask in masks) else None

@@ -12,7 +12,7 @@ r"""Backward elimination using HSIC: Algorithm 1 of Song et al. 2012 (JMLR 13, s
 
 The selected features are the last ones of S-dagger.
 
-The linear kernel needs no loop: its HSIC is a sum over features (JMLR 5.1.1).
+For the linear kernel one round is enough, because its HSIC is a sum over features (JMLR 5.1.1).
 
 ``HSIC(S) = <W, sum_j x_j x_j'> = sum_j x_j' W x_j``, so removing j reduces HSIC by
 ``x_j' W x_j`` in every round. One pass over the data ranks all features, and forward and backward
@@ -34,8 +34,9 @@ from dhsic.algorithms.state import SelectionState
 class Removal:
     r"""Result of line 4: features I, in order of removal, with their scores.
 
-    A score is the loss of HSIC without the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``.
-    Engines compute its negative, the gain ``<W, K(S \ j) - K(S)>``; the largest gains leave first.
+    A score is the decrease of HSIC without the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``.
+    Engines compute its negative, the gain ``<W, K(S \ j) - K(S)>``; features with the largest gains
+    leave first.
     """
 
     features: Index
@@ -44,13 +45,13 @@ class Removal:
 
 
 class Dependence(Protocol):
-    """HSIC(sigma, S) for Algorithm 1."""
+    """Interface to HSIC(sigma, S), as Algorithm 1 uses it."""
 
     def move_to(self, S: Index) -> None:
         """Begin a round with the surviving features S."""
 
     def bandwidth(self, S: Index) -> float:
-        """Sigma for the surviving features S: the policy Xi."""
+        """Sigma for the surviving features S, by the bandwidth policy Xi."""
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         r"""Find the n features j with the largest HSIC(sigma, S \ {j})."""
@@ -60,13 +61,13 @@ def bahsic(
     dependence: Dependence, state: SelectionState, step: float | int
 ) -> Iterator[SelectionState]:
     """Run Algorithm 1 from `state`, yielding the state after every round."""
-    S = state.survivors  # 1: S_dagger, the features eliminated, is empty at the start
+    S = state.survivors  # 1: S_dagger, the removed features, is empty at the start
     while S.size:  # 2 and 7
         dependence.move_to(S)
         sigma = dependence.bandwidth(S)  # 3
         I = dependence.least_relevant(sigma, S, removed(step, S.size))  # noqa: E741  # 4
         state = state.after(I.features, I.scores, I.record)
-        S = state.survivors  # 5: S \ I; 6: S_dagger, the features eliminated, gains I
+        S = state.survivors  # 5: S \ I; 6: I is added to S_dagger, the removed features
         yield state
 
 

@@ -10,21 +10,20 @@ r"""Forward selection using HSIC: Algorithm 2 of Song et al. 2012 (JMLR 13, sect
     6:     S-dagger <- (S-dagger, I)
     7: until S is empty
 
-The selected features are the first ones of S-dagger. Once the requested number is reached, the
-order of the other features only completes the ranking: the round that reaches that number takes
-``I = S``.
+The selected features are the first ones of S-dagger. When the requested number is reached, the
+order of the other features only completes the ranking, so the last round uses ``I = S``.
 
-Sequential floating selection adds one feature per round, and after every addition steps back by
-removing features as Algorithm 1 does (`floating`):
+Sequential floating selection (`floating`) adds one feature per round. After every addition it steps
+back: it removes features as Algorithm 1 does:
 
     6:     while HSIC(S-dagger \ {j}) for the best j exceeds HSIC of all sets of that size so far:
                S-dagger <- S-dagger \ {j},  S <- S + {j}
     7: until S-dagger has the requested number of features; then S-dagger <- (S-dagger, S)
 
 Pudil, Novovicova and Kittler: Floating search methods in feature selection. Pattern Recognition
-Letters 15 (1994). Sets of equal size are compared at the sigma of the policy Xi for each of them.
-The feature just added is never removed at once, and every step back reaches a new largest value for
-sets of that size, so the loop ends.
+Letters 15 (1994). Sets of equal size are compared, each at its own sigma by the policy Xi. The
+feature just added is not removed in the same round, and every step back reaches a new largest value
+for sets of this size, so the loop ends.
 """
 
 from __future__ import annotations
@@ -39,32 +38,32 @@ from dhsic.algorithms import removed
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import RETURNED, SelectionState
 
-#: Key of a record for values of sets, as "size:value" separated by blanks.
+#: Key of a record for the values of sets, as "size:value", separated by spaces.
 VALUES = "values"
 #: Relative difference up to which values are equal.
 TIE = 1e-10
-#: Minimum size of a set for a step back; in smaller ones there is no choice.
+#: Minimum size of a set for a step back; smaller sets leave no choice.
 LEAST = 3
 
 
 class ForwardDependence(Protocol):
-    """HSIC(sigma, S-dagger) for Algorithm 2."""
+    """Interface to HSIC(sigma, S-dagger), as Algorithm 2 uses it."""
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen."""
+        """Begin a round in which the features S-dagger are chosen."""
 
     def bandwidth(self, S_dagger: Index) -> float:
-        """Sigma for one more feature than S-dagger: the policy Xi."""
+        """Sigma for S-dagger and one more feature, by the bandwidth policy Xi."""
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """The n features j of S with the largest HSIC(sigma, S-dagger + {j}), the best first."""
+        """Find the n features j of S with the largest HSIC(sigma, S-dagger + {j}), best first."""
 
 
 class FloatingDependence(ForwardDependence, Protocol):
-    """Additional methods for floating selection."""
+    """Interface with additional methods for floating selection."""
 
     def value(self, T: Index) -> float:
-        """HSIC(Xi, T)."""
+        """HSIC of the features T, at the sigma of the policy Xi."""
 
     def least_missed(self, T: Index) -> tuple[int, float]:
         r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}), and return both."""
@@ -87,7 +86,10 @@ def fohsic(
 
 
 def added(step: float | int, n: int, n_missing: int) -> int:
-    """Number of n features added in a round: all, if at most `n_missing` are still needed."""
+    """Number of the n features left that a round adds; `n_missing` are still needed.
+
+    It is n if the round adds at least `n_missing`, because the others only complete the ranking.
+    """
     n_added = removed(step, n)
     return n if n_added >= n_missing else n_added
 
@@ -119,7 +121,10 @@ def floating(
 def _backwards(
     dependence: FloatingDependence, T: Index, known: dict[int, float]
 ) -> tuple[list[int], dict[int, float]]:
-    """Features that leave T, except its last one; and the values of the sets reached."""
+    """Step back from T: the features that leave, never the last one, and values of the new sets.
+
+    `known` are the largest values so far of sets, by size.
+    """
     newest = int(T[-1])
     back: list[int] = []
     values = {T.size: dependence.value(T)}
@@ -136,7 +141,7 @@ def _backwards(
 
 
 def best(history: tuple[Mapping[str, float | int | str], ...]) -> dict[int, float]:
-    """Largest value so far of a set of each size."""
+    """Largest value so far of a set, for each size of sets."""
     out: dict[int, float] = {}
     for record in history:
         for entry in str(record.get(VALUES, "")).split():

@@ -4,22 +4,22 @@ HSIC of the labels with the kernel ``Kbar = K (K + lambda I)^-1``, ``K = X X'`` 
 part of the labels that ridge regression on the features explains. It only needs inner products,
 ``G = X'X`` (n, n) and ``B = X'U`` (n, q) with ``L = U U'``:
 
-    ``tr Kbar L = tr B' C B,   C = (G + lambda I)^-1``,
+    ``tr Kbar L = tr B' C B,   C = (G + lambda I)^-1``.
 
-and without feature j it is less by ``|beta_j|^2 / C_jj``, ``beta = C B``, after which C and beta
-are updated with rank one. So n features leave one by one in about n^3 operations, whatever the
-number of samples. A copy of a remaining feature explains little more (it recovers what lambda
-shrinks: less for smaller lambda), while HSIC of all of them would keep both.
+Without feature j it is smaller by ``|beta_j|^2 / C_jj``, ``beta = C B``; then C and beta are
+updated by a matrix of rank one. So n features leave one by one in about n^3 operations, whatever
+the number of samples. A copy of a remaining feature explains little more: it only compensates for
+the shrinkage by lambda, less if lambda is small. HSIC of single features would keep both copies.
 
-Lambda is `penalty` times the mean of the diagonal of K, like in `dhsic.kernels.Ridge`: it decreases
-with the number of features. Like sigma it is constant in a round, here for a tenth of the features.
-The penalty is `ridge_penalty` of the fraction that all features leave unexplained: with little
-noise, weak features that complement strong ones are useful.
+Lambda is `penalty` times the mean of the diagonal of K, as in `dhsic.kernels.Ridge`, so it
+decreases with the number of features. Like sigma it is constant in a round, which removes a tenth
+of the features. The penalty is `ridge_penalty` of the fraction of the labels that all features
+leave unexplained: with little noise, weak features that complement strong ones are useful.
 
-Ridge regression is linear. The labels themselves decide whether its order is used:
-`left_out_errors` of kernel ridge regression on the first features of both orders, with the more
-general Gaussian kernel, leaving out one sample after another. With ``M = K + p I`` the error at
-sample i is ``(M^-1 u)_i / (M^-1)_ii``, from one decomposition for all p.
+Ridge regression is linear. Whether its order is used depends on the labels: `left_out_errors` are
+compared, the leave-one-out errors of kernel ridge regression on the first features of both orders,
+with the more general Gaussian kernel. With ``M = K + p I`` the error at sample i is ``(M^-1 u)_i /
+(M^-1)_ii``, from one decomposition for all p.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dhsic.algorithms import removed
 from dhsic.errors import InputError
 from dhsic.namespace import slices
 
-#: Fraction of the features that leave with the same lambda.
+#: Fraction of the features that leave in a round, with the same lambda.
 STEP = 0.1
-#: Number of rows that are copied to columns at once.
+#: Number of rows that are copied to columns at a time.
 MIRRORED = 256
-#: Relative difference (to the largest) up to which losses are equal; of ties the first leaves
-#: first.
+#: Maximum difference of losses, relative to the largest, at which they are equal; of equal ones the
+#: first feature leaves first.
 TIE = 1e-10
 #: Bounds of lambda, relative to the mean of the diagonal of K.
 LEAST_PENALTY, MOST_PENALTY = 0.1, 10.0
@@ -49,21 +49,21 @@ LEAST_PENALTY, MOST_PENALTY = 0.1, 10.0
 TOGETHER = 48
 #: Candidate penalties of kernel ridge regression, relative to the mean of the diagonal of K.
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-6, 5))
-#: Numbers of first features for the comparison of orders; at most half of all features.
+#: Numbers of first features for which orders are compared; at most half of all features.
 COMPARED = (1, 2, 5, 10, 20, 50)
-#: Standard errors by which the ridge order must be worse to be rejected.
+#: Number of standard errors by which the ridge order must be worse to be rejected.
 CLEARLY = 2.0
 
 
 def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Index, Float]:
-    """Order of removal, the least relevant first, and the loss of HSIC with each feature.
+    """Order in which features are removed, least relevant first, and the loss of HSIC for each.
 
     Parameters
     ----------
     G : (n, n) float64
         Inner products of features.
     B : (n, q) float64
-        Inner products of features and U.
+        Inner products of features and label directions U.
     penalty : float
         Lambda relative to the mean of the diagonal of K, which is ``tr G / n_samples``.
     """
@@ -80,10 +80,10 @@ def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Ind
 
 
 def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
-    """The first n features to leave, in order, and the loss with each."""
+    """First n features to leave, in order, and the loss of HSIC for each."""
     C = inverse(G, penalty)
     beta, diagonal = C @ B, np.diagonal(C).copy()
-    changes = np.zeros((len(C), TOGETHER), order="F")  # to be subtracted from C as a product
+    changes = np.zeros((len(C), TOGETHER), order="F")  # its product is subtracted from C
     leaving, lost = np.empty(n, dtype=np.int64), np.empty(n)
     is_left = np.ones(len(C), dtype=bool)
     for k in range(n):
@@ -102,7 +102,7 @@ def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
 
 
 def inverse(G: Float, penalty: float) -> Float:
-    """``(G + penalty I)^-1``, symmetric to the last bit; G is overwritten."""
+    """Inverse ``(G + penalty I)^-1``, symmetric to the last bit; G is overwritten."""
     G[np.diag_indices_from(G)] += penalty
     factor, failed = dpotrf(G.T, lower=0, overwrite_a=1)
     if failed:
@@ -121,8 +121,9 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
     """Squared leave-one-out errors, (m,), with mean 1 if nothing is explained.
 
     The model is kernel ridge regression of the centred columns of U (m, q) on features X (m, k),
-    with ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty whose errors are smallest. Constant
-    labels, such as of a rare class that is missing in these samples, count as unexplained.
+    with the kernel ``exp(-scale ||x - x'||^2 / (2 k))`` and the penalty that has the smallest
+    errors. Constant labels, for example if a rare class is missing in these samples, count as
+    unexplained.
     """
     m, size = len(X), float(np.square(U).sum())
     if size == 0.0:
@@ -140,7 +141,7 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
         shrunk = p / (values + p)
         complement = np.maximum(
             squares @ shrunk - 1.0 / m, np.finfo(float).eps
-        )  # the mean is fitted too
+        )  # the mean is also fitted
         errors = np.square((Q @ (shrunk[:, None] * along)) / complement[:, None]).sum(axis=1)
         if errors.sum() < best.sum():
             best = errors
@@ -148,32 +149,33 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
 
 
 def unexplained(X: Float, U: Float) -> float:
-    """Fraction of the labels U (m, q) that features X (m, n) leave unexplained, leave-one-out.
+    """Fraction of the labels U (m, q) that features X (m, n) leave unexplained.
 
-    Uses `left_out_errors` of all features, scaled to mean square 1.
+    It is the mean of `left_out_errors` with all features, which are scaled to mean square 1.
     """
     size = float(np.vdot(X, X))
     return float(left_out_errors(X, U, X.size / size if size else 1.0).mean())
 
 
 def ridge_penalty(noise: float) -> float:
-    """Penalty of `ridge_order` (lambda of JMLR 6.6), from the noise fraction of the labels.
+    """Penalty for `ridge_order` (lambda of JMLR 6.6), from the noise fraction of the labels.
 
-    Ridge regression predicts best if lambda is proportional to the variance of noise over that of
-    the signal; from equal parts on the penalty is the maximum.
+    Ridge regression predicts best if lambda is proportional to the variance of noise divided by
+    that of the signal. If noise is half of the variance or more, the penalty is the maximum.
     """
     return max(LEAST_PENALTY, MOST_PENALTY * noise / max(noise, 1.0 - noise))
 
 
 @dataclass(frozen=True)
 class Explained:
-    """Leave-one-out explained fractions of labels for the first features of two orders.
+    """Fractions of the labels that the first features of two orders explain, by leave-one-out.
 
     Attributes
     ----------
     alone, given_others : float
-        Explained fraction, 1 for all, below 0 if the mean of the labels predicts better; averaged
-        over numbers of first features, for the orders of Algorithm 1 and of ridge regression.
+        Explained fraction for the order of Algorithm 1, and of ridge regression, averaged over
+        several numbers of first features. It is 1 if everything is explained, and below 0 if the
+        mean of the labels predicts better.
     is_worse : bool
         Whether the order of ridge regression explains significantly less.
     """

@@ -10,31 +10,31 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 
-#: Key of a record for features that returned to S, separated by commas.
+#: Key of a record for the features that returned to S, separated by commas.
 RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionState:
-    """State of Algorithm 1 or 2 after a round; never changed, only replaced."""
+    """Immutable state of Algorithm 1 or 2 after a round."""
 
     round: int  # number of completed rounds
     survivors: Index  # (|S|,), the features still in S, ascending
-    #: S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first, by
-    #: Algorithm 2 the most relevant.
+    #: S-dagger: the features in the order in which they left S. In Algorithm 1 the least relevant
+    #: is first, in Algorithm 2 the most relevant.
     eliminated: Index  # (d - |S|,), like the next two fields
     scores: Float  # decrease of HSIC without the feature, or increase with it, in its round
-    removed_in: Index  # round (from 1) in which the feature was removed
-    #: One record per round, plain numbers and strings: ``n_features`` (|S| at its start),
+    removed_in: Index  # round (from 1) in which the feature left S
+    #: One record of plain numbers and strings per round: ``n_features`` (|S| at its start),
     #: ``n_removed``, ``sigma``, ``hsic``, ``seconds``, ``bytes_read`` and entries of the engine.
     history: tuple[Mapping[str, float | int | str], ...]
 
     def after(
         self, features: Index, scores: Float, record: Mapping[str, float | int | str]
     ) -> SelectionState:
-        """State after one more round, in which `features` left S, in this order.
+        """State after one more round, in which `features` leave S, in this order.
 
-        Features that the record lists as returned are in S again, and no longer in S-dagger.
+        Features that the record lists as returned move from S-dagger to S.
         """
         back = returned(record)
         keeps: Any = slice(None)
@@ -63,7 +63,7 @@ def returned(record: Mapping[str, float | int | str]) -> Index:
 
 
 def begin(features: Index) -> SelectionState:
-    """State before the first round: all `features` survive, S-dagger is empty."""
+    """State before the first round: S has all `features`, S-dagger is empty."""
     none = np.empty(0, dtype=np.int64)
     ascends = bool((features[1:] > features[:-1]).all())
     return SelectionState(

@@ -1,7 +1,7 @@
-"""Command line: simulate, inspect, convert, plan, select, resume, test, pairs, pca...
+"""Command line: simulate, inspect, convert, plan, select, resume, test, pairs, pca, ...
 
-Every command prints its result on stdout and messages on stderr; with ``--json`` stdout is one JSON
-object and nothing else. A command imports its modules when it runs, not for ``--help``.
+Every command prints its result on stdout and messages on stderr. With ``--json``, stdout is exactly
+one JSON object. A command imports its modules only when it runs, not for ``--help``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 class _InOrder(click.Group):
-    """Click group that lists its commands in the order of work, not alphabetically."""
+    """Click group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -31,12 +31,14 @@ class _InOrder(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="dhsic", prog_name="dhsic")
-@click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an error.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Print more details, and the traceback of an error."
+)
 @click.option(
     "--log-json",
     is_flag=True,
     envvar="DHSIC_LOG_JSON",
-    help="Write one JSON object a line to stderr, one for each round too.",
+    help="Write messages and the progress of each round to stderr as JSON, one object per line.",
 )
 def main(*, verbose: bool, log_json: bool) -> None:
     """Feature selection by kernel dependence (HSIC) over chunked Zarr."""
@@ -44,7 +46,7 @@ def main(*, verbose: bool, log_json: bool) -> None:
 
 
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
-    """Add a command implemented by the function ``module.function`` of `dhsic.cli`."""
+    """Add a command; `does` is the ``module.function`` of `dhsic.cli` that implements it."""
     flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
     about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
     main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))
@@ -54,22 +56,22 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 (OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = select_options(
     "out", "force", "as_json", "scheduler", "n_features"
 )
-#: Options of methods that `dhsic test` accepts.
-OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
+#: Options in the section Method that `dhsic test` accepts.
+OF_TEST = ("label_kernel", "bandwidth", "statistic", "missing")
 #: Help of --bandwidth in `dhsic test`.
 WIDTHS_OF_TESTS = (
-    "multiscale: ranks at six widths, combined into one p-value. Or one kernel on the values: "
-    "median (the median rule), dimension (sigma 1/2) or a number."
+    "multiscale: kernels of six widths on the ranks, combined into one p-value. Or one kernel on "
+    "the values, with a width: median (the median rule), dimension (sigma 1/2) or a number."
 )
 #: Help of --target in `dhsic pairs`.
 TARGET_OF_PAIRS = (
-    "Labels: a variable of the store along the samples, or a column of --labels. Of several, what "
-    "pairs tell of them together. Needed."
+    "Labels: a variable of the store along the samples, or a column of --labels. With several "
+    "targets, pairs are tested for an effect on all of them jointly. Required."
 )
 #: Help of --label-kernel in `dhsic pairs`.
 LABELS_OF_PAIRS = (
-    "auto, linear, multiclass, ...: whether numbers are measured (linear) or name classes "
-    "(multiclass)."
+    "Kernel on the labels: linear if numbers are measurements, multiclass if they name classes, "
+    "or auto."
 )
 OUTPUT = select_options(
     "checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json"
@@ -78,7 +80,7 @@ SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
 #: Options that name the cluster of a detached run.
 ASKED = (
-    with_changes(SCHEDULER, help="Ask this cluster; by default the one that was sent to."),
+    with_changes(SCHEDULER, help="Cluster that runs it; default: the cluster it was sent to."),
     *TLS,
 )
 _shown = partial(Option, show_default=True)
@@ -87,41 +89,49 @@ _count = partial(_shown, metavar="N")
 _add(
     "stores.simulate",
     DATA,
-    _count("--samples", "n_samples", default=500, type=click.IntRange(2), help="Samples."),
-    _count("--variants", "n_variants", default=20_000, type=click.IntRange(1), help="Variants."),
-    _count("--seed", default=0, type=click.IntRange(0), help="Seed of the draws."),
-    _shown("--causal", "n_causal", default=10, help="Additive variants."),
-    _shown("--pairs", "n_pairs", default=2, help="Pairs of variants that act only together."),
-    _shown("--populations", "n_populations", default=3, help="Populations."),
-    _shown("--missing", default=0.005, help="Fraction of calls missing."),
+    _count(
+        "--samples", "n_samples", default=500, type=click.IntRange(2), help="Number of samples."
+    ),
+    _count(
+        "--variants",
+        "n_variants",
+        default=20_000,
+        type=click.IntRange(1),
+        help="Number of variants.",
+    ),
+    _count("--seed", default=0, type=click.IntRange(0), help="Random seed."),
+    _shown("--causal", "n_causal", default=10, help="Number of variants with an additive effect."),
+    _shown("--pairs", "n_pairs", default=2, help="Number of pairs that only act together."),
+    _shown("--populations", "n_populations", default=3, help="Number of populations."),
+    _shown("--missing", default=0.005, help="Fraction of missing calls."),
     _shown(
         "--heritability",
         default=0.8,
-        help="Fraction of the liability's variance that the planted variants explain.",
+        help="Fraction of the variance of the liability that the planted variants explain.",
     ),
     _shown(
         "--trait",
         default="binary",
         type=click.Choice(["binary", "quantitative"]),
-        help="What sample_trait is.",
+        help="Type of the labels, sample_trait.",
     ),
     _shown(
         "--layout",
         default="vcz",
         type=click.Choice(["vcz", "plain"]),
-        help="VCF Zarr (call_genotype), or one matrix (dosage).",
+        help="Contents of the store: VCF Zarr (call_genotype), or one matrix of dosages.",
     ),
     _shown(
-        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
+        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Zarr format version."
     ),
-    with_changes(FORCE, section="Options", help="Overwrite a store that is there."),
+    with_changes(FORCE, section="Options", help="Overwrite an existing store."),
     with_changes(JSON, section="Options"),
     example="dhsic simulate g.vcz --samples 500 --variants 20000",
-    help="""Write simulated genotypes to PATH, and the truth beside it.
+    help="""Write a Zarr store of simulated genotypes to PATH.
 
-    PATH becomes a Zarr store. Genotypes have linkage, populations and missing calls; the store
-    has a variable sample_trait, and the variants behind it are listed in a table, PATH without its
-    suffix + .truth.tsv.
+    The genotypes have linkage, populations and missing calls. The labels are the variable
+    sample_trait of the store. A table beside the store lists the planted (causal) variants; its
+    name is PATH with the suffix replaced by .truth.tsv.
     """,
 )
 _add(
@@ -130,17 +140,17 @@ _add(
     UNGROUPED,
     with_changes(
         *select_options("target"),
-        help="Labels to describe: of a table, a column that is no feature.",
+        help="Labels to describe, which are then not a feature of a table.",
     ),
     select_options("na"),
     JSON,
     example="dhsic inspect g.vcz",
-    help="""Say what PATH holds, how it is laid out, what a selection needs.
+    help="""Describe the contents and layout of PATH, and the memory that a selection needs.
 
-    PATH is whatever select reads: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
+    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
 
-    Reads metadata, names and candidate labels, and features to see what their values are: all of
-    them up to a billion values, else a few blocks.
+    Reads metadata, names and candidate labels. To find out the kind of the values, it also reads
+    features: all of them if the data have at most a billion values, otherwise a few blocks.
     """,
 )
 _add(
@@ -150,20 +160,20 @@ _add(
     select_options("variable", "sample_dim", "transpose", "not_feature", "missing_chunks", "na"),
     with_changes(
         *select_options("memory"),
-        help="Refuse to start if more may be needed; 1GB where that is enough.",
+        help="Refuse to start if more memory may be needed; default: 1GB, or more if necessary.",
     ),
     _shown(
-        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
+        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Zarr format version."
     ),
-    with_changes(FORCE, section="Options", help="Overwrite a store that is there."),
+    with_changes(FORCE, section="Options", help="Overwrite an existing store."),
     select_options("progress"),
     with_changes(JSON, section="Options"),
     example="dhsic convert expression.csv expression.zarr",
-    help="""Write PATH as a Zarr store that is read fast.
+    help="""Convert PATH to a Zarr store that dhsic reads fast.
 
-    PATH is whatever select reads: a table that does not fit into memory, genotypes of PLINK, a
-    store in bad chunks. Names, coordinates and labels go along. The same command goes on after a
-    kill.
+    PATH is any input of select, for example a table larger than memory, PLINK files, or a store
+    with unsuitable chunks. Names, coordinates and labels are copied too. If the command is
+    interrupted, run it again: it continues where it stopped.
     """,
 )
 _add(
@@ -175,7 +185,7 @@ _add(
             "n_samples",
             type=click.IntRange(2),
             metavar="N",
-            help="In place of PATH: genotypes of so many samples, which nobody has yet.",
+            help="Plan without data, instead of PATH: number of samples with genotypes.",
             section="Data",
         ),
         Option(
@@ -183,7 +193,7 @@ _add(
             "n_variants",
             type=click.IntRange(1),
             metavar="D",
-            help="With --samples: how many variants, in chunks of 1,000 as of VCF Zarr.",
+            help="With --samples: number of variants, in chunks of 1,000 as in VCF Zarr.",
             section="Data",
         ),
         Option(
@@ -191,7 +201,7 @@ _add(
             "n_classes",
             type=click.IntRange(2),
             metavar="K",
-            help="With --samples: labels of so many classes; default: real numbers.",
+            help="With --samples: number of classes of the labels; default: real numbers.",
             section="Data",
         ),
     ],
@@ -204,28 +214,28 @@ _add(
         "n_workers",
         type=click.IntRange(1),
         metavar="N",
-        help="Plan for a cluster of so many workers, which need not be there.",
+        help="Plan for a cluster with this number of workers, which need not exist yet.",
         section="Cluster",
     ),
     Option(
         "--worker-threads",
         type=click.IntRange(1),
         metavar="N",
-        help="Threads of each of them; default: 1. Each has a task in memory.",
+        help="Threads per worker; default: 1. Each thread holds one task in memory.",
         section="Cluster",
     ),
     Option(
         "--worker-memory",
         type=size,
-        help="Refuse if a worker may need more than this, like 4GB.",
+        help="Memory per worker, such as 4GB; report an error if a worker may need more.",
         section="Cluster",
     ),
     TLS,
     example="dhsic plan g.vcz --target sample_trait --workers 8",
-    help="""Say what `dhsic select` with these options will take.
+    help="""Estimate the memory, passes and time of `dhsic select` with the same options.
 
-    That is memory, passes and time. Runs nothing: it reads names, labels and a few blocks, to see
-    how fast they are read. Options of select about what it writes are taken and of no effect.
+    Nothing is run. The command reads names and labels, and a few blocks to measure the reading
+    speed. Options for the output of select are accepted, but have no effect.
     """,
 )
 _add(
@@ -239,26 +249,26 @@ _add(
     example="dhsic select g.vcz --target sample_trait -n 20 --out best.tsv",
     help="""Select the features of PATH on which the labels depend most.
 
-    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL, or a file: .h5ad,
-    .bed, .pgen, CSV, Parquet. The table of selected features goes to stdout, everything else to
-    stderr.
+    PATH is a Zarr store (a matrix, VCF Zarr or AnnData; a folder or a URL), or a file: .h5ad,
+    .bed, .pgen, CSV, Parquet. The table of selected features is printed to stdout, everything
+    else to stderr.
     """,
 )
 _add(
     "select.resume",
     RUN,
-    with_changes(OUT, help="Write the result here, not to --out of the run."),
-    with_changes(FORCE, default=None, help="Overwrite what is at --out."),
+    with_changes(OUT, help="Write the result here instead of --out of the run."),
+    with_changes(FORCE, default=None, help="Overwrite --out."),
     select_options("progress"),
     with_changes(JSON, default=None),
     MACHINE,
     of_sections("Cluster"),
     TLS,
     example="dhsic resume run.dhsic --out best.tsv",
-    help="""Go on with a `dhsic select` from its CHECKPOINT.
+    help="""Continue a run of `dhsic select` or `dhsic test` from its CHECKPOINT.
 
-    What was asked then is asked again; the options below replace what was said about the
-    machine. The ranking is the one that the run would have had.
+    The options of the original command apply again; the options below replace those for the
+    machine and the output. The ranking is the same as that of an uninterrupted run.
     """,
 )
 _add(
@@ -267,7 +277,10 @@ _add(
     UNGROUPED,
     of_sections("Target"),
     with_changes(
-        N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."
+        N_FEATURES,
+        default=20,
+        show_default=True,
+        help="Number of features to print; --out lists all.",
     ),
     [
         with_changes(option, default="multiscale", show_default=True, help=WIDTHS_OF_TESTS)
@@ -280,8 +293,8 @@ _add(
         "--loco",
         is_flag=True,
         section="Method",
-        help="Test each chromosome against what ridge regression on all others leaves of the "
-        "labels: relatedness and populations are taken out.",
+        help="Correct for relatedness and populations: test each chromosome against the residuals "
+        "of the labels after ridge regression on all other chromosomes.",
     ),
     Option(
         "--effects",
@@ -289,51 +302,51 @@ _add(
         metavar="PATH",
         section="Options",
         help="Write additive effects here, in .tsv: BETA, SE, P, A1, A1_FREQ and N of each variant "
-        "by linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom. One more "
-        "pass.",
+        "from linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom. This "
+        "needs one more pass.",
     ),
     Option(
         "--loci",
         type=PATH,
         metavar="PATH",
         section="Options",
-        help="Write loci here, in .tsv: variants of small p-values clumped by linkage, with the "
-        "lead of each, its p-value, first and last position, and how many variants it has.",
+        help="Write loci here, in .tsv: variants with small p-values, clumped by linkage. Each "
+        "locus has its lead variant and p-value, first and last position, and number of variants.",
     ),
     _shown(
         "--loci-p",
         type=float,
         metavar="P",
         default=5e-8,
-        help="Largest p-value of a variant of a locus (PLINK's --clump-p1).",
+        help="Largest p-value of a variant in a locus (PLINK's --clump-p1).",
     ),
     _shown(
         "--loci-r2",
         type=float,
         metavar="R2",
         default=0.1,
-        help="Squared correlation with the lead above which a variant belongs to its locus.",
+        help="Minimum squared correlation of a variant in a locus with the lead variant.",
     ),
     _shown(
         "--loci-kb",
         type=float,
         metavar="KB",
         default=250.0,
-        help="Distance from the lead up to which it does.",
+        help="Maximum distance of a variant in a locus from the lead variant, in kb.",
     ),
     OUTPUT,
     MACHINE,
     of_sections("Cluster", without=("detach",)),
     TLS,
     example="dhsic test g.vcz --target sample_trait --out tests.tsv",
-    help="""Test every feature of PATH: does it depend on the labels at all?
+    help="""Test whether each feature of PATH depends on the labels.
 
-    PATH is whatever select reads: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
+    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
 
-    One pass gives HSIC of each feature alone, its p-value under independence, what part of the
-    features of such p-values are false ones (q, Benjamini and Hochberg), and the shape of the
-    dependence: linear, monotone or turning. The first ones go to stdout, everything else to
-    stderr; `dhsic resume` goes on from --checkpoint.
+    For each feature alone, one pass computes HSIC, the p-value under independence, the false
+    discovery rate (q, Benjamini and Hochberg), and the shape of the dependence: linear, monotone
+    or turning. The features with the smallest p-values are printed to stdout, everything else to
+    stderr. `dhsic resume` continues an interrupted run from --checkpoint.
     """,
 )
 _add(
@@ -349,58 +362,62 @@ _add(
         for one in of_sections("Method")
         if one.name == "label_kernel"
     ],
-    _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
+    _count(
+        "-n", "--n-pairs", default=20, type=click.IntRange(1), help="Number of pairs to report."
+    ),
     Option(
         "--selection",
         type=PATH,
         metavar="PATH",
-        help="Result of dhsic select (--out in .zarr): main effects of its selected features are "
-        "taken out of the labels.",
+        help="Result of dhsic select (--out in .zarr): the main effects of its selected features "
+        "are regressed out of the labels.",
     ),
-    _shown("--alpha", default=0.05, help="Family-wise level of what is called significant."),
+    _shown("--alpha", default=0.05, help="Family-wise significance level."),
     _count(
         "--permutations",
         "n_permutations",
         default=100,
         type=click.IntRange(0),
-        help="Permutations of the labels for family-wise and false-discovery rates; 0 for none.",
+        help="Permutations of the labels, for family-wise p-values and q-values; 0: no p-values.",
     ),
     _count(
         "--functions",
         default=1,
         type=click.Choice(["1", "2", "4"]),
         callback=lambda _, __, chosen: int(chosen),
-        help="Functions of each feature that are multiplied: 2 and 4 find pairs that act like a "
-        "ring, and take 4 and 16 times as long.",
+        help="Functions of each feature whose products are tested. 2 and 4 also find ring-shaped "
+        "interactions; they take 4 and 16 times as long.",
     ),
     _shown(
         "--least",
         default=0.5,
-        help="Leave out pairs whose product keeps less than this part of its variance.",
+        help="Exclude a pair if less than this fraction of the variance of its product remains "
+        "after regression on the two features.",
     ),
-    _shown("--linked", default=0.9, help="Leave out pairs of a larger squared correlation."),
+    _shown("--linked", default=0.9, help="Exclude pairs with a larger squared correlation."),
     _count("--seed", default=0, type=click.IntRange(0), help="Seed of the permutations."),
-    Option("--checkpoint", type=PATH, help="Keep what is found here; the same command goes on."),
-    Option("--out", type=PATH, help="Write the pairs here, as a table in .tsv or .csv."),
-    Option("--truth", type=PATH, help="Planted variants of a simulation; says which were found."),
+    Option("--checkpoint", type=PATH, help="Save progress here; the same command resumes."),
+    Option("--out", type=PATH, help="Write the pairs here, as a .tsv or .csv table."),
+    Option("--truth", type=PATH, help="Truth of a simulation, to compare with."),
     with_changes(FORCE, section="Options"),
     with_changes(JSON, section="Options"),
-    Option("--plan", "is_planned", is_flag=True, help="Say what it will take, and do nothing."),
+    Option("--plan", "is_planned", is_flag=True, help="Estimate memory and time; run nothing."),
     Option(
         "--shares",
         "are_shared",
         is_flag=True,
-        help="No scan: what part of HSIC each feature of --selection has alone, and each two of "
-        "them together.",
+        help="Instead of a scan, print the share of HSIC due to each feature of --selection "
+        "alone, and due to each pair of them.",
     ),
     MACHINE,
     SCHEDULER,
     TLS,
     example="dhsic pairs g.vcz --target sample_trait --selection best.zarr",
-    help="""Find the pairs of features of PATH that act together on the labels.
+    help="""Find pairs of features of PATH that have a joint effect on the labels.
 
-    All pairs are looked at, for products that tell of the labels what neither feature tells alone.
-    The best pairs go to stdout, everything else to stderr.
+    All pairs are scanned: the product of the two features must explain variance of the labels
+    that neither feature explains alone. The best pairs are printed to stdout, everything else to
+    stderr.
     """,
 )
 _add(
@@ -414,14 +431,14 @@ _add(
         "n_components",
         default=10,
         type=click.IntRange(1),
-        help="Components, at most one less than samples.",
+        help="Number of components, less than the number of samples.",
     ),
     Option(
         "--passes",
         type=click.IntRange(1),
         metavar="N",
-        help="Passes over the data for randomised components; default: exact ones in one pass up "
-        "to 4,096 samples, and 2 passes of more.",
+        help="Compute randomised components with this number of passes over the data; default: "
+        "exact components in one pass for up to 4,096 samples, else randomised in 2 passes.",
     ),
     [
         with_changes(one, section="Options")
@@ -429,18 +446,18 @@ _add(
         if one.name == "missing"
     ],
     _count("--seed", default=0, type=click.IntRange(0), help="Seed of randomised components."),
-    Option("--out", type=PATH, help="Write the components here, as a table in .tsv or .csv."),
+    Option("--out", type=PATH, help="Write the components here, as a .tsv or .csv table."),
     with_changes(FORCE, section="Options"),
     with_changes(JSON, section="Options"),
     MACHINE,
     SCHEDULER,
     TLS,
     example="dhsic pca g.vcz --components 10 --out pcs.tsv",
-    help="""Find the principal components of the samples of PATH.
+    help="""Compute the principal components of the samples of PATH.
 
-    The table of --out, a row a sample, is what --covariates of select, test and pairs takes. What
-    each component explains goes to stdout, and beside the table. Genotypes are scaled as PLINK 2
-    does; everything else is standardised.
+    Pass the table of --out, with one row per sample, as --covariates of select, test and pairs.
+    The variance that each component explains is printed to stdout, and written beside the table.
+    Genotypes are scaled as in PLINK 2; other data are standardised.
     """,
 )
 _add(
@@ -454,14 +471,15 @@ _add(
         show_default=True,
         help="Write the page here.",
     ),
-    Option("--pairs", type=PATH, help="Pairs to draw: the table that dhsic pairs --out wrote."),
-    Option("--shares", type=PATH, help="Shares to draw: that of dhsic pairs --shares --out."),
+    Option("--pairs", type=PATH, help="Table of pairs to plot, from dhsic pairs --out."),
+    Option("--shares", type=PATH, help="Table of shares to plot, from dhsic pairs --shares --out."),
     with_changes(FORCE, section="Options"),
     example="dhsic report selection.zarr -o report.html",
-    help="""Write a page about the result at PATH, which --out of select or test wrote in .zarr.
+    help="""Write an HTML report about the result at PATH, from --out X.zarr of select or test.
 
-    The page is one file of HTML: what was run, plots (of tests a Manhattan and a QQ plot), a table
-    that sorts and filters, and how sure it is. It needs no network. Needs dhsic[plot].
+    The report is one file that needs no network. It has the settings of the run, plots (for tests
+    a Manhattan and a QQ plot), a table that can be sorted and filtered, and the evidence for the
+    result. Install dhsic[plot] first.
     """,
 )
 _add(
@@ -470,24 +488,24 @@ _add(
     JSON,
     ASKED,
     example="dhsic status run.dhsic",
-    help="Say how the run of CHECKPOINT is.",
+    help="Print the state of the run of CHECKPOINT.",
 )
 _add(
     "detached.attach",
     RUN,
-    with_changes(OUT, help="Write the result here, as of dhsic select."),
+    with_changes(OUT, help="Write the result here, as --out of dhsic select does."),
     select_options("selected_only", "force", "truth", "progress", "as_json"),
     ASKED,
     example="dhsic attach run.dhsic --out best.tsv",
-    help="Follow the run of CHECKPOINT until it ends; print its features.",
+    help="Follow the run of CHECKPOINT until it ends; then print the selected features.",
 )
 _add(
     "detached.cancel",
     RUN,
     ASKED,
     example="dhsic cancel run.dhsic",
-    help="""Stop the run of CHECKPOINT; the rounds that are done stay.
+    help="""Stop the run of CHECKPOINT. The completed rounds are kept.
 
-    `dhsic resume` goes on from them.
+    `dhsic resume` continues from them.
     """,
 )

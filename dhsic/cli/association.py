@@ -20,7 +20,7 @@ from dhsic.selection.loci import LociRequest, loci_table
 
 @dataclass
 class AssociationTables:
-    """Tables that a job requests, and messages about those written, each with a label."""
+    """Tables that a job requests; `sentences` are (label, message) about the written tables."""
 
     job: SelectJob
     data: Labelled
@@ -38,17 +38,17 @@ class AssociationTables:
             check_table(job.loci, "loci", force=job.force, option="--loci")
             job.check_read(job.loci, "--loci")
             if not is_one:
-                raise InputError("--loci is for one target at a time; pass one --target.")
+                raise InputError("--loci needs exactly one target; pass one --target.")
             loci = LociRequest(job.loci_p, job.loci_r2, job.loci_kb)
             loci.check(given[0].source)
         written = {"--out": job.out, "--effects": job.effects, "--loci": job.loci}
         for (one, path), (other, at) in combinations(written.items(), 2):
             if path and at and is_same(path, at):
-                raise InputError(f"{one} and {other} are both {path}; choose another path for one.")
+                raise InputError(f"{one} and {other} are the same path, {path}; change one.")
         return cls(job, given[0], loci)
 
     def write(self, result: xr.Dataset, runtime: AbstractRuntime) -> xr.Dataset:
-        """Write the tables; returns the result, with the locus of each variant if requested."""
+        """Write the tables; return the result, with the locus of each variant if requested."""
         if self.loci is not None and self.job.loci is not None:
             result = self.loci.of(result, self.data, runtime)
             write_table(loci_table(result), self.job.loci)

@@ -1,9 +1,9 @@
 """Output and exit of commands: results on stdout, messages on stderr.
 
-Names in a store may contain escape sequences that colour, move or retitle, line breaks that forge a
-line of output, and marks that change the direction of text. On a terminal these are shown as
-escapes; results and JSON keep names unchanged. Commands are printed with secrets masked by stars.
-An error ends a command with one sentence and an exit code.
+Names in a store may contain escape sequences that control the terminal, line breaks that forge a
+line of output, and characters that change the direction of text. In messages these are replaced by
+visible escapes; results and JSON contain the names unchanged. Commands are printed with secrets
+masked by stars. An error ends a command with a message and an exit code.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from dhsic.errors import (
 )
 from dhsic.startup import INTERRUPTED, TERMINATED
 
-#: Unicode categories that are not shown: control, format, line and paragraph breaks, surrogates,
-#: unassigned and private-use characters.
+#: Unicode categories that are replaced by escapes: control, format, line and paragraph breaks,
+#: surrogates, unassigned and private-use characters.
 UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Cn", "Co"})
-#: Exceptions: joiners that words of Persian, Hindi and others need.
+#: Exceptions: joiners, which Persian, Hindi and other languages need.
 JOINERS = "\u200c\u200d"
 
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Replace characters that a terminal should not show by escapes.
+    r"""Replace characters that are unsafe to print on a terminal by escapes.
 
     Parameters
     ----------
     text : object
         Object whose `str` is shown.
     keep : str
-        Characters that are kept, such as line breaks in text of several lines.
+        Characters that are not replaced, such as line breaks in text of several lines.
 
     Examples
     --------
@@ -99,19 +99,19 @@ class _Echo(logging.Handler):
             "message": message,
             **getattr(record, "record", {}),
         }
-        text = json.dumps(record_fields, default=lambda number: number.item())  # of NumPy
-        strict = json.loads(text, parse_constant=lambda _: None)  # no NaN
+        text = json.dumps(record_fields, default=lambda number: number.item())  # NumPy scalars
+        strict = json.loads(text, parse_constant=lambda _: None)  # JSON has no NaN
         click.echo(json.dumps(strict), err=True)
 
 
-#: Handler of the command line.
+#: Log handler of the command line.
 _ECHO = _Echo()
 
 
 def listen(*, verbose: bool, as_json: bool) -> None:
-    """Show dhsic's log: warnings, or everything with `verbose`; as JSON with `as_json`.
+    """Show the log of dhsic on stderr: warnings, or all messages with `verbose`.
 
-    With `as_json` all messages are JSON objects on stderr, one per line: ``time``, ``level``,
+    With `as_json`, all messages are JSON objects, one per line, with ``time``, ``level`` and
     ``message``, and for a round its record (``round``, ``n_features``, ``hsic``, ``seconds``, ...).
     """
     _ECHO.as_json = as_json
@@ -131,7 +131,7 @@ def tell(text: object) -> None:
 @contextmanager
 def waiting(path: str) -> Iterator[None]:
     """Print a message if a URL takes long to open, as an unreachable object store does."""
-    notice = "is not open yet. An object store that does not answer is asked for up to 90 s."
+    notice = "is still being opened. dhsic waits up to 90 s for an object store to answer."
     timer = threading.Timer(SLOW, tell, [f"{masked(path)} {notice}"])
     if "://" in path:
         timer.daemon = True
@@ -143,7 +143,7 @@ def waiting(path: str) -> Iterator[None]:
 
 
 def say(label: str, text: str) -> None:
-    """Print a fact on stderr: a label with a paragraph beside it."""
+    """Print a fact on stderr: a label, and the text to the right of it."""
     if _ECHO.as_json:
         logger.info("%s", text, extra={"record": {"about": label}})
     else:
@@ -159,10 +159,10 @@ def tell_finding(sentence: str) -> None:
 
 
 def paragraph(label: str, text: str, width: int = LABEL_WIDTH) -> str:
-    """Wrap `text` to the width of the terminal, beside a `label` of at most `width` characters."""
+    """Wrap text to the width of the terminal, to the right of a label in `width` columns."""
     text = printable(text)
     indent = " " * width
-    unbroken = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
+    unbroken = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # no line break before a unit
     wrapped = textwrap.fill(
         unbroken,
         width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)),
@@ -209,17 +209,17 @@ MASK = "***"
 SECRET = r"secret|token|passw|signature|credential|sas|(?:access|account|api)[-_]?key"
 #: Options whose next word is a secret.
 OPTION = re.compile(rf"--[\w-]*(?:key|{SECRET})[\w-]*", re.IGNORECASE)
-#: Settings whose names mark their value as a secret, as NAME=VALUE or in JSON.
+#: Settings whose value is a secret according to their name, as NAME=VALUE or in JSON.
 SETTING = re.compile(
     rf"""((?:--[\w-]*key|(?:{SECRET})[\w-]*)["']?\s*[=:]\s*["']?)[^\s"',;&}}]+""", re.IGNORECASE
 )
-#: User part of a URL, before ``@``; and its query, after ``?``.
+#: User part of a URL (before ``@``), and query of a URL (after ``?``).
 WHO = re.compile(r"(\w+)://(\S*)@")
 QUERY = re.compile(r"(://[^?]*\?).*", re.DOTALL)
 
 
 def masked(word: str) -> str:
-    """Mask secrets in a word of a command by stars.
+    """Replace secrets in a word of a command by stars.
 
     >>> masked("s3://me:pw@b/x"), masked("https://a.b/x.zarr?sig=x"), masked("secret=x")
     ('s3://***@b/x', 'https://a.b/x.zarr?***', 'secret=***')
@@ -231,7 +231,7 @@ def masked(word: str) -> str:
 
 
 def _masked_who(match: re.Match[str]) -> str:
-    """Mask the user part of a URL; a password may contain any character, also ``@``."""
+    """Mask the user part of a URL; a password may contain any character, including ``@``."""
     scheme, who = match.groups()
     is_plain = ":" not in who and ("/" in who or scheme in ("abfs", "abfss"))
     return match[0] if is_plain else f"{scheme}://{MASK}@"
@@ -255,15 +255,15 @@ def masked_command(words: Iterable[str]) -> str:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM reached the command: its pod is moved, its job's time is up, or it is stopped."""
+    """The command received SIGTERM: it was stopped, reached its time limit, or its pod is moved."""
 
 
-#: Exit codes of errors that the caller can fix; other errors are 1, Ctrl-C is 130.
+#: Exit code and kind of each class of errors; other errors have code 1.
 CODES: dict[type[BaseException], tuple[int, str]] = {
     InputError: (2, "input"),
     DataError: (3, "data"),
     CheckpointError: (4, "checkpoint"),
-    MemoryError: (5, "memory"),  # MemoryBudgetError is one
+    MemoryError: (5, "memory"),  # includes MemoryBudgetError
     ClusterError: (6, "cluster"),
     StoreError: (1, "store"),
     ScratchError: (1, "scratch"),
@@ -274,20 +274,20 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
 EPILOG = """\b
 Exit codes:
     0  done
-    1  unexpected error (a bug, a full disk, scratch that was cleaned away,
-       an object store that does not answer): see it with dhsic -v
-    2  wrong usage or input; the message says what to change
-    3  the data are damaged or outside their domain
+    1  unexpected error (a bug, a full disk, deleted scratch files, an object
+       store that does not answer): run dhsic -v to see the traceback
+    2  wrong usage or input; the message explains what to change
+    3  the data are damaged, or have invalid values
     4  the checkpoint belongs to another run, or is damaged
-    5  more memory needed than there is or --memory allows
+    5  the run needs more memory than the machine has or --memory allows
     6  the cluster cannot run the job
-   75  ended by SIGTERM; a checkpoint stays valid, the same command goes on
-  130  interrupted (Ctrl-C); a checkpoint stays valid
+   75  stopped by SIGTERM; a checkpoint is valid, the same command resumes
+  130  interrupted (Ctrl-C); a checkpoint is valid
 """
 
 #: Exit codes of commands that were stopped on purpose.
 STOPPED = (TERMINATED, INTERRUPTED)
-#: Context key of the path of a command's checkpoint, for the message on interruption.
+#: Context key of the path of a command's checkpoint, for the message after an interruption.
 CHECKPOINT = "dhsic.storage.checkpoint"
 #: Context key of the command as typed, without secrets.
 TYPED = "dhsic.typed"
@@ -297,19 +297,19 @@ SHOW_ALL = "dhsic.show_all"
 BEGUN = "dhsic.begun"
 #: Context key of the exception that a signal raised.
 SIGNALLED = "dhsic.signalled"
-#: Options that may not be repeated, because only the last one would count.
+#: Options that may not be repeated, because only the last one would be used.
 ONCE = ("--labels", "--pheno", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
         "--extract-if", "--chr")  # fmt: skip
 
 
 class Command(click.Command):
-    """Click command whose errors become a sentence and an exit code.
+    """Click command whose errors are printed as a message and give an exit code.
 
     Parameters
     ----------
     does : str
         ``module.function`` of `dhsic.cli` that implements the command. Its import takes seconds;
-        until then a signal ends the command immediately, see `dhsic.startup`.
+        until it is imported, a signal ends the command immediately, see `dhsic.startup`.
     """
 
     def __init__(self, *args: Any, does: str = "", **about: Any) -> None:
@@ -323,7 +323,7 @@ class Command(click.Command):
                     is_eager=True,
                     expose_value=False,
                     callback=_show_all_options,
-                    help="Show all options: those left out here are rarely needed.",
+                    help="Show all options, including rarely used ones.",
                 )
             )
 
@@ -357,7 +357,7 @@ class Command(click.Command):
 
     @property
     def has_more(self) -> bool:
-        """Whether ``--help`` shows some of the options, and ``--help-all`` the others."""
+        """Whether ``--help`` shows only some options, so that ``--help-all`` is needed for all."""
         return len(self.params) > FEW_OPTIONS
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -382,7 +382,7 @@ def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) ->
 
 
 def _loaded(module: str) -> ModuleType:
-    """Import a module without garbage collection, which makes it a sixth faster."""
+    """Import a module with garbage collection off, which is faster by a sixth."""
     if module in sys.modules:
         return sys.modules[module]
     gc.disable()
@@ -394,13 +394,16 @@ def _loaded(module: str) -> ModuleType:
 
 
 def _current_word(ctx: click.Context, word: str) -> str:
-    """Option by its name of today, with a warning; other words as they are."""
+    """Replace a former name of an option by the current name, with a warning.
+
+    Other words are returned unchanged.
+    """
     option, equals, value = word.partition("=")
-    current = FORMER_OPTIONS.get(option)
     known = {name for p in ctx.command.params for name in (*p.opts, *p.secondary_opts)}
-    if current not in known or option in known:
+    current = next((name for name in FORMER_OPTIONS.get(option, ()) if name in known), None)
+    if current is None or option in known:
         return word
-    click.echo(f"Warning: {option} is called {current} now.", err=True)
+    click.echo(f"Warning: {option} has been renamed to {current}.", err=True)
     return f"{current}{equals}{value}"
 
 
@@ -410,14 +413,14 @@ def _refuse_twice(args: list[str]) -> None:
     for name in ONCE:
         if names.count(name) > 1:
             raise click.UsageError(
-                f"{name} is there {names.count(name)} times, and the last would be all that "
-                "counts. Put what it names into one, such as one table with all the columns."
+                f"{name} was passed {names.count(name)} times, but accepts one value. Combine "
+                "the values into one, for example one table with all columns."
             )
 
 
 @contextmanager
 def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
-    """Show warnings for users as sentences, without the line of code."""
+    """Print warnings for users as plain sentences, without the source line."""
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
@@ -461,7 +464,7 @@ def _signals_as_errors(ctx: click.Context) -> Iterator[None]:
 
 
 def heed_signals(ctx: click.Context) -> None:
-    """Raise the exception of an earlier signal, if a callback swallowed it."""
+    """Raise the exception of an earlier signal again, in case a callback suppressed it."""
     if SIGNALLED in ctx.meta:
         raise ctx.meta[SIGNALLED]
 
@@ -472,7 +475,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
         (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
     )
     if ctx.find_root().params.get("verbose") and not _ECHO.as_json:
-        # No line of it is ours.
+        # Indented, so that no line looks like output of dhsic.
         trace = textwrap.indent("".join(traceback.format_exception(error)), "  ")
         click.echo(printable(trace, keep="\n"), err=True, nl=False)
     message = _message(ctx, error, code)
@@ -502,14 +505,14 @@ def _hint(ctx: click.Context) -> str:
     from dhsic.storage.paths import is_url
 
     path = ctx.meta.get(CHECKPOINT)
-    if path is not None and is_url(path):  # which is not asked: it may be what does not answer
+    if path is not None and is_url(path):  # not opened: this store may be the one that fails
         if BEGUN not in ctx.meta and ctx.info_name != "resume":
             return ""
-        return f"What is kept is valid; go on with: dhsic resume {shlex.quote(path)}"
+        return f"Saved rounds are valid; resume with: dhsic resume {shlex.quote(path)}"
     if path is not None and (Path(path) / "zarr.json").exists():
-        return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"
+        return f"The checkpoint is valid; resume with: dhsic resume {shlex.quote(shown(path))}"
     if ctx.info_name == "select" and BEGUN in ctx.meta:
-        return "Nothing was kept; with --checkpoint PATH a run can be resumed."
+        return "Nothing was saved. To be able to resume a run, pass --checkpoint PATH."
     return ""
 
 

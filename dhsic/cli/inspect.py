@@ -1,7 +1,6 @@
 """`dhsic inspect`: contents and layout of a store, and the memory of a selection.
 
-For the layout, it reports the cost of reading and better chunks. Notes on the variants of a store,
-used by all commands, are here too: FILTER, and multiallelic variants.
+It also reports the cost of reading with this layout, and recommends better chunks.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
+from dhsic.cli.sites import Sites
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.text import codes_in, is_missing, typed, written_by
@@ -39,136 +39,34 @@ from dhsic.selection.run import SelectionRun
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData
-from dhsic.sources.chunked import ChunkedArray, member, read_variable
+from dhsic.sources.chunked import ChunkedArray, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
-from dhsic.sources.plink import AbstractPlinkSource, samples_table
+from dhsic.sources.plink import samples_table
 from dhsic.sources.sentinels import written
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
-from dhsic.sources.vcz import CallSource
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import good_chunks
 
-#: Columns on samples in files of PLINK.
+#: Columns about samples in PLINK files.
 OF_FAM = ("PHENO", "SEX")
-#: Note on chromosomes with haploid calls.
-OF_HAPLOID = (
-    "they are one allele in frequencies, and the default test looks at dosage there, not at "
-    "dominance. Pass sex as a covariate where the labels depend on it"
-)
-#: Dimensions of an obsm matrix that is listed as a target: space, or embeddings in 2 or 3.
+#: Maximum number of columns of an obsm matrix that is listed as a target, such as coordinates.
 MOST_DIMENSIONS = 3
-#: Raw bytes per chunk below which reading is slow.
+#: Reading is slow if chunks have fewer raw bytes than this.
 SMALL_CHUNK = 1 << 20
-#: Bytes per block above which tasks need too much memory; a task holds about three copies.
+#: Tasks need much memory if blocks have more bytes than this; a task has about three copies.
 LARGE_BLOCK = 64 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class Sites:
-    """Variants of a store, including those that a source leaves out."""
-
-    n_filtered: int  # left out by FILTER
-    filters: FilterColumn | None  # None if the store has no FILTER
-    n_multiallelic: int | None  # with two or more alternative alleles; None without alleles
-    haploid: str = ""  # note on chromosomes with haploid and diploid calls
-
-    @classmethod
-    def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
-        """Inspect the store of a source; `left_out` as in `Filtered`."""
-        data = whole_of(source).chunked
-        group = None if data is None else parent(data.opened())
-        n_filtered, d = left_out.get("pass_only", 0), whole_of(source).n_features
-        if group is None:
-            return cls(n_filtered, None, None, haploid_told(source))
-        has = {name for name in (FILTER, ALLELES) if _describes(group, name, d)}
-        return cls(
-            n_filtered,
-            FilterColumn.of(group, d, "fill") if FILTER in has else None,
-            n_multiallelic(group) if ALLELES in has else None,
-            haploid_told(source),
-        )
-
-    def plain(self) -> dict[str, Any]:
-        """Values for JSON."""
-        return {
-            "filters": None if self.filters is None else self.filters.plain(),
-            "n_multiallelic": self.n_multiallelic,
-            "haploid": self.haploid,
-        }
-
-    def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield labelled facts about the variants."""
-        if self.filters is not None:
-            out = f"; {self.n_filtered:,} left out" if self.n_filtered else ""
-            yield "filter", f"{self.filters}{out}"
-        if self.n_multiallelic is not None:
-            yield "alleles", f"{counted(self.n_multiallelic, 'variant')} with several alternatives"
-        if self.haploid:
-            yield "ploidy", self.haploid
-
-    def notes(self) -> Iterator[str]:
-        """Yield notes on variants, to show before they are ranked."""
-        if self.haploid:
-            yield self.haploid
-        if self.n_filtered:
-            yield f"{counted(self.n_filtered, 'variant')} left out by FILTER: {self.filters}"
-        elif self.filters is not None and self.filters.n_failed:
-            yield (
-                f"variants of any FILTER take part: {self.filters}; --pass-only leaves out all but "
-                "PASS"
-            )
-        if self.n_multiallelic:
-            yield (
-                f"{counted(self.n_multiallelic, 'variant')} of the store with several alternative "
-                "alleles, which a dosage counts together; bcftools norm -m- makes a variant of each"
-            )
-
-
-def haploid_told(source: AbstractSource) -> str:
-    """Note on chromosomes on which some samples have haploid calls; "" without any."""
-    n_samples, whole = source.n_samples, whole_of(source)
-    if isinstance(whole, CallSource):
-        calls = whole.calls
-        if not calls.haploid_by_contig:
-            return ""
-        if n := int(calls.homozygous_males.sum()):
-            return (
-                f"{n:,} of {n_samples:,} samples have no heterozygous calls on X, and are taken "
-                f"for males: their calls count 0 or 2; {OF_HAPLOID}"
-            )
-        each = [
-            f"{n:,} of {n_samples:,} samples on {c}" for c, n in calls.haploid_by_contig.items()
-        ]
-        how = {
-            "scale": "count 0 or 2, as in PLINK (--ploidy count: 0 or 1)",
-            "count": "count 0 or 1, so that who has one copy becomes part of the genotype",
-        }.get(calls.policy, "are refused")
-        return f"haploid calls of {' and '.join(each)} {how}; {OF_HAPLOID}"
-    if isinstance(whole, AbstractPlinkSource) and source.haploid_features().size:
-        n = int(whole.males.sum())
-        return (
-            f"{n:,} of {n_samples:,} samples are male: on X their calls count 0 or 2; {OF_HAPLOID}"
-        )
-    return ""
-
-
-def _describes(group: zarr.Group, name: str, d: int) -> bool:
-    """Whether an array has d entries, one per feature; a store may contain other variants."""
-    array = member(group, name)
-    return array is not None and array.shape[0] == d
 
 
 def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     """Print the contents and layout of a store, and the memory of a selection."""
     if is_result(path):
         raise InputError(
-            f"{path} is the result of a selection, not data: `dhsic report {shlex.quote(path)}` "
-            "makes a page of it, dhsic.load (or xarray.open_zarr) reads it in Python."
+            f"{path} is the result of a selection, not data. Use `dhsic report "
+            f"{shlex.quote(path)}` to get a report, or dhsic.load (or xarray.open_zarr) in Python."
         )
     job = SelectJob(path, **opening)
     with waiting(path):
@@ -217,7 +115,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
             if layout is None
             else layout.facts(source, values)
         ),
-        *([("alleles", f"counted is {source.counted}")] if source.counted else []),
+        *([("alleles", f"the dosage counts {source.counted}")] if source.counted else []),
         *([("table", whole_of(source).read_as)] if whole_of(source).read_as else []),
         ("samples", _names(source.sample_names())),
         ("features", _names(source.feature_names())),
@@ -226,7 +124,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         *(("target", f"{name}: {summary}") for name, summary in targets.items()),
         *([] if targets else [("target", "no variable along the samples")]),
         *(("variable", f"{name}: {what}") for name, what in matrices.items()),
-        ("memory", f"a selection of all samples: peak memory {promise}"),
+        ("memory", f"selection with all samples: peak memory {promise}"),
     ]
     good = ["The layout is good for feature selection."]
     labelled_lines += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
@@ -234,13 +132,13 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
 
 
 def _values(source: AbstractSource, rows: Index | None) -> str:
-    """Kind of the values as `select` would find it, or the reason why it would reject them."""
+    """Kind of the values that `select` would detect, or the reason why it would reject them."""
     reads_all = source.n_features * source.n_samples <= LOOKED_AT
     with Threads() as runtime:
         try:
             kind = str(look_at(source, runtime, rows, whole=reads_all))
         except DataError as error:
-            return f"refused: {in_options(str(error), click.get_current_context())}"
+            return f"rejected: {in_options(str(error), click.get_current_context())}"
     return kind if reads_all else f"{kind} (in the few blocks that were read)"
 
 
@@ -250,14 +148,13 @@ def _describe_storage(source: AbstractSource, values: str) -> str:
 
 
 def _about_file(path: str, source: AbstractSource) -> list[str]:
-    """Advice on a file that is not a store; empty if the file is read as fast as a store."""
+    """Advice on a file that is not a Zarr store; empty if it is read as fast as a store."""
     if samples_table(on_disk(path)) is not None:
         return []
-    memory_note = "It is held in memory, whole. " if source.in_memory else ""
+    memory_note = "The whole file is held in memory. " if source.in_memory else ""
     remedy = f"dhsic convert {shlex.quote(path)} OUT.zarr"
-    return [
-        f"{memory_note}For a store, read in blocks, by workers too, and with checksums: {remedy}."
-    ]
+    advantage = "A Zarr store has checksums, and is read in blocks, also by workers of a cluster"
+    return [f"{memory_note}{advantage}: {remedy}."]
 
 
 def _targets(
@@ -281,7 +178,7 @@ def _targets(
 
 
 def _of_target(job: SelectJob, name: str) -> str:
-    """Summary of a target that is not listed; InputError if there is no such variable."""
+    """Summary of a target that is not among the listed variables; InputError if it is absent."""
     return _summary(labels_at(job.path, name, job.missing_chunks, "a variable of the data"))
 
 
@@ -289,7 +186,7 @@ def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:
     """Yield columns of obs, and coordinates of few dimensions in obsm, with a summary of each."""
     yield from _columns(store.obs)
     for name in store.coordinates():
-        with suppress(DhsicError):  # text, damage: said where it is read
+        with suppress(DhsicError):  # text or damaged data: the error is reported when it is used
             if open_source(path, variable=name, sample_dim=0).n_features <= MOST_DIMENSIONS:
                 yield name, _extent(coordinates_of(path, name, "fill"))
 
@@ -318,9 +215,9 @@ def _columns(frame: AbstractFrame) -> Iterator[tuple[str, str]]:
 def _column(frame: AbstractFrame, name: str) -> str:
     try:
         return _summary(frame.column(name))
-    except DataError:  # perhaps its writer left out chunks of zeros
+    except DataError:  # perhaps chunks of zeros were not written
         summary = _summary(frame.column(name, "fill"))
-        return f"{summary}, if chunks that are not stored hold zeros; select does not assume so"
+        return f"{summary}, if missing chunks contain zeros; select does not assume this"
 
 
 def _matrices(store: AbstractAnnData) -> Iterator[tuple[str, str]]:
@@ -347,7 +244,7 @@ def _summary(values: Array) -> str:
         return "constant"
     summary = describe(present, "auto")
     for code, n in codes_in(present).items():
-        summary += f"; {n:,} are {written(code)}, which {written_by(code)} for missing ones"
+        summary += f"; {n:,} are {written(code)}, which {written_by(code)} for missing values"
     return f"{summary}; {int(missing.sum()):,} missing" if missing.any() else summary
 
 
@@ -375,11 +272,11 @@ class Layout:
     fill_value: str
     stored_bytes: int
     sample_chunks: int  # number of chunks across the samples of one feature
-    block_features: int  # features in the widest block of a full pass
-    block_bytes: int  # bytes of that block once read
-    n_blocks: int  # blocks in a full pass
-    #: Bytes decoded per byte of the matrix in a full pass; above 1 for padded chunks at the edges,
-    #: and for alleles that are folded into dosages.
+    block_features: int  # number of features in the widest block of a full pass
+    block_bytes: int  # bytes of that block after reading
+    n_blocks: int  # number of blocks in a full pass
+    #: Bytes decoded per byte of the matrix in a full pass. It is above 1 if chunks at the edges are
+    #: padded, and for alleles that are summed to dosages.
     amplification: float
 
     def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:
@@ -458,22 +355,25 @@ def _codec_name(name: str, config: Mapping[str, Any]) -> str:
 
 
 def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
-    """Recommended chunk sizes of a store: 4 to 16 MiB raw, with all samples in one chunk."""
+    """Recommended numbers of features and samples per chunk.
+
+    Chunks have 4 to 16 raw MiB, and all samples are in one chunk.
+    """
     per_value = prod(layout.shape[2:]) * np.dtype(layout.dtype).itemsize
     features, samples = good_chunks(source.n_features, source.n_samples, per_value)
     return {"features": features, "samples": samples}
 
 
 def advice(source: AbstractSource, layout: Layout) -> list[str]:
-    """Advice on the layout, each with the exact fix; empty if there is nothing to improve."""
+    """Sentences of advice on the layout, with the exact fix; empty if it cannot be improved."""
     best = better_chunks(source, layout)
     out = _about_chunks(source, layout, best)
     if out:
-        out.append(f"To write it again: dhsic convert; {_fix(layout, best)}.")
+        out.append(f"To rewrite the store: dhsic convert; {_fix(layout, best)}.")
     if not layout.has_checksum:
         out.append(
-            "No checksum: most damage to stored bytes would pass unseen. End the codecs with "
-            "crc32c (format 3) when writing again."
+            "The store has no checksums, so most damage to stored bytes cannot be detected. When "
+            "you rewrite it, add crc32c as the last codec (format 3)."
         )
     return out
 
@@ -485,19 +385,20 @@ def _about_chunks(source: AbstractSource, layout: Layout, best: dict[str, int]) 
     recommended_bytes = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
     if layout.sample_chunks > 1 and best["samples"] == source.n_samples:
         out.append(
-            f"Samples are split over {layout.sample_chunks} chunks, so a block of features is "
-            f"gathered from {layout.sample_chunks} places."
+            f"Samples are split over {layout.sample_chunks} chunks, so each block of features "
+            f"needs {layout.sample_chunks} chunks."
         )
     if unit < SMALL_CHUNK <= recommended_bytes:
         count = ceil(source.n_features / layout.chunks[features]) * layout.sample_chunks
-        out.append(f"Chunks are small ({human(unit)} raw, {count:,} of them): reading is slow.")
+        out.append(f"{count:,} small chunks ({human(unit)} raw each) make reading slow.")
     if layout.block_bytes > LARGE_BLOCK and best["features"] < layout.block_features:
         out.append(
-            f"Chunks are {layout.block_features:,} features wide: every task holds a block of "
-            f"{human(layout.block_bytes)}, about three times over."
+            f"Chunks are {layout.block_features:,} features wide: each task needs memory for about "
+            f"three copies of a block of {human(layout.block_bytes)}."
         )
     if layout.n_blocks < MANY_BLOCKS and best["features"] * 2 < layout.block_features:
-        out.append(f"Only {layout.n_blocks} blocks, so at most so many tasks run at once.")
+        n = layout.n_blocks
+        out.append(f"There are only {n} blocks, so at most {n} tasks run in parallel.")
     return out
 
 

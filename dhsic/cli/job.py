@@ -1,4 +1,4 @@
-"""SelectJob: a selection as plain values, as options of `select` and stored for `resume`."""
+"""SelectJob: a selection as plain values: options of `select`, which are stored for `resume`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
-from dhsic.renamed import RENAMED
+from dhsic.renamed import current_name
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
@@ -28,17 +28,17 @@ from dhsic.storage.folder import FileStore
 from dhsic.storage.paths import check_place
 
 COMMAND = "dhsic select"
-#: Options that are files of ids; and all options that are paths.
+#: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
 PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
-#: Methods with a label kernel of their own by default.
+#: Methods that have their own default label kernel.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: Message if no labels are named.
 NO_TARGET = (
-    "Missing option '--target': the labels, a variable of the store along the samples or a column "
-    "of --labels."
+    "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
+    "column of --labels."
 )
-#: Options that ask for several runs, with the extra dimension of their result.
+#: Options that request several runs, and the additional dimension of the result.
 SEVERAL = {"per_target": "targets", "per_class": "classes"}
 #: Options that are parameters of methods.
 OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
@@ -56,46 +56,47 @@ class SelectJob:
     Data
     ----
     variable : NAME
-        Matrix of the store that holds the features, such as raw/X or layers/NAME of AnnData.
+        Matrix of the store with the features, such as raw/X or layers/NAME of AnnData.
     sample_dim : DIM
         Name or number of the samples' dimension.
     transpose : flag
-        Take rows of a table as features and columns as samples (genes x samples), like --sample-dim
+        Use rows of a table as features and columns as samples (genes x samples), like --sample-dim
         1.
     not_feature : NAME, repeated
         Column of a table that is not a feature; labels and covariates are never features.
     missing_code : CODE
-        Numbers in the data that mean missing, such as 9 or 3,9; none takes every number as a value.
-        By default those that the store declares, and -1, -9 and -127 next to 0, 1 and 2.
+        Numbers in the data that mean missing, such as 9 or 3,9; with none, every number is a value.
+        By default, the codes that the store declares, and -1, -9 and -127 next to 0, 1 and 2.
     missing_chunks : {"error", "fill"}
-        Chunks that the store lacks: error, because they may be lost, or fill, because some writers
-        leave out chunks of the fill value.
+        Chunks that are missing in the store: report an error, because they may be lost, or fill
+        them, because some writers omit chunks of the fill value.
     ploidy : {"scale", "count", "error"}
         Dosage of a haploid genotype in a diploid store, such as of males on X: scale to 0 or 2, as
         PLINK does; count its own alleles (0 or 1); or error.
     pass_only : flag
-        Leave out variants of VCF Zarr whose FILTER is not PASS; a missing FILTER (.) is not PASS.
+        Exclude variants of VCF Zarr whose FILTER is not PASS; a missing FILTER (.) is not PASS.
     keep : FILE
-        Keep only these samples: a file with FID and IID, or with one id, per line, with or without
-        a header.
+        Keep only the samples in this file: FID and IID, or one id, per line, with or without a
+        header.
     remove : FILE
-        Leave out these samples; same format as --keep.
+        Exclude the samples in this file; same format as --keep.
     keep_if : CONDITION
         Keep samples that meet a condition on variables of the store: 'age >= 18 and sex == "F"'.
     mind : float
-        Maximum missing rate per sample, such as 0.1 (PLINK's --mind), over the features that
-        filters by name and position keep.
+        Maximum missing rate per sample, such as 0.1 (PLINK's --mind), in the features that remain
+        after filters by name and position.
     chromosomes : LIST
-        Keep only features in these places: 1-5,X or regions such as 6:25000000-34000000.
+        Keep only features on these chromosomes, such as 1-5,X, or in regions such as
+        6:25000000-34000000.
     extract : FILE
-        Keep only these features: a file of ids or names, separated by blanks.
+        Keep only the features in this file of ids or names, separated by whitespace.
     exclude : FILE
-        Leave out these features; same format as --extract.
+        Exclude the features in this file; same format as --extract.
     extract_regions : FILE
-        Keep only features in these regions: chromosome, start and end per line, counted from 1,
-        ends included (PLINK's bed1); a file in .bed or .bed.gz counts from 0 (bed0).
+        Keep only features in the regions in this file: chromosome, start and end per line, counted
+        from 1, ends included (PLINK's bed1); a .bed or .bed.gz file counts from 0 (bed0).
     exclude_regions : FILE
-        Leave out features in these regions; same format as --extract-regions.
+        Exclude features in the regions in this file; same format as --extract-regions.
     regions_start : {"0", "1"}
         Number of the first base of a chromosome in region files, whatever their suffix.
     extract_if : CONDITION
@@ -109,23 +110,23 @@ class SelectJob:
         Minimum p-value of the exact test of Hardy-Weinberg equilibrium in these samples, such as
         1e-6 (PLINK's --hwe); on X in females.
     groups : NAME
-        Variable of the store with the group of each feature (its gene): groups are selected as a
-        whole, scored by the definition, and counted by -n.
+        Variable of the store with the group of each feature (such as its gene). Groups are selected
+        as a whole and scored by the definition; -n is a number of groups.
 
     Target
     ------
     target : NAME, repeated
         Labels: a variable of the store along the samples, coordinates such as obsm/spatial of
-        AnnData, or a column of --labels. Several targets are selected for jointly, unless
-        --per-target. Needed, unless --label-kernel self.
+        AnnData, or a column of --labels. Features are selected for several targets jointly, unless
+        --per-target. Required, unless --label-kernel self.
     per_target : flag
-        Select for each --target separately, with one reading of the data: each as if alone, with
-        --drop-missing on the samples that have that label.
+        Select for each --target separately, with one reading of the data and the same results as
+        separate runs; with --drop-missing, on the samples that have that label.
     per_class : flag
         Select for each class of --target against the rest, with one reading of the data: features
         that distinguish, for example, one cell type from all others.
     pheno_name : NAME,..., repeated
-        The same as --target, several names between commas, as PLINK takes them.
+        The same as --target, with several names between commas, as in PLINK.
     labels : FILE
         Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by sample name.
     sample_column : NAME
@@ -138,10 +139,13 @@ class SelectJob:
     covariate : NAME, repeated
         A covariate: a column of --labels or a variable of the store. May be repeated.
     covar_name : NAME,..., repeated
-        Columns of the --covariates tables, between commas, as PLINK takes them; without such a
-        table the same as --covariate.
+        Columns of the --covariates tables, between commas, as in PLINK; without such a table the
+        same as --covariate.
+    category : NAME, repeated
+        A covariate whose numbers are codes for groups, such as centres or batches: one indicator
+        column per group.
     drop_missing : flag
-        Leave out samples without a label or covariate.
+        Exclude samples without a label or covariate.
     na : TEXT, repeated
         Text that means missing, in addition to NA, NaN, "." and empty, for instance -9 or "?": in
         labels and covariates, and in features of a text table; NAME=TEXT for one column only
@@ -166,7 +170,7 @@ class SelectJob:
     Output
     ------
     checkpoint : PATH
-        Save the state here, for `dhsic resume`: in a folder, or at a URL such as
+        Save the state of the run here, for `dhsic resume`: a folder, or a URL such as
         s3://bucket/run.dhsic. A missing folder is created if its parent exists.
     out : PATH
         Write the result here; the folder is created as for --checkpoint. The suffix sets the
@@ -174,7 +178,7 @@ class SelectJob:
         (rank, score, selected, index, name, ...), .zarr or none for a Zarr store, which xarray
         reads.
     selected_only : flag
-        Leave unselected features out of the table of --out; for tests, features with q > 0.05.
+        Write only selected features to the table of --out; for tests, features with q <= 0.05.
     force : flag
         Overwrite --out.
     truth : FILE
@@ -189,14 +193,14 @@ class SelectJob:
     threads : N
         Number of threads in this process; all usable cores by default.
     memory : SIZE
-        Refuse to start if more memory may be needed, like 2GB.
+        Memory limit, such as 2GB: refuse to start if more may be needed.
 
     Cluster
     -------
     scheduler : ADDRESS
         Run on a Dask cluster, tcp://... or tls://...
     detach : flag
-        Leave the run on the cluster of --scheduler and return; see status, attach, cancel.
+        Submit the run to the cluster of --scheduler and return; see status, attach, cancel.
     """
 
     path: str
@@ -210,6 +214,7 @@ class SelectJob:
     covariates: tuple[str, ...] = ()
     covariate: tuple[str, ...] = ()
     covar_name: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
     drop_missing: bool = False
     na: tuple[str, ...] = ()
     not_na: tuple[str, ...] = ()
@@ -278,13 +283,13 @@ class SelectJob:
         checkpoint = Checkpoint(path)
         if not checkpoint.store.is_there():
             raise CheckpointError(
-                f"There is no checkpoint at {path}; pass what was given as --checkpoint."
+                f"There is no checkpoint at {path}; pass the path of --checkpoint of the run."
             )
         stored = checkpoint.job() or {}
         if stored.get("command") != COMMAND:
             raise CheckpointError(
-                f"{path} was not made by `{COMMAND}`, so there is no command to go on with; "
-                "call fit again with the same arguments and this checkpoint."
+                f"{path} was not made by `{COMMAND}`, so there is no command to resume. In "
+                "Python, call fit again with the same arguments and this checkpoint."
             )
         names = {of.name for of in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in stored.items() if k in names}
@@ -294,8 +299,9 @@ class SelectJob:
                 options[of.name] = (
                     (kept_value,) if isinstance(kept_value, str) else tuple(kept_value)
                 )
-        stored = {RENAMED.get(name, name): value for name, value in stored.items()}
-        parameters = {k: v for k, v in stored.items() if k in OF_METHODS and v is not None}
+        of_method = {*parameters_of(stored.get("method") or "bahsic")} - {*OF_RUNS}
+        stored = {current_name(name, of_method): value for name, value in stored.items()}
+        parameters = {k: v for k, v in stored.items() if k in of_method and v is not None}
         return cls(
             **options | {"parameters": parameters, "checkpoint": path}
         )  # the checkpoint may have moved
@@ -307,18 +313,18 @@ class SelectJob:
 
     @property
     def labels_as(self) -> str:
-        """Label kernel."""
+        """Name of the kernel used for the labels."""
         return str(self.parameters.get("label_kernel", "auto"))
 
     @property
     def takes_label_kernel(self) -> bool:
-        """Whether the method uses the label kernel of that option."""
+        """Whether the method uses the option --label-kernel."""
         is_own = self.method in OWN_KERNELS and not self.tests
         return "label_kernel" in parameters_of(self.method) and not is_own
 
     def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
         """Request of the job for open data and labels; `attributes` are added to the result."""
-        settings = {"checkpoint": self.checkpoint, "memory": self.memory}
+        settings = {"checkpoint": self.checkpoint, "memory_limit": self.memory}
         settings["progress"] = "auto" if self.progress is None else self.progress
         return Request.labelled(
             self.selector().set_params(**settings),
@@ -372,7 +378,7 @@ class SelectJob:
 
     @property
     def dim(self) -> str | None:
-        """Dimension along which its runs differ; None for a single run."""
+        """Dimension of the result along which runs differ; None for a single run."""
         return next((dim for name, dim in SEVERAL.items() if getattr(self, name)), None)
 
     def runtime(self) -> AbstractRuntime:
@@ -385,38 +391,39 @@ class SelectJob:
         for name in self.parameters:
             if name not in names:
                 raise InputError(
-                    f"{spelled(name)} is no option of --method {self.method}; leave it out."
+                    f"{spelled(name)} does not apply to --method {self.method}; leave it out."
                 )
         return selector_of(self.method, self.n_features, {**self.parameters, **self._set(names)})
 
     def _set(self, known: list[str]) -> dict[str, Any]:
-        """Parameters of ``--set NAME=VALUE``, by name."""
+        """Parameters that ``--set NAME=VALUE`` sets, by name."""
         out = {}
         free = sorted({*known} - OF_METHODS - {*OF_RUNS})
         for setting in self.settings:
             name, equals, value = setting.partition("=")
-            name = name.strip().replace("-", "_")
+            name = current_name(name.strip().replace("-", "_"), known)
             if not equals:
                 raise InputError(f"--set {setting!r}: pass NAME=VALUE, such as strategy=floating.")
             if name in OF_METHODS:
                 raise InputError(
-                    f"--set has no {name}, which has an option: {spelled(name)} VALUE."
+                    f"--set does not accept {name}, which has its own option: pass "
+                    f"{spelled(name)} VALUE."
                 )
             if name not in free:
                 raise InputError(
-                    f"--set has no {name} for --method {self.method}: "
-                    + (f"there are {', '.join(free)}." if free else "there are no settings.")
+                    f"--set does not accept {name} for --method {self.method}, which has "
+                    + (f"the settings {', '.join(free)}." if free else "no settings.")
                 )
             out[name] = _literal(value.strip())
         return out
 
     def check(self) -> SelectJob:
-        """Reject jobs that cannot succeed, before any work."""
+        """Reject jobs that cannot succeed, before the work begins."""
         selector = self.selector()
         selector.check()
         if (
             self.checkpoint is not None
-        ):  # a typing error: a missing parent folder, or an invalid URL
+        ):  # rejects a missing parent folder or an invalid URL, probably a typing error
             store = store_at(self.checkpoint, "--checkpoint ", InputError)
             if isinstance(store, FileStore):
                 check_place(store.path, "--checkpoint", InputError)
@@ -430,28 +437,28 @@ class SelectJob:
         refuse(
             not self.target and not is_self,
             NO_TARGET
-            + " Without any, dhsic select --label-kernel self selects the features that the others "
-            "depend on.",
+            + " Without labels, dhsic select --label-kernel self selects the features on which the "
+            "other features depend.",
         )
         refuse(
             self.target and is_self,
-            "--label-kernel self takes the data for labels, and --target names others; pass "
-            "one of them.",
+            "--label-kernel self uses the data as labels, and --target names other labels; pass "
+            "only one of them.",
         )
         refuse(
             self.per_target and (is_self or len({*self.target}) < len(self.target)),
-            "--per-target takes each --target by itself; pass one or more, each once.",
+            "--per-target selects for each --target separately; pass one or more, each once.",
         )
         refuse(
             self.per_class and (is_self or len(self.target) != 1 or self.per_target),
-            "--per-class takes each class of one --target against the rest; pass one, without "
-            "--per-target.",
+            "--per-class selects for each class of one --target; pass exactly one --target, "
+            "without --per-target.",
         )
         for name in SEVERAL:
             refuse(
                 getattr(self, name) and self.detach,
-                f"--detach leaves one run to a cluster, and {spelled(name)} is one a "
-                f"{name.removeprefix('per_')}; leave one of them out.",
+                f"--detach sends one run to a cluster, but {spelled(name)} needs one run per "
+                f"{name.removeprefix('per_')}; pass only one of them.",
             )
         if self.out is not None:
             check_out(self.out, force=self.force, selected_only=self.selected_only)
@@ -459,42 +466,44 @@ class SelectJob:
         refuse(self.selected_only and self.out is None, NO_TABLE)
         refuse(
             (by_name or self.by_position) and self.labels is None and not self.covariates,
-            f"{option} is about the rows of a table, and there is none; pass --labels FILE.",
+            f"{option} applies to the rows of a table, but no table was passed; pass --labels "
+            "FILE.",
         )
         refuse(
             by_name and self.by_position,
-            "--sample-column matches rows by name, and --by-position takes them in order; pass "
-            "one of them.",
+            "--sample-column matches rows by name, and --by-position matches them by order; pass "
+            "only one of them.",
         )
         refuse(
             self.transpose and self.sample_dim is not None,
-            "--transpose is --sample-dim 1 of a table; pass one of them.",
+            "--transpose means --sample-dim 1 of a table; pass only one of them.",
         )
         refuse(
             self.groups is not None and not selector.takes_groups,
-            f"--groups is no option of --method {self.method}, which judges features one by "
-            "one; leave it out.",
+            f"--groups does not apply to --method {self.method}, which scores each feature "
+            "separately; leave it out.",
         )
         refuse(
             self.scheduler is not None and self.threads is not None,
-            "--threads is for runs in this process, and --scheduler gives the work to its "
-            "workers; pass one of them.",
+            "--threads is for runs in this process, but --scheduler runs on the workers of a "
+            "cluster; pass only one of them.",
         )
         refuse(
             self.detach and (self.scheduler is None or self.checkpoint is None),
-            "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
-            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see or a URL.",
+            "--detach runs on a cluster, and saves the state of the run in a checkpoint. Pass "
+            "--scheduler ADDRESS and --checkpoint PATH (a folder that the workers can access, or "
+            "a URL).",
         )
         for name, path in (("--out", self.out), ("--truth", self.truth)):
             refuse(
                 self.detach and path is not None,
-                f"{name} comes when the run is done: leave it out here, and pass it to `dhsic "
-                "attach`.",
+                f"{name} is used after the run is complete: leave it out here, and pass it to "
+                "`dhsic attach`.",
             )
         return self
 
     def check_read(self, out: str, option: str = "--out") -> None:
-        """Reject an output path that the run also reads."""
+        """Reject an output path that is also an input of the run; `option` is its option."""
         read = {
             "PATH": self.path,
             "--labels": self.labels,
@@ -506,13 +515,12 @@ class SelectJob:
         for name, path in read.items():
             if path and is_same(path, out):
                 raise InputError(
-                    f"{option} {out} is {name} of this run, which it would overwrite; choose "
-                    "another path."
+                    f"{option} {out} would overwrite {name} of this run; choose another path."
                 )
 
 
 def _literal(text: str) -> Any:
-    """Parse a number, True, False or None; other text is returned as it is."""
+    """Parse a Python literal, such as a number or True; other text is returned unchanged."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -520,12 +528,12 @@ def _literal(text: str) -> Any:
 
 
 def _without_names_of_plink(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with ``--pheno-name`` and ``--covar-name`` as targets and columns of covariates.
+    """Replace ``--pheno-name`` by targets, and ``--covar-name`` by columns of covariates.
 
     Raises
     ------
     InputError
-        Columns of covariates are named in two ways, or several tables might have them.
+        Columns of covariates are named in two ways, or there are several tables of covariates.
     """
 
     def names(option: str) -> tuple[str, ...]:
@@ -538,8 +546,8 @@ def _without_names_of_plink(options: dict[str, Any]) -> dict[str, Any]:
     if columns and tables:
         if len(tables) > 1 or split_columns(tables[0])[1]:
             raise InputError(
-                f"--covar-name {','.join(columns)} names columns of one table of covariates. Write "
-                "them behind the table that has them: --covariates FILE:A,B."
+                f"--covar-name {','.join(columns)} works with one table of covariates. Append the "
+                "columns to the path of their table: --covariates FILE:A,B."
             )
         options["covariates"] = (f"{tables[0]}:{','.join(columns)}",)
     elif columns:

@@ -14,20 +14,20 @@ from dhsic.sources.ids import abbreviate, plain
 
 #: PLINK's codes of cases (2), controls (1) and missing (0).
 CASE_CONTROL = {0, 1, 2}
-#: Classes listed with their sizes, at most; and class sizes below this count as small.
+#: Maximum number of classes listed with their sizes; classes with fewer samples than FEW are small.
 MOST_TOLD, FEW = 20, 20
-#: Names of survival times, and of events.
+#: Patterns of names of survival times, and of events.
 OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
 OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
 
 
 def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
-    """Yield a note if labels may be PLINK's cases and controls."""
+    """Yield a note if labels are 0, 1 and 2, which may be PLINK's codes of cases and controls."""
     if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
         na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
-            "labels are 0, 1 and 2, and all are taken for values; where PLINK wrote them, 0 is "
-            f"missing: {na} --drop-missing"
+            "labels are 0, 1 and 2, and all three are used as values; in PLINK files 0 means "
+            f"missing: pass {na} --drop-missing"
         )
 
 
@@ -45,48 +45,66 @@ def censoring_note(targets: Sequence[str], y: Array | None) -> Iterator[str]:
     if times and events:
         time, event = targets[times[0]], targets[events[0]]
         yield (
-            f"{time!r} and {event!r} look like survival times and events; censoring cannot be told "
-            "yet, and each is taken for a label of its own. Martingale residuals of a Cox model "
-            "without features, as one target, take censoring into account"
+            f"{time!r} and {event!r} look like survival times and events. Censoring is not "
+            "supported: each is used as a separate label. To account for censoring, pass the "
+            "martingale residuals of a Cox model without features as one target"
         )
 
 
-def single_samples(y: Array | None) -> Iterator[str]:
-    """Yield a note on classes of a single sample, which often are mistakes in labels."""
+def single_samples(y: Array | None, target: Sequence[str]) -> Iterator[str]:
+    """Yield a note on classes that have a single sample; they are often mistakes in labels.
+
+    `target` are the names of the labels; `y` (m,) are the labels of the first.
+    """
     if y is None or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
     alone = [_plain(name) for name, n in zip(names, counts, strict=True) if n == 1]
     if alone:
         one = "class has" if len(alone) == 1 else "classes have"
+        sentence = (
+            f"{len(alone):,} {one} only one of {len(y):,} samples ({abbreviate(alone, MOST_TOLD)})"
+        )
+        if len(names) - len(alone) < 2:
+            yield (
+                f"{sentence}, which is too few to learn from, and without "
+                f"{'it' if len(alone) == 1 else 'them'} fewer than two classes remain. Check the "
+                "labels, or choose another target"
+            )
+            return
         yield (
-            f"{len(alone):,} {one} one of {len(y):,} samples ({abbreviate(alone, MOST_TOLD)}), "
-            "about which nothing can be found out. Check the labels, or leave that sample out "
-            "(--remove)"
+            f"{sentence}, which is too few to learn from. Check the labels, or exclude "
+            f"{'this sample' if len(alone) == 1 else 'these samples'} with "
+            f"{' '.join(_na(target, name) for name in alone[:MOST_TOLD])} --drop-missing"
         )
 
 
+def _na(target: Sequence[str], name: str) -> str:
+    """Return the option that makes a class of the first labels a missing value."""
+    return f"--na {shlex.quote(f'{target[0]}={name}' if target else name)}"
+
+
 def small_classes(y: Array | None) -> Iterator[str]:
-    """Yield a note on small classes, before features are ranked for each class."""
+    """Yield a note on small classes, for a selection per class."""
     if y is None or y.ndim > 1:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
     small = [f"{_plain(n)} ({c})" for n, c in zip(names, counts, strict=True) if c < FEW]
     if small:
         yield (
-            f"{abbreviate(small, MOST_TOLD)}: of classes of fewer than {FEW} samples what is "
-            "selected is weak evidence; dhsic select --stability 20 tells how often it would be"
+            f"{abbreviate(small, MOST_TOLD)}: the evidence for features of classes with fewer than "
+            f"{FEW} samples is weak. To see how stable they are, use dhsic select --stability 20"
         )
 
 
 def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = False) -> str:
     """Describe the labels, and their kernel unless it is None, for messages.
 
-    With `in_columns`, whole numbers that may name classes are described as numbers, as in tests of
-    pairs.
+    With `in_columns`, whole numbers that may be class codes are described as numbers, because tests
+    of pairs use them as numbers.
     """
     if y is None:
-        return "none: the data are their own"
+        return "none: the data are used as labels"
     Y = y[:, None] if y.ndim == 1 else y
     kernels = target_kernels(Y, label_kernel or "auto")
     descriptions = [
@@ -95,9 +113,9 @@ def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = Fa
     ]
     if len(descriptions) > 1 and label_kernel is not None:
         is_one = in_columns or all(kernel in REAL_KERNELS for kernel in kernels)
-        how = "all with one kernel" if is_one else "each with its kernel, scaled alike"
+        how = "all with one kernel" if is_one else "each with its own kernel, equally weighted"
         descriptions.append(
-            f"{len(kernels)} targets together, {'as columns' if in_columns else how}"
+            f"{len(kernels)} targets jointly, {'as columns' if in_columns else how}"
         )
     return "; ".join(descriptions)
 
@@ -114,7 +132,7 @@ def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_column
         plural = "class" if len(names) == 1 else "classes"
         if label_kernel == "auto" and names.dtype.kind in "iuf" and len(names) > 2:
             other = "linear" if in_columns else MIXED
-            suffix += f"; if these are steps of a scale, --label-kernel {other}"
+            suffix += f"; if they are ordered levels, pass --label-kernel {other}"
         return f"{len(names)} {plural} {sizes}{suffix}"
     values = column.astype(np.float64)
     bounds = f"from {values.min():.4g} to {values.max():.4g}"
@@ -122,12 +140,12 @@ def _describe(column: Array, kernel: str, label_kernel: str | None, *, in_column
         return f"{values.size:,} real values {bounds}{suffix}"
     numbers = f"{values.size:,} whole numbers {bounds} ({len(np.unique(values))} different)"
     if in_columns:
-        return f"{numbers}, taken as numbers; if they name classes, --label-kernel multiclass"
+        return f"{numbers}, used as numbers; if they are classes, pass --label-kernel multiclass"
     if label_kernel is None:
         return numbers
     return (
-        f"{numbers}, taken both as numbers and as classes; --label-kernel gaussian or multiclass "
-        "takes them as one alone"
+        f"{numbers}, used both as numbers and as classes; for only one of these, pass "
+        "--label-kernel gaussian (numbers) or multiclass (classes)"
     )
 
 

@@ -1,33 +1,45 @@
-"""Values of labels and covariates that are read as what they are not: refused, or told."""
+"""Checks of labels and covariates whose values may be misread, with errors or notes."""
 
 from __future__ import annotations
 
 import shlex
 
+import numpy as np
+
 from dhsic._typing import Array
 from dhsic.cli.job import SelectJob
+from dhsic.errors import InputError
 from dhsic.joins.class_names import refuse_alike, refuse_words, words_told
 from dhsic.joins.dates import refuse_dates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
 from dhsic.kernels.labels import CLASS_KERNELS
+from dhsic.sources.ids import abbreviate
+
+#: Minimum mean number of rows per value if cells may have been merged; and a pandas expression that
+#: copies the values of a column {v} into the empty cells below them.
+FEWEST_ROWS = 3
+FILLED = "{v}.mask({v} == '').ffill()"
 
 
 def check_values(job: SelectJob, name: str, values: Array, column: Array, path: str) -> list[str]:
-    """Check one column of labels or covariates; return sentences on what was taken for names.
+    """Check one column of labels or covariates.
+
+    Returns notes on values that are treated as names, but may mean something else.
 
     Parameters
     ----------
     values, column : (m,) array
-        Values as they are stored, and typed (`dhsic.joins.text.typed`).
+        Values as stored, and after conversion by `dhsic.joins.text.typed`.
     path : str
-        The table that holds them, or the data.
+        Path of the table that contains them, or of the data.
 
     Raises
     ------
     InputError
-        Numbers, or names of classes and groups, are no such; with a remedy for each reading.
+        The values are probably not numbers, or not names of classes or groups, as they seem to be.
+        The message has a remedy for each interpretation.
     """
     is_label = name in job.target
     called = f"{'labels' if is_label else 'covariate'} {name!r}"
@@ -37,28 +49,47 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
         refuse_written(written, stripped(values)[~is_missing(column)])
     if column.dtype.kind not in "OU":
         return []
+    if not job.drop_missing:
+        _refuse_merged(written, column)
     notes = [_check_words(job, name, column, called, "class" if is_label else "group")]
     if is_label and not are_classes:
-        notes += [refuse_dates(written, column, "class", "say so: --label-kernel multiclass")]
+        notes += [refuse_dates(written, column, "class", "pass --label-kernel multiclass")]
     elif not is_label:
         notes += [refuse_dates(written, column, "group")]
     if not is_label and values.dtype.kind == "O":
-        several = "if they are several groups, give these names that differ in more."
+        several = "if they are different groups, give them names that differ in more than that."
         refuse_alike(f"Values of {called}", "names of groups", column[column != ""], several)
     return [*filter(None, notes)]
 
 
+def _refuse_merged(written: WrittenColumn, column: Array) -> None:
+    """Refuse names (m,) that are only in the first row of each group, as from merged cells."""
+    there = np.flatnonzero(~is_missing(column))
+    names = column[there]
+    are_blocks = bool((names[1:] != names[:-1]).all()) and FEWEST_ROWS * there.size <= column.size
+    if there.size < 2 or there[0] != 0 or not are_blocks:
+        return
+    raise InputError(
+        f"{column.size - there.size:,} of {column.size:,} values of {written.called} are missing, "
+        f"and {abbreviate(map(repr, names), 3)} are above rows without a value, like the merged "
+        "cells of a workbook. If each value also applies to the rows below it, copy it into them: "
+        f"{written.rewritten(FILLED)}. If the values of those rows are missing, pass "
+        "--drop-missing to exclude them."
+    )
+
+
 def _check_words(job: SelectJob, name: str, column: Array, called: str, group: str) -> str:
-    """Refuse names that are words for a missing value; return a sentence on those that may be."""
+    """Reject names that mean "missing"; return a note on names that may mean it."""
 
     def na(words: list[str]) -> str:
         return " ".join(f"--na {shlex.quote(f'{name}={word}')}" for word in words)
 
     def remedy(words: list[str]) -> str:
         not_na = " ".join(f"--not-na {shlex.quote(word)}" for word in words)
-        it = f"it names a {group}" if len(words) == 1 else "they are names"
+        meaning, it = ("it means", "it") if len(words) == 1 else ("they mean", "each")
         return (
-            f"Leave those samples out with {na(words)} --drop-missing; if {it}, {not_na} says so."
+            f"If {meaning} missing, exclude those samples with {na(words)} --drop-missing; if "
+            f"{it} names a {group}, pass {not_na}."
         )
 
     refuse_words(called, column, remedy, job.not_na)

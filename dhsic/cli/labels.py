@@ -1,4 +1,4 @@
-"""Labels and covariates of `dhsic select`, from the store or from tables."""
+"""Labels and covariates of `dhsic select`, read from the store or from tables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.errors import InputError, warn
-from dhsic.joins.covariates import design
+from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.replicates import warn_of_replicates
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.same_samples import warn_of_same_samples
-from dhsic.joins.table import RowOrder, Table
+from dhsic.joins.slips import warn_of_slips
+from dhsic.joins.table import RowOrder, Table, names_to_match
 from dhsic.joins.targets import stacked, warn_of_leaks
 from dhsic.joins.text import (
     ORDINARY,
@@ -47,28 +50,34 @@ from dhsic.kernels.labels import (
 )
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
-from dhsic.sources.delimited import Delimited, is_text_table
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
-from dhsic.sources.marked_numbers import command, numbers_of
+from dhsic.sources.marked_numbers import (
+    ABOUT_LIMITS,
+    AT_LIMIT,
+    FIRST_OF_PAIR,
+    PAIR,
+    numbers_of,
+)
 from dhsic.sources.opening import is_table, open_source
 from dhsic.sources.sentinels import written
 from dhsic.validation import is_numeral, refuse_wide
 
 #: Advice for tables that do not match the samples.
 REMEDIES = (
-    "name the column that holds them with --sample-column",
-    "Leave those out with --drop-missing, add rows for them",
+    "name the column that contains them with --sample-column",
+    "Exclude those samples with --drop-missing, add rows for them",
 )
-#: Names of PLINK's phenotype and sex columns, also given to columns without a header.
+#: Names of PLINK's phenotype and sex columns; columns without a header have these names, too.
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 Columns = Sequence[tuple[str, Array]]
 
 
 def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
-    """Open the data of a job, with labels and covariates of the samples that have all values.
+    """Open the data of a job, with labels and covariates.
 
-    `before` are the same data with other labels, if they are open already.
+    Samples that lack a label or covariate are excluded. `before` is the same data with other
+    labels, if it is already open.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     if before is not None:
@@ -76,7 +85,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     try:
         with waiting(job.path):
             source = open_source(job.path, **job.opening)
-    except InputError:  # the number of labels may show which axis the samples are
+    except InputError:  # the number of labels may show which axis has the samples
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
             raise
@@ -94,14 +103,14 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
 
 
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
-    """Reject a table of features in which a feature has the name of the labels."""
+    """Reject data in which a feature has the same name as the labels."""
     names = source.feature_names()
     leaking_names = set(job.target).intersection(() if names is None else names)
     if leaking_names:
         name = min(leaking_names)
         raise InputError(
-            f"{name!r} is a column of {job.path} too, where it would be a feature that tells the "
-            f"labels. Leave it out with --not-feature {shlex.quote(name)}."
+            f"{name!r} is also a column of {job.path}, and would be used as a feature that equals "
+            f"the labels. Exclude it with --not-feature {shlex.quote(name)}."
         )
 
 
@@ -126,9 +135,10 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 def _columns(
     job: SelectJob, data: Labelled, table: Table | None
 ) -> tuple[Columns, Columns, list[str], Mapping[str, int]]:
-    """Typed columns (m,) of labels and of covariates; notes on their origin; counts of rows.
+    """Columns (m,) of labels and of covariates, notes on their origin, and counts of rows.
 
-    They cover the samples that filters keep in `data`, which has no labels yet.
+    Columns are converted to numbers or text. They have the samples of `data` (which has no labels
+    yet) that pass the filters.
     """
     names = (*job.target, *job.covariate)
     places: dict[str, Callable[[int], str]] = {}
@@ -155,7 +165,7 @@ def _columns(
         orders.append(order)
     if job.target:
         where = "the store" if table is None else Path(table.what).name
-        notes.insert(0, f"{', '.join(job.target)} of {where}")
+        notes.insert(0, f"{', '.join(job.target)} from {where}")
     written = _stored_columns(job, table, values_by_name)
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
@@ -174,6 +184,7 @@ def _columns(
             places[name] = _lines(one, order)
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
+    _check_categories(job, dict(covariates))
     _check_na(job, data, {*job.target, *dict(covariates)})
     labels = [(name, one) for name in job.target for one in columns[name]]
     _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
@@ -188,7 +199,7 @@ def _columns(
 def _stored_columns(
     job: SelectJob, table: Table | None, values_by_name: Mapping[str, Array]
 ) -> list[tuple[str, Array, str]]:
-    """Name, values as they are stored, and path of each column of labels and covariates."""
+    """Name, values as stored, and path of each column of labels and covariates."""
 
     def path_of(name: str) -> str:
         is_here = table is not None and name.removeprefix("#") in table.columns
@@ -202,7 +213,7 @@ def _stored_columns(
 
 
 def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> list[str]:
-    """Check columns by how they are written; return sentences on names that may be none."""
+    """Check columns with `check_values`; return its notes."""
     each = (
         check_values(job, name, values, _typed(job, name, values), path)
         for name, values, path in written
@@ -216,69 +227,73 @@ def _refuse_text(
     covariates: Columns,
     places: Callable[[str], Callable[[int], str]],
 ) -> None:
-    """Reject labels and covariates that are mostly numbers with some text."""
+    """Reject labels and covariates that are mostly numbers but contain some text."""
     for name, column in covariates:
         if column.dtype.kind == "O":
             refuse_mixed_covariate(name, column, places(name))
     for name, column in labels if job.labels_as == "auto" else ():
         if column.dtype.kind == "O":
-            _refuse_mixed(name, column, places(name))
+            _refuse_mixed(job, name, column, places(name))
 
 
 def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
-    """Function that returns the line of a sample in a table."""
+    """Return a function from the index of a sample to its line in a table, for messages."""
     return lambda i: table.place(int(order.rows[i]))
 
 
 def _places(data: Labelled) -> Callable[[int], str]:
-    """Function that names a sample in messages, by its index among the samples kept."""
+    """Return a function from the index of a sample, after filters, to its name for messages."""
     names = data.source.sample_names()
     called = data.filtered.samples_of(np.arange(data.source.n_samples) if names is None else names)
     return lambda i: f"of sample {called[i]}"
 
 
 def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
-    """Reject a covariate that two tables have; record the table of new ones in `owners`."""
+    """Reject a covariate that two tables have.
+
+    `owners` maps names of covariates to their tables; a new covariate is added to it.
+    """
     bare = name.removeprefix("#")
     if bare in owners:
         where = owners[bare] if owners[bare].startswith("--") else f"a column of {owners[bare]}"
         raise InputError(
-            f"Covariate {bare!r} is a column of {path}, and {where} too. Name the columns of one "
-            f"table that are meant: --covariates {shlex.quote(path)}:a,b."
+            f"Covariate {bare!r} is both a column of {path} and {where}. List the columns to use "
+            f"from one of the tables: --covariates {shlex.quote(path)}:a,b."
         )
     owners[bare] = path
 
 
 def _each_column(values: Array) -> list[Array]:
-    """Split labels (m,) or coordinates (m, t) into columns (m,)."""
+    """Split labels (m,), or coordinates (m, t), into a list of columns (m,)."""
     return [values] if values.ndim == 1 else list(values.T)
 
 
 def _check_said(job: SelectJob, tables: list[Table]) -> None:
-    """Reject a column of sample names that none of several tables has."""
+    """Reject --sample-column if none of several tables has this column."""
     key = job.sample_column
     if key is not None and len(tables) > 1 and not any(table.has_key(key) for table in tables):
         listed = "; ".join(
             f"{table.what} has {abbreviate(map(repr, table.columns))}" for table in tables
         )
         raise InputError(
-            f"--sample-column {key}: no table has such a column: {listed}. Name the column that "
-            "holds the names of samples, in one of them or both."
+            f"--sample-column {key}: no table has this column: {listed}. Pass the column with the "
+            "sample names, of at least one table."
         )
 
 
 def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
-    """Match rows of a table to the samples that filters keep."""
-    names, m, key_column = data.source.sample_names(), data.source.n_samples, job.sample_column
+    """Match rows of a table to the samples that pass the filters."""
+    m, key_column = data.source.n_samples, job.sample_column
+    names, count_rows = names_to_match(data.source, table.columns, wanted)
     if job.by_position:
         order = table.in_order(m)
         n = 0 if names is None else table.n_elsewhere(names, wanted)
         order = replace(order, n_elsewhere=n)
         if n:
             warn(
-                f"{n:,} of {m:,} rows of {table.what} name samples that are elsewhere in the data, "
-                "and are taken by position, as asked for. If the names are right, these rows are "
-                "of other samples, and the ranking is wrong: leave out --by-position.",
+                f"{n:,} of {m:,} rows of {table.what} have names of samples at other positions in "
+                "the data. They were matched by position because of --by-position. If the names "
+                "are correct, this is wrong, and so is the ranking: leave out --by-position.",
             )
     else:
         n_tables = (job.labels is not None) + len(job.covariates)
@@ -287,10 +302,11 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         try:
             order = table.by_name(
                 names,
-                m if names is None else len(names),
+                m,
                 wanted=tuple(name.removeprefix("#") for name in wanted),
                 said=key_column if is_here else None,
                 drop_missing=job.drop_missing,
+                count_rows=count_rows,
             )
         except InputError as error:
             _refuse_turned(job, data, table, error)
@@ -300,7 +316,10 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
 
 
 def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:
-    """Raise a clear error if a column of the table names features, which are then samples."""
+    """Raise a clear error if the data are transposed.
+
+    This is so if a column of the table contains names of features.
+    """
     features = data.source.feature_names() if is_table(job.path) else None
     feature_names = set() if features is None else set(map(str, features))
     for name, values in table.columns.items():
@@ -309,8 +328,8 @@ def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputErr
         ):
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             raise InputError(
-                f"Column {name!r} of {table.what} names columns of {job.path}, which are taken for "
-                f"features ({abbreviate(values, 3)}). If they are samples, {turned}."
+                f"Column {name!r} of {table.what} contains names of columns of {job.path}, which "
+                f"are used as features ({abbreviate(values, 3)}). If they are samples, {turned}."
             ) from error
 
 
@@ -319,7 +338,7 @@ def _table_notes(table: Table, order: RowOrder) -> list[str]:
 
 
 def _but_names(table: Table, order: RowOrder) -> list[str]:
-    """Columns without ids: neither named like ids, nor the key, nor equal to it."""
+    """Names of the columns that are not ids: neither named like ids, nor (equal to) the key."""
     key = table.columns[order.key[0]] if len(order.key) == 1 else None
     names = [
         name
@@ -328,18 +347,23 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
     ]
     if not names:
         raise InputError(
-            f"{table.what} has no column but names of samples "
-            f"({abbreviate(map(repr, table.columns))}); name the covariates with --covariates "
-            "FILE:a,b."
+            f"{table.what} has only columns with sample names "
+            f"({abbreviate(map(repr, table.columns))}); name the columns of covariates with "
+            "--covariates FILE:a,b."
         )
     return names
 
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
-    """Convert a column to numbers or text, without losing digits or merging classes."""
+    """Convert a column to numbers or text; an error is raised if this loses digits or classes."""
     column = typed(values, na_of(job.na, name), job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
+    if name in job.category and column.dtype.kind in "iufb":
+        there = ~is_missing(column)
+        groups = np.full(column.shape, "", dtype=object)
+        groups[there] = [written(value) for value in column[there].tolist()]
+        return groups
     if name in job.target and column.dtype.kind in "OU":
         _refuse_marked(job, name, stripped(values))
     if name in job.target and values.dtype.kind == "O":
@@ -351,34 +375,30 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
 
 
 def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
-    """Reject text (m,) that is numbers with a unit, or that a kernel of numbers cannot take."""
+    """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
-    change = numbers_of(distinct)
-    is_measured = kernel == "auto" and len(distinct) >= MEASURED and 2 * len(distinct) > texts.size
+    are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
+    change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
+    is_measured = kernel == "auto" and len(distinct) >= MEASURED
     if not takes_numbers and not (change and is_measured):
         return
     shown = abbreviate(map(repr, sorted(distinct)), 3)
-    path = job.labels or job.path
-    remedy = "Leave that option out if they name classes; else write numbers"
-    if change and is_text_table(path):
-        table = Delimited(path)
-        if table.names is not None and name in table.names:
-            at = {table.names.index(name): change}
-            written = command(path, table.separator, table.top.n_skipped, at)
-            remedy = f"Write numbers alone: {written}, then pass NEW.csv"
-    elif change:
-        remedy = f"Write numbers alone, v being the column: {change.format(v='v')}"
-    what = f", and --label-kernel {kernel} takes numbers" if takes_numbers else ""
-    classes = "" if takes_numbers else " If they are classes, say so: --label-kernel multiclass."
+    remedy = "If they are classes, leave this option out; otherwise write numbers"
+    if change:
+        which = "the first of the two numbers" if are_pairs else "only the numbers"
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        remedy = f"Write {which}: {column.rewritten(change)}"
+    what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
+    classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."
     raise InputError(f"Labels of {name!r} are text ({shown}){what}. {remedy}.{classes}")
 
 
 def _checked(values: Array, name: str, m: int) -> Array:
     if values.shape[:1] != (m,) or values.ndim > 2:
         raise InputError(
-            f"{name!r} has shape {values.shape} and the data have {m} samples; pass a variable "
-            "with one value a sample."
+            f"{name!r} has shape {values.shape}, but the data have {m} samples; pass a variable "
+            "with one value per sample."
         )
     return values
 
@@ -391,8 +411,9 @@ def _add_labels(
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
-    """Add labels and covariates, and drop the samples that lack a value."""
+    """Add labels and covariates to the data, and exclude the samples that lack a value."""
     _refuse_coded(job, (*labels, *covariates))
+    _warn_of_slips(data, labels)
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
@@ -400,26 +421,30 @@ def _add_labels(
     n_incomplete = int(incomplete.sum())
     absent = {name: int(is_missing(values).sum()) for name, values in (*labels, *covariates)}
     if n_incomplete and not job.drop_missing:
-        counts = ", ".join(f"{name} of {count}" for name, count in absent.items() if count)
+        counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
         raise InputError(
-            f"{n_incomplete} of {m} samples lack a value ({counts}); leave them out with "
-            "--drop-missing, or fill them in."
+            f"{n_incomplete} of {m} samples have missing values ({counts}). Exclude them with "
+            "--drop-missing, or fill the values in."
         )
     if n_incomplete == m:
-        raise InputError(f"No sample has a value of all of {', '.join(absent)}.")
+        raise InputError(f"No sample has values for all of {', '.join(absent)}.")
     if n_incomplete:
-        notes.append(f"{n_incomplete:,} of {m:,} samples left out, they lack a value")
+        notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values")
     keep = np.flatnonzero(~incomplete)
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
         if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
             _refuse_names(name, values, job.labels_as)
         refuse_ids(name, values)
-    columns = [design(name, values[keep]) for name, values in covariates]
+    covariates = [(name, values[keep]) for name, values in covariates]
+    notes += filter(None, (_as_number(name, values) for name, values in covariates))
+    columns = [design(name, values) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = stacked(labels) if labels else None
     warn_of_leaks(job.path, data.source, y, kept_rows[keep])
-    warn_of_same_samples(data.source, kept_rows[keep], data.source.sample_names())
+    names = data.source.sample_names()
+    warn_of_same_samples(data.source, kept_rows[keep], names)
+    warn_of_replicates(None if names is None else names[kept_rows[keep]])
     return Labelled(
         data.source,
         y,
@@ -436,33 +461,69 @@ def _add_labels(
     )
 
 
+def _as_number(name: str, values: Array) -> str:
+    """Return a note if numbers that may be codes for groups are used as a number; else ""."""
+    return taken_as_number(name, values, f"pass --category {shlex.quote(name)}")
+
+
+def _check_categories(job: SelectJob, covariates: Collection[str]) -> None:
+    """Reject `--category NAME` if NAME is not a covariate."""
+    for name in job.category:
+        if name not in covariates:
+            raise InputError(
+                f"--category {name} is not the name of a covariate; covariates: "
+                f"{abbreviate(covariates) or 'none'}.{did_you_mean(name, covariates)} Also pass "
+                "the column to --covariate or --covariates."
+            )
+
+
 def _refuse_coded(job: SelectJob, columns: Columns) -> None:
     """Reject values that look like PLINK's missing codes, unless the user allows them."""
     allowed = {float(text) for text in job.not_na if is_numeral(text)}
+    coded: dict[str, tuple[int, dict[float, int], str]] = {}
     for name, values in columns:
-        n_of, beside = codes_in(values, allowed), "and no other is near"
+        n_of, beside = codes_in(values, allowed), "far from all other values"
         zeros = 0 if 0 in allowed else _zeros(name, values)
         for code, sentence in likely_codes(repr(name), values):
             if code not in allowed and code not in n_of:
-                warn(f"{sentence} If they are missing: {_na(name, code)} --drop-missing.")
+                warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
         if zeros and not n_of:
-            n_of, beside = {0: zeros}, "beside 1 and 2"
+            n_of, beside = {0: zeros}, "next to 1 and 2"
         if not n_of:
             continue
-        if 0 not in n_of:
-            beside += " it" if len(n_of) == 1 else " them"
-        na = " ".join(_na(name, code) for code in n_of)
-        not_na = " ".join(f"--not-na {written(code)}" for code in n_of)
-        are, them = ("is a value", "it for one") if len(n_of) == 1 else ("are values", "them so")
-        raise InputError(
-            f"{sum(n_of.values()):,} of {values.size:,} values of {name!r} are {either(n_of)}, "
-            f"which {written_by(next(iter(n_of)))} for missing ones, {beside}. Leave those samples "
-            f"out with {na} --drop-missing; if {either(n_of)} {are}, {not_na} takes {them}."
-        )
+        coded[name] = values.size, n_of, beside
+    if not coded:
+        return
+    sentences = [
+        f"{sum(n_of.values()):,} of {m:,} values of {name!r} are {either(n_of)}, {beside}; "
+        f"{written_by(next(iter(n_of)))} this for missing values."
+        for name, (m, n_of, beside) in coded.items()
+    ]
+    na = " ".join(dict.fromkeys(_na(name, code) for name, of in coded.items() for code in of[1]))
+    codes = list(dict.fromkeys(code for _, n_of, _ in coded.values() for code in n_of))
+    not_na = " ".join(f"--not-na {written(code)}" for code in codes)
+    means, are = ("means", "is a value") if len(codes) == 1 else ("mean", "are values")
+    raise InputError(
+        f"{' '.join(sentences)} If {either(codes)} {means} missing, exclude those samples with "
+        f"{na} --drop-missing; if {either(codes)} {are}, pass {not_na}."
+    )
+
+
+def _warn_of_slips(data: Labelled, labels: Columns) -> None:
+    """Warn of labels that lie extremely far from all others, by the names of their samples."""
+    names = data.source.sample_names()
+    ours = None if names is None else data.filtered.samples_of(names)
+    for name, values in labels:
+
+        def remedy(texts: list[str], name: str = name) -> str:
+            na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in texts)
+            return f"{na} --drop-missing"
+
+        warn_of_slips(repr(name), values, ours, remedy)
 
 
 def _na(name: str, code: float) -> str:
-    """Option that declares a code as missing; only in this column if it is an ordinary value.
+    """Option that declares a code as missing: only in this column if it may be a normal value.
 
     >>> _na("age", -9), _na("blood pressure", 0)
     ('--na -9', "--na 'blood pressure=0'")
@@ -479,13 +540,16 @@ def _check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
     for name in scoped:
         if name not in known_names:
             raise InputError(
-                f"--na {name}=... is about the column {name!r}, and no label, covariate or feature "
-                f"is called so.{did_you_mean(name, known_names)} Name one, or leave the name out."
+                f"--na {name}=... needs a column {name!r}, but no label, covariate or feature has "
+                f"this name.{did_you_mean(name, known_names)} Correct the name, or leave it out."
             )
 
 
 def _zeros(name: str, values: Array) -> int:
-    """Count zeros next to 1 and 2, or to 2 alone, in a column with a PLINK name."""
+    """Number of zeros, PLINK's code for missing, in a column with a PLINK name and PLINK's codes.
+
+    Other values must be only 1 and 2, or only 2; for other columns, the result is 0.
+    """
     if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
         return 0
     present = set(np.unique(values[~is_missing(values)]).tolist())
@@ -500,27 +564,37 @@ def _without_one(columns: Columns, m: int) -> Mask:
 
 
 def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
-    """Reject labels that identify samples, with a class for each sample."""
+    """Reject labels that identify samples, because (nearly) every sample has its own class."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
     n = len(np.unique(column))
     if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
         differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
         raise InputError(
-            f"{differ} labels of {name!r} differ ({column[0]}, {column[1]}, ...), so nearly every "
-            "sample would be a class of its own; pass labels that samples share, not their names, "
-            "and numbers with decimal points."
+            f"{differ} labels of {name!r} are different ({column[0]}, {column[1]}, ...), so nearly "
+            "every sample would be its own class. Pass labels shared by several samples, not "
+            "sample names; write real numbers with decimal points."
         )
 
 
-def _refuse_mixed(name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Reject labels that are mostly numbers with some text: codes, or typing errors."""
+def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int], str]) -> None:
+    """Reject labels that are mostly numbers but contain some text: codes or typing errors."""
     odd = text_among_numbers(f"labels {name!r}", name, values, place)
     if not odd.are_few:
         return
-    na = " ".join(f"--na {shlex.quote(text)}" for text in odd.markers)
-    mend = f"If these are missing: {na} --drop-missing; else mend them" if na else "Mend them"
+    markers = odd.limits or odd.markers
+    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
+    remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
+    remedy += " them; or, if labels are classes,"
+    if odd.limits:
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
+        remedy = (
+            f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
+            f"{column.rewritten(AT_LIMIT)} {ABOUT_LIMITS}. {na} --drop-missing would exclude those "
+            f"samples, which have the {lowest} values. If labels are classes,"
+        )
     raise InputError(
         f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
-        f"{odd.listed}. {mend}, or say that labels are classes: --label-kernel multiclass."
+        f"{odd.listed}. {remedy} pass --label-kernel multiclass."
     )

@@ -1,12 +1,12 @@
 """Options of the commands, read from signatures and docstrings.
 
-Options of `dhsic select` are the fields of `dhsic.cli.job.SelectJob`; its docstring has their help,
-in the sections of ``--help``. Parameters of `BAHSIC` are further options in the section Method; the
-first sentence of their docstring is their help. Both are parsed from the source files, because
-importing the modules takes seconds, which is too slow for ``--help``.
+Options of `dhsic select` are the fields of `dhsic.cli.job.SelectJob`. Its docstring has the help of
+each option, in the sections of ``--help``. Parameters of `BAHSIC` are further options, in the
+section Method; the first sentence of each parameter's docstring is its help. Both are parsed from
+the source files, because importing the modules takes seconds, which is too slow for ``--help``.
 
-Library errors and warnings use the Python names of parameters (``memory=``); this module translates
-them to options (``--memory``).
+Library errors and warnings use the Python names of parameters (``memory_limit=``); this module
+translates them to options (``--memory``).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ import click
 from dhsic.renamed import RENAMED
 
 #: Parameters of every method for which the command line has other options.
-OF_RUNS = ("checkpoint", "progress", "verbose", "runtime", "n_jobs", "memory")
-#: Parameters whose option has another name; and options with a short form.
+OF_RUNS = ("checkpoint", "progress", "runtime", "n_jobs", "memory_limit")
+#: Parameters whose option has a different name; and options that have a short form.
 SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromosomes": "chr"}
 SHORT = {"n_features": "-n", "force": "-f"}
-#: Other names of options: PLINK's.
+#: Additional names of options, as in PLINK.
 OF_PLINK = {"labels": "--pheno", "covariates": "--covar", "max_missing": "--geno"}
-#: Options by their former names, which still work.
+#: Current names of options by their former names, which still work.
 FORMER_OPTIONS = {
-    f"--{no}{former.replace('_', '-')}": f"--{no}{name}"
-    for former, name in RENAMED.items()
+    f"--{no}{former.replace('_', '-')}": [f"--{no}{name.replace('_', '-')}" for name in names]
+    for former, names in RENAMED.items()
     for no in ("", "no-")
 }
-#: Options in ``--help``; ``--help-all`` shows all. Commands of at most `FEW_OPTIONS` show all.
+#: Options in ``--help``; ``--help-all`` shows all options. Commands with at most `FEW_OPTIONS`
+#: options always show all.
 COMMON = frozenset(
     (
         *("variable", "transpose", "not_feature", "missing_code", "pass_only", "keep", "remove"),
@@ -54,24 +55,23 @@ COMMON = frozenset(
 FEW_OPTIONS = 25
 #: Largest number of choices listed next to an option.
 FEW_CHOICES = 4
-#: Text for defaults that are not self-explanatory.
+#: Text shown for defaults that are not self-explanatory.
 SHOWN = {
-    "standardize": "by the values",
+    "standardize": "depends on the values",
     "n_features": "50, or all if fewer",
-    "rerank": "unless HSIC alone tells more",
-    "interactions": "auto, of bahsic",
+    "rerank": "unless HSIC alone predicts better",
+    "interactions": "auto for bahsic",
     **dict.fromkeys(("stability", "clump_r2", "holdout", "control", "stages"), "none"),
 }
-#: Help that the docstring of `BAHSIC` does not contain.
+#: Help text that is added to that in the docstring of `BAHSIC`.
 BESIDES = {
-    "bandwidth": "Several between commas are a grid.",
-    "fdr": "dhsic test and --holdout have another limit, q <= 0.05.",
-    "tolerance": "Of ccm and weighting: where descent ends.",
+    "bandwidth": "Several values between commas form a grid.",
+    "fdr": "dhsic test and --holdout use another limit, q <= 0.05.",
 }
 
 
 class Option(click.Option):
-    """Option in a section of the help; many choices are listed in its text."""
+    """Option in a section of the help; a long list of choices is shown in the help text."""
 
     def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
         choices = getattr(about.get("type"), "choices", ())
@@ -83,13 +83,13 @@ class Option(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         extra = super().get_help_extra(ctx)
-        if "default" in extra:  # defaults given as text are in brackets
+        if "default" in extra:  # click puts defaults given as text in brackets
             extra["default"] = extra["default"].removeprefix("(").removesuffix(")")
         return extra
 
 
 class TableNames(click.Choice[str]):
-    """Choice of names listed in the help, or of names that a table has at run time.
+    """Choice of names: those listed in the help, and others that a table has at run time.
 
     Parameters
     ----------
@@ -102,18 +102,18 @@ class TableNames(click.Choice[str]):
         self._table = module, table
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Accept names of the table; reject others as any choice does."""
+        """Accept names that the table has; reject others with the usual error."""
         module, table = self._table
         if value not in self.choices and value in getattr(import_module(module), table):
             return value
         return super().convert(value, param, ctx)
 
 
-#: Tables with the names that a parameter accepts.
+#: Module and table of the names that each of these parameters accepts.
 TABLES = {"kernel": ("dhsic.kernels", "KERNELS"), "method": ("dhsic.selectors", "METHODS")}
 
 
-# # Conversion of option values -------------------------------------------------------------
+# Conversion of option values -------------------------------------------------------------
 
 
 def size(value: str | int) -> int:
@@ -129,7 +129,7 @@ def size(value: str | int) -> int:
     except ValueError:
         amount = 0
     if amount <= 0:
-        raise click.BadParameter(f"{value!r} is no amount of memory; write it like 2GB or 500MiB.")
+        raise click.BadParameter(f"{value!r} is not an amount of memory, such as 2GB or 500MiB.")
     return amount
 
 
@@ -166,7 +166,7 @@ def codes(value: str | float | list[float] | None) -> Any:
     """
     if isinstance(value, str) and value.lower() == "none":
         return None
-    what = "none of auto, none, a number, numbers between commas"
+    what = "not auto, none, a number, or numbers between commas"
 
     def convert(text: str) -> float:
         return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
@@ -180,7 +180,7 @@ def sigma(value: str | float) -> Any:
     >>> sigma("median"), sigma("0.5"), sigma("0.1,1")
     ('median', 0.5, [0.1, 1.0])
     """
-    what = "none of dimension, median, multiscale, a number, numbers between commas"
+    what = "not dimension, median, multiscale, a number, or numbers between commas"
     names = ("dimension", "median", "multiscale", "auto")
     return _read(value, names, what, partial(_several, float))
 
@@ -195,7 +195,10 @@ def names(value: str | Sequence[str]) -> Sequence[str]:
 
 
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
-    """Convert text; other values are defaults and returned as they are."""
+    """Convert text by `convert`; defaults and `names` are returned unchanged.
+
+    `what` is used in the error message.
+    """
     if not isinstance(value, str) or value in names:
         return value
     try:
@@ -209,10 +212,10 @@ def _several(kind: Callable[[str], Any], text: str) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-# # Declared parameters ------------------------------------------------------------------------
+# Declared parameters ------------------------------------------------------------------------
 
 PATH = click.Path()
-#: Click settings by the type in a docstring.
+#: Settings of click options, by the type that a docstring declares.
 KINDS: dict[str, dict[str, Any]] = {
     "flag": {"is_flag": True},
     "N": {"type": click.IntRange(1), "metavar": "N"},
@@ -228,7 +231,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Declared:
-    """Parameter declared by a field and a docstring."""
+    """Parameter that is declared by a field of a class and by its docstring."""
 
     name: str
     default: Any
@@ -259,7 +262,7 @@ class Declared:
         return Option(*words, self.name, **settings | about)
 
     def of_method(self) -> Option:
-        """Create the option of a method's parameter; without it the method uses its default."""
+        """Create the option for a parameter of a method; its default is None (not passed)."""
         sentence = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
         sentence = " ".join(filter(None, (sentence, BESIDES.get(self.name))))
         shown = SHOWN.get(self.name, str(self.default))
@@ -276,7 +279,10 @@ def spelled(name: str) -> str:
 
 
 def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
-    """Yield the fields of classes, by file and name, that the first class's docstring describes."""
+    """Yield the parameters that the docstring of the first class describes.
+
+    Each class is given by its file and name. Defaults are those of the fields of all classes.
+    """
     nodes = []
     for file, name in classes:
         parsed = ast.parse((Path(__file__).parents[1] / file).read_text("utf-8"))
@@ -288,7 +294,9 @@ def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
         if isinstance(each.target, ast.Name) and isinstance(each.value, ast.Constant | ast.Tuple)
     }
     doc = (ast.get_docstring(nodes[0]) or "").replace("\\\n", "")
-    for section, entries in re.findall(r"^(\w+)\n-+\n((?:\S.*\n(?: +.*\n?)+)+)", doc, re.MULTILINE):
+    for section, entries in re.findall(
+        r"^([\w ]+)\n-+\n((?:\S.*\n(?: +.*\n?)+)+)", doc, re.MULTILINE
+    ):
         for name, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", entries, re.MULTILINE):
             if name in defaults:
                 yield Declared(name, defaults[name], section, kind, " ".join(text.split()))
@@ -301,7 +309,7 @@ def with_changes(option: Option, **about: Any) -> Option:
     return other
 
 
-# # Options ----------------------------------------------------------------------------------
+# Options ----------------------------------------------------------------------------------
 
 _of_select = {each.name: each.option() for each in declared(("cli/job.py", "SelectJob"))}
 _of_methods = {
@@ -321,16 +329,19 @@ def select_options(*names: str) -> list[Option]:
 
 
 def of_sections(*sections: str, without: Sequence[str] = ()) -> list[Option]:
-    """Return options of `dhsic select` in sections of its help, except those in `without`."""
+    """Return the options of `dhsic select` in these sections of its help, except `without`."""
     there = [option for option in _of_select.values() if option.section in sections]
     out = [option for option in there if option.name not in without]
     if "Method" in sections:
-        out[-1:-1] = _of_methods.values()  # before --set, which covers the rest
+        out[-1:-1] = _of_methods.values()  # before --set, which sets all other parameters
     return out
 
 
 def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    """Callback that sets an option's value in Dask's configuration while the command runs."""
+    """Return a callback that sets the option's value in Dask's configuration.
+
+    The setting holds while the command runs.
+    """
 
     def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -341,8 +352,8 @@ def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | Non
     return configure
 
 
-#: TLS certificates, named as in Dask's own commands. They are not stored: a resumed run needs them
-#: again, or finds them in Dask's configuration.
+#: Options for TLS certificates, named as in Dask's own commands. They are not stored: a resumed run
+#: needs them again, unless they are in Dask's configuration.
 TLS = tuple(
     Option(
         option,
@@ -350,21 +361,22 @@ TLS = tuple(
         type=click.Path(exists=True, dir_okay=False, readable=True),
         expose_value=False,
         callback=_configured(key),
-        help=f"{said} By default as Dask is configured.",
+        help=f"{said} Default: Dask's configuration.",
     )
     for option, key, said in (
-        ("--tls-ca-file", "ca-file", "Certificate of the authority (PEM) of --scheduler tls://."),
-        ("--tls-cert", "client.cert", "Our certificate (PEM) for it."),
-        ("--tls-key", "client.key", "Our private key (PEM) for it."),
+        ("--tls-ca-file", "ca-file", "Certificate (PEM) of the authority, for tls:// schedulers."),
+        ("--tls-cert", "client.cert", "Certificate (PEM) of this client."),
+        ("--tls-key", "client.key", "Private key (PEM) of this client."),
     )
 )
 
 
-# # Option names in messages ----------------------------------------------------------------
+# Option names in messages ----------------------------------------------------------------
 
-#: Parameters whose option has another name.
+#: Python parameters whose option has a different name, for the translation of messages.
 ALIASES = {
     "n_features_to_select": "n_features",
+    "memory_limit": "memory",
     "overwrite": "force",
     "n_threads": "threads",
     "not_features": "not_feature",
@@ -381,7 +393,9 @@ GIVEN = re.compile(
     re.VERBOSE,
 )
 
-#: Commands of Python in a message, whose parameters are their own.
+#: Python filters in a message.
+FILTERS = re.compile(r"filters=dhsic\.Filters\((\w+=\[[^\]]*\])\)")
+#: Python commands in a message; their parameters are not translated.
 CODE = re.compile(r'(python -c "[^"]*")')
 
 
@@ -404,18 +418,17 @@ def in_options(message: str, ctx: click.Context) -> str:
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
-    parts = CODE.split(message)  # every second one is a command of Python, which stays
+    message = FILTERS.sub(r"\1", message)
+    parts = CODE.split(message)  # every second part is a Python command, which is not translated
     parts[::2] = [GIVEN.sub(lambda match: _option(match, options), part) for part in parts[::2]]
     translated = "".join(parts)
     for name in only:
-        translated += (
-            f" The command line has no option for {name}: see dhsic.open_source in Python."
-        )
+        translated += f" There is no option for {name}: use dhsic.open_source in Python."
     return translated
 
 
 def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
-    """Explain which commands have an unknown option, or that --set sets it."""
+    """Return an error that says which commands have the unknown option, or that --set sets it."""
     group, name = ctx.find_root().command, error.option_name
     commands = group.commands if isinstance(group, click.Group) else {}
     who = [
@@ -426,14 +439,14 @@ def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageErr
     if not who:
         return error
     setting = in_options(f"{name.removeprefix('--').replace('-', '_')}=VALUE", ctx)
-    here = f"; methods that have it take {setting}" * setting.startswith("--set")
+    here = f"; for methods that have it, pass {setting}" * setting.startswith("--set")
     return click.UsageError(
-        f"{name} is of dhsic {', '.join(who)}, not of {ctx.info_name}{here}.", ctx
+        f"{name} is an option of dhsic {', '.join(who)}, not of {ctx.info_name}{here}.", ctx
     )
 
 
 def _options(ctx: click.Context) -> Mapping[str, click.Option]:
-    """Options by parameter name; `resume` includes those of `select`."""
+    """Options of the running command by parameter name; `resume` also has those of `select`."""
     commands = [ctx.command]
     if ctx.info_name == "resume" and isinstance(group := ctx.find_root().command, click.Group):
         commands.insert(0, group.commands["select"])
@@ -462,8 +475,13 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
         return name
     if option.is_flag and value in ("True", "False"):
         return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
+    if option.metavar == "CODE" and value == "None":
+        return f"{name} none"
     if option.multiple and value.startswith("["):
         return " ".join(f"{name} {shlex.quote(str(one))}" for one in ast.literal_eval(value))
+    if value.startswith("[") and option.metavar == "FILE":
+        ids = " ".join(shlex.quote(str(one)) for one in ast.literal_eval(value))
+        return f"{name} ids.txt (printf '%s\\n' {ids} > ids.txt writes this file)"
     return f"{name} {shlex.quote(value.strip(chr(39) + chr(34) + '[]').replace(', ', ','))}"
 
 

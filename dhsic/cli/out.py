@@ -15,13 +15,13 @@ from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 
 #: Message for --selected-only without a table.
-NO_TABLE = "--selected-only is about the table of --out, and there is none; pass --out X.tsv."
+NO_TABLE = "--selected-only applies to the table of --out; pass --out X.tsv as well."
 #: Column separators of tables, by suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
-#: Names of the features of a pair, in results and in tables.
+#: Names of the columns with the names of a pair's features: in results, and in tables.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
-#: Attributes of pairs that tables repeat in every row, for reports.
+#: Attributes of a table of pairs that are repeated in every row, because reports need them.
 OF_ALL = ("alpha", "threshold", "inflation", "corrected_by")
 
 
@@ -35,14 +35,14 @@ def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
     try:
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error}); choose another.") from error
+        raise InputError(f"--out {path} cannot be written ({error}); pass another.") from error
     if not os.access(path.parent, os.W_OK):
-        raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
+        raise InputError(f"--out {path}: this folder is not writable; pass another path.")
 
 
 def absolute(path: str | None) -> str | None:
-    """Absolute form of a path, as stored in a job; URLs are unchanged."""
-    return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links
+    """Convert a path to an absolute path, as stored in a job; URLs are returned unchanged."""
+    return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps symbolic links
 
 
 def is_same(one: str, other: str) -> bool:
@@ -53,16 +53,17 @@ def is_same(one: str, other: str) -> bool:
 
 
 def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> None:
-    """Reject a path that is not a text table in a folder, or that exists."""
+    """Reject a path that is not a local .tsv or .csv file, or that exists (unless `force`)."""
     if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
         raise InputError(
-            f"{option} {out}: {what} are written as a table; give a path in .tsv or .csv."
+            f"{option} {out}: {what} are written as a text table; pass a path that ends in .tsv "
+            "or .csv."
         )
     check_out(out, force=force)
 
 
 def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
-    """Write a frame without its index; NaN becomes `missing`."""
+    """Write a frame without its index as a text table; NaN is written as `missing`."""
     separator = SEPARATORS[PurePath(out).suffix.lower()]
     text = frame.to_csv(sep=separator, index=False, na_rep=missing, lineterminator="\n")
     with replacing(as_path(out)) as file:

@@ -35,7 +35,7 @@ from dhsic.storage.format import plain
 
 #: Columns that are not printed.
 UNSHOWN = ("share_before", "distance")
-MISSING_BELOW = "below them better ones may be missing, which a larger -n shows"
+MISSING_BELOW = "pairs after these may be missing from the list; a larger -n finds them"
 
 
 def pairs(
@@ -55,23 +55,23 @@ def pairs(
     are_shared: bool,
     **options: Any,
 ) -> None:
-    """Scan all pairs and print the best; or decompose HSIC of the features of a selection."""
+    """Scan all pairs and print the best ones, or decompose HSIC of the selected features."""
     started = time.perf_counter()
     if not options["target"]:
         raise InputError(NO_TARGET)
     job = SelectJob.of(options).check()
     settings = n_pairs, alpha, n_permutations, least, linked, seed
-    test = PairTest(*settings, checkpoint=checkpoint, memory=job.memory, functions=functions)
+    test = PairTest(*settings, checkpoint=checkpoint, memory_limit=job.memory, functions=functions)
     test = replace(test, label_kernel=job.labels_as, with_effects=True).check()
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:
-        raise InputError("--shares are those of selected features; pass --selection as well.")
+        raise InputError("--shares needs selected features; pass --selection as well.")
     chosen = None if selection is None else load(selection)
     planted = None if job.truth is None else read_truth(job.truth)
     labelled = _opened(job)
     if are_shared:
-        result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory=job.memory)
+        result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory_limit=job.memory)
         about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
     else:
         heed = partial(heed_signals, click.get_current_context())
@@ -87,7 +87,7 @@ def pairs(
 
 
 def _opened(job: SelectJob) -> Labelled:
-    """Open data and labels, and print what they are."""
+    """Open data and labels, and print a description of them."""
     labelled = open_with_labels(job)
     size = f"{labelled.source.n_samples:,} samples x {labelled.source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(labelled.source.dtype).name}")
@@ -110,8 +110,8 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    """Write the full table; print the first rows, and notes on stderr."""
-    # # Tables have no attributes, so those that a report needs are constant columns.
+    """Write the full table to `out`; print the rows in `some`, and the notes `told` on stderr."""
+    # Tables have no attributes, so the attributes that a report needs are constant columns.
     constant = {name: found.attrs[name] for name in OF_ALL if name in found.attrs}
     table = found.to_dataframe().rename(columns=NAMED)
     if out is not None:
@@ -120,7 +120,7 @@ def _show(
         echo_json({**plain(dict(found.attrs)), kind: table.to_dict("records")})
         return
     printed = some.drop_vars(UNSHOWN, errors="ignore").to_dataframe().rename(columns=NAMED)
-    click.echo(in_columns(printed) if some["first"].size else "no pair")
+    click.echo(in_columns(printed) if some["first"].size else "no pairs found")
     for name, sentence in told:
         say(name, sentence)
     if out is not None:
@@ -136,7 +136,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     t = Labels.of(label_columns(y, test.label_kernel), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     scan_forecast = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
-    scan_forecast.check(test.memory)
+    scan_forecast.check(test.memory_limit)
     rates = Rates.measured(given.source, m)
     times = {
         n: scan_forecast.seconds(rates.float32, rates.values, n)
@@ -147,7 +147,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
         echo_json(about | {"seconds": {str(n): took for n, took in times.items()}})
         return
     products = (
-        f"{scan_forecast.flops:.2g} flops, and {scan_forecast.permuted_flops:.2g} of permutations"
+        f"{scan_forecast.flops:.2g} flops, and {scan_forecast.permuted_flops:.2g} for permutations"
     )
     click.echo(
         paragraph("pairs", f"{scan_forecast.n_pairs:,} in {counted(scan_forecast.n_tiles, 'tile')}")
@@ -157,44 +157,44 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
         paragraph("memory", f"at most {human(scan_forecast.peak_bytes)} on {n_tasks} threads")
     )
     durations = ", ".join(f"{seconds(took)} on {n:,}" for n, took in times.items())
-    click.echo(paragraph("time", f"{durations} threads or workers as fast as this one, about"))
+    click.echo(paragraph("time", f"about {durations} threads or workers of this speed"))
 
 
 def _summary_lines(
     found: xr.Dataset, took: float, planted: Truth | None
 ) -> Iterator[tuple[str, str]]:
     about = found.attrs
-    sentence = f"{counted(about['n_pairs'], 'pair')} were scanned in {seconds(took)}"
+    sentence = f"{counted(about['n_pairs'], 'pair')} scanned in {seconds(took)}"
     if "threshold" in about:
         n = about["n_significant"]
         least = "" if about["is_counted"] else "at least "
         sentence += (
             f"; {least}{n:,} {'is' if n == 1 else 'are'} significant (family-wise level "
-            f"{about['alpha']:g}: a share of at least {about['threshold']:.4g} of the labels' "
-            f"variance){carried_over(about)}"
+            f"{about['alpha']:g}: at least {about['threshold']:.4g} of the labels' variance "
+            f"explained){carried_over(about)}"
         )
     yield "pairs", f"{sentence}."
     if "inflation" in about:
         yield "inflation", inflation_sentence(about)
     if (sure := about["n_certain"]) < found["share"].size:
-        yield "note", f"The first {sure:,} are the best there are; {MISSING_BELOW}."
+        yield "note", f"The first {sure:,} are certainly the best; {MISSING_BELOW}."
     if about.get("n_lost"):
-        tried = f"Of {about['n_audited']:,} pairs that the screen was tried on, it lost "
-        advice = "Take main effects out with --selection or --covariates."
-        yield "note", f"{tried}{about['n_lost']:,}. {advice}"
+        audit = f"The screen missed {about['n_lost']:,} of {about['n_audited']:,} pairs in a check."
+        advice = "Regress out main effects with --selection or --covariates."
+        yield "note", f"{audit} {advice}"
     if planted is not None:
         yield "planted", _report_planted(found, planted)
 
 
 def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[str, str]]:
-    """Yield the meaning of the coefficients, if the table has them."""
+    """Yield a sentence on the meaning of the coefficients, if the table has them."""
     if "beta" not in found or not found["beta"].size:
         return
     what = f"beta is the {found['beta'].attrs['description']}; se is its standard error."
-    yield "effects", what + (f" A genotype counts {counted_allele}." if counted_allele else "")
+    yield "effects", what + (f" Genotypes count {counted_allele}." if counted_allele else "")
     if n_lacking := int(found["beta"].isnull().sum()):
         pairs = counted(n_lacking, "pair")
-        yield "note", f"The regression of {pairs} has no solution: beta is empty."
+        yield "note", f"The regression for {pairs} has no solution: beta is empty."
 
 
 def _parts(found: xr.Dataset) -> str:
@@ -207,7 +207,7 @@ def _parts(found: xr.Dataset) -> str:
 
 
 def _report_planted(found: xr.Dataset, planted: Truth) -> str:
-    """Report which planted pairs are in the table."""
+    """Report which of the causal pairs of a simulation are in the table."""
     names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
     planted_pairs = {
         tuple(sorted(pair))
@@ -216,5 +216,6 @@ def _report_planted(found: xr.Dataset, planted: Truth) -> str:
     }
     firsts, partners = (found[name].to_numpy().tolist() for name in ("first", "second"))
     there = planted_pairs & set(zip(firsts, partners, strict=True))
-    listed = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
-    return f"{len(there)} of {counted(len(planted_pairs), 'pair')}{': ' * bool(listed)}{listed}"
+    listed = ", ".join(f"{names[a]} and {names[b]}" for a, b in sorted(there))
+    n = counted(len(planted_pairs), "planted pair")
+    return f"found {len(there)} of {n}{': ' * bool(listed)}{listed}"

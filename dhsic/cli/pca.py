@@ -1,4 +1,4 @@
-"""`dhsic pca`: principal components of the samples, as a table that `--covariates` takes."""
+"""`dhsic pca`: principal components of the samples, as a table for `--covariates`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dhsic.storage.format import plain
 
 
 def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFrame:
-    """Table of the components, one row per sample, with sample names first."""
+    """Table of the components: one row per sample; sample names are the first columns."""
     scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
     names = given.source.sample_names()
     if names is not None:
@@ -40,7 +40,7 @@ def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFram
 def pca(
     *, n_components: int, passes: int | None, seed: int, missing: str, force: bool, **options: Any
 ) -> None:
-    """Compute components and print how much each of them explains."""
+    """Compute components and print the variance that each explains."""
     started = time.perf_counter()
     job = SelectJob.of(options)
     request = ComponentsRequest(n_components, passes, missing, seed, job.memory)
@@ -74,20 +74,20 @@ def pca(
         return
     click.echo(in_columns(table))
     how = "exact" if about["is_exact"] else f"randomised, {about['passes']} passes"
-    scaled = f"features are centred and over {about['scaled_by']}"
+    scaled = f"features are centred and divided by {about['scaled_by']}"
     if n := about["n_not_autosomal"]:
-        say("autosomes", f"{counted(n, 'feature')} on X, Y, MT or no known chromosome left out")
+        say("autosomes", f"excluded {counted(n, 'feature')} on X, Y, MT or an unknown chromosome")
     say("pca", f"{how}, in {seconds(time.perf_counter() - started)}; {scaled}")
     if job.out is None:
-        tell("nothing is written; --out pcs.tsv keeps the components")
+        tell("The components were not written to a file; to do so, pass --out pcs.tsv")
     else:
         tell(f"components in {shown(job.out)}, eigenvalues in {shown(absolute(beside) or '')}")
 
 
 def _ids(path: str, names: Array) -> dict[str, Array]:
-    """Columns with sample names in PLINK's format: FID and IID for its own files, else IID.
+    """Columns of sample names in PLINK's format: FID and IID for PLINK files, otherwise IID.
 
-    `names` (m,) are used if the data are not files of PLINK.
+    `names` (m,) are used if the data are not PLINK files.
     """
     table = samples_table(on_disk(path))
     columns = {} if table is None else read_table(table).columns

@@ -1,8 +1,8 @@
-"""Output of a result: as a text table, as plain values, as a page; comparison with a truth.
+"""Output of a result as a text table, JSON or a page; comparison with the truth of a simulation.
 
-Linkage makes neighbouring variants nearly exchangeable: a planted variant also counts as found if a
-neighbour is selected instead. "Near" is within 20 kb on the same contig; simulated variants lie 1
-kb apart on average, and their r2 has fallen to 0.04 at that distance.
+Linkage makes neighbouring variants nearly exchangeable. So a causal variant also counts as found if
+a variant near it is selected instead. "Near" means within 20 kb on the same contig. Simulated
+variants are 1 kb apart on average, and their r2 at a distance of 20 kb is 0.04.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from dhsic.results.tables import table_suffix
 from dhsic.results.views import selected_lazily
 from dhsic.selection.multi_output import dimension_of, parts
 from dhsic.simulation.truth import Truth
+from dhsic.sources.hdf5 import OTHER_TYPES
 from dhsic.sources.views import STORED
 
 NEAR_BASES = 20_000
@@ -42,18 +43,18 @@ NEAR_BASES = 20_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the selected features with the planted variants."""
+    """Comparison of the selected features with the p causal variants of a simulation."""
 
-    #: Markers (k,) of the selected features, best first: "additive" or "pair" if planted, "near
-    #: additive" or "near pair" if near a planted variant, else "".
+    #: Markers (k,) of the selected features, best first: "additive" or "pair" if causal, "near
+    #: additive" or "near pair" if near a causal variant, else "".
     markers: Array
-    exact: Mask  # (p,), planted variants that are selected
-    near: Mask  # (p,), other planted variants with a selected neighbour
+    exact: Mask  # (p,), causal variants that are selected
+    near: Mask  # (p,), causal variants that are not selected, but a variant near them is
     kinds: Array  # (p,), "additive" or "pair"
-    among: str = ""  # features compared, if not the selected ones
+    among: str = ""  # description of the compared features, if these are not the selected ones
 
     def sentence(self) -> str:
-        """Two lines for display."""
+        """Text of two lines for display."""
         exact, near = int(self.exact.sum()), int(self.near.sum())
         kinds = ", ".join(
             f"{printable(kind)} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
@@ -62,7 +63,7 @@ class Comparison:
         )
         return (
             f"recovered {exact + near} of {len(self.exact)} planted variants{self.among} ({exact} "
-            f"exactly, {near} by a neighbour in linkage)\n"
+            f"exactly, {near} by a linked neighbour)\n"
             f"{kinds}; near: within {NEAR_BASES // 1000} kb of a planted variant"
         )
 
@@ -78,12 +79,12 @@ class Comparison:
 
 
 def compare(result: xr.Dataset, truth: Truth) -> Comparison:
-    """Compare the selected features of a result with the truth."""
+    """Compare the selected features of a result with the truth of a simulation."""
     stored = stored_features(result)
     d = stored.size + int(result.attrs.get("n_features_filtered", 0))
     if truth.variant_index.size and int(truth.variant_index.max()) >= d:
         raise InputError(
-            f"The truth names variant {int(truth.variant_index.max())} and the data have {d} "
+            f"The truth lists variant {int(truth.variant_index.max())}, but the data have {d} "
             "features; pass the truth of this store."
         )
     order = np.argsort(result["rank"].to_numpy(), kind="stable")
@@ -101,21 +102,23 @@ def compare(result: xr.Dataset, truth: Truth) -> Comparison:
 
 
 def stored_features(result: xr.Dataset) -> Index:
-    """Positions of the features in the store, (d,); some stored features may be filtered out."""
+    """Positions (d,) of the features of a result in the store, including filtered features."""
     if STORED in result.coords:
         return np.asarray(result[STORED].to_numpy(), dtype=np.int64)
     return np.arange(result.sizes["features"])
 
 
 def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
-    """Mask of the features that lie near planted variants, (k, p)."""
+    """Mask (k, p): whether each of k features is near each of the p causal variants."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
     stored = stored_features(result)
     is_there = np.isin(truth.variant_index, stored)
     at = np.searchsorted(stored, truth.variant_index[is_there])
     if not (_of(result, "variant_position", at) == truth.position[is_there]).all():
-        raise InputError("The truth names other positions than the data; pass that of this store.")
+        raise InputError(
+            "Positions in the truth differ from the data; pass the truth of this store."
+        )
     same_contig = _of(result, "variant_contig", features)[:, None] == truth.contig[None, :]
     position = _of(result, "variant_position", features).astype(np.int64)
     distance = np.abs(position[:, None] - truth.position[None, :])
@@ -127,7 +130,7 @@ def _of(result: xr.Dataset, name: str, features: Index) -> Array:
     return np.asarray(result[name].isel(features=features).to_numpy())
 
 
-#: Rows of a printed table, at most; --json and --out have all.
+#: Maximum number of rows of a printed table; --json and --out have all rows.
 MOST_ROWS = 200
 GAP = "  "
 
@@ -141,11 +144,11 @@ def show(
     first: int | None = None,
     took: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a result, its comparison with planted variants, and the path `out`.
+    """Print a result, its comparison with causal variants, and the path `out`.
 
-    Selected features are printed; for tests, the `first` ones. `took` has ``seconds`` and
-    ``peak_bytes`` of this process if it made the result. Several runs are printed one by one, with
-    their names.
+    Selected features are printed, or for tests the `first` best features. `took` has ``seconds``
+    and ``peak_bytes`` if this process computed the result. Several runs are printed one after the
+    other, with their names.
     """
     shown_runs = {
         name: _RunPrinter.of(part, truth, took or {}, first) for name, part in parts(result)
@@ -169,7 +172,7 @@ def show(
     summary += f"{human(sum(c['bytes_read'] for c in costs))} read"
     if took:
         summary += f", peak memory {human(costs[0]['peak_bytes'])}"
-        summary += f" of {human(costs[0]['promised_bytes'])} promised"
+        summary += f" (estimated: {human(costs[0]['promised_bytes'])})"
     tell(summary)
     for name, lines in _lines(shown_runs).items():
         for line in lines:
@@ -180,7 +183,7 @@ def show(
 
 
 def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
-    """Sentences about each run, by its name; those common to all runs are under ""."""
+    """Sentences about each run, by its name; sentences common to all runs have the key ""."""
     every = {
         name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
         for name, one in told.items()
@@ -206,14 +209,14 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
     """Read a table that `dhsic pairs` wrote, with a required column."""
     if not Path(path).is_file():
         raise InputError(
-            f"There is no {shown(path)}. Pass the table that dhsic pairs {written_by} wrote."
+            f"There is no file {shown(path)}. Pass the table from dhsic pairs {written_by}."
         )
     table = pd.read_csv(path, sep=None, engine="python", comment=None, keep_default_na=False)
     table = table.rename(columns=NAMED)  # older versions used the names of results
     if missing := {*NAMED.values(), "share", column} - set(table):
         raise InputError(
-            f"{shown(path)} has no column {', '.join(sorted(missing))}; pass the table that "
-            f"dhsic pairs {written_by} wrote."
+            f"{shown(path)} has no column {', '.join(sorted(missing))}; pass the table "
+            f"from dhsic pairs {written_by}."
         )
     table = table.rename(columns={name: of for of, name in NAMED.items()})
     about = {name: float(table.pop(name)[0]) for name in OF_ALL if name in table and len(table)}
@@ -223,7 +226,7 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
 
 @dataclass(frozen=True)
 class _RunPrinter:
-    """Printed parts of a run: result, selected features, costs, comparison with the truth."""
+    """Parts of a run to print: result, selected features, costs, comparison with the truth."""
 
     result: xr.Dataset
     chosen: xr.Dataset
@@ -245,21 +248,26 @@ class _RunPrinter:
 
 
 def filters_told(left_out: Mapping[str, int]) -> str:
-    """Format the numbers of samples and features that each filter left out.
+    """Format the numbers of samples and features that each filter excluded.
 
     >>> filters_told({"keep": 17, "chromosomes": 300, "exclude": 1})
-    'left out 17 samples (17 by --keep), 301 features (300 by --chr, 1 by --exclude)'
+    'excluded 17 samples (17 by --keep), 301 features (300 by --chr, 1 by --exclude)'
     """
     parts = []
     for noun in ("sample", "feature"):
         of = {k: n for k, n in left_out.items() if (k in OF_SAMPLES) == (noun == "sample")}
-        each = ", ".join(f"{n:,} by {spelled(name)}" for name, n in of.items())
+        each = ", ".join(f"{n:,} {_reason(name)}" for name, n in of.items())
         parts += [f"{counted(sum(of.values()), noun)} ({each})"] if of else []
-    return f"left out {', '.join(parts)}"
+    return f"excluded {', '.join(parts)}"
+
+
+def _reason(name: str) -> str:
+    """Reason why features or samples are left out, by the name of the filter."""
+    return "of other types than --variable" if name == OTHER_TYPES else f"by {spelled(name)}"
 
 
 def _filters(result: xr.Dataset) -> list[str]:
-    """Sentence about what filters left out, if anything."""
+    """Sentence about what filters excluded, if anything."""
     left_out_by = json.loads(result.attrs.get("left_out", "{}"))
     return [f"Filters {filters_told(left_out_by)}."] if left_out_by else []
 
@@ -267,7 +275,7 @@ def _filters(result: xr.Dataset) -> list[str]:
 def _as_json(
     chosen: xr.Dataset, costs: Mapping[str, Any], planted: Comparison | None
 ) -> dict[str, Any]:
-    """Plain values for JSON; non-finite numbers are null."""
+    """Plain values of a run for JSON; non-finite numbers are null."""
     columns = tables.columns(chosen)
     if planted is not None:
         columns["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
@@ -300,13 +308,13 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     if planted is not None and not is_grouped:
         columns["planted"] = list(planted.markers[at])
     if not ranks.size:
-        return "no feature is selected"
+        return "no features selected"
     lines = _aligned(columns, width)
     if ranks.size > MOST_ROWS:
-        lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
+        lines.append(f"... {ranks.size - MOST_ROWS:,} more (to see all, use --out or --json)")
     if is_grouped:
         return "\n".join(lines)
-    is_loss = str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls")
+    is_loss = str(chosen["score"].attrs.get("long_name", "")).startswith(LOSSES)
     if is_loss and "rank_alone" not in chosen:  # otherwise scores did not make the order
         lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
@@ -325,13 +333,15 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     return out
 
 
+#: Beginnings of the description of scores that are losses of HSIC; the second in older results.
+LOSSES = ("decrease of HSIC", "by how much HSIC falls")
 #: Columns of text.
 WORDS = ("shape",)
 
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     """Columns of the statistics of features."""
-    # # column that determines the order
+    # the column that determines the order
     by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
     specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
     if not {"p", "fdr"} & {*chosen}:  # p and fdr are more specific
@@ -352,14 +362,14 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
-    """Note below the table on scores of 0 or less; empty if there are none."""
+    """Lines of a note below the table on scores <= 0; empty if there are none."""
     low = np.flatnonzero(scores <= 0)
     if not low.size:
         return []
     note = (
-        f"{counted(low.size, 'feature')} of these {'has' if low.size == 1 else 'have'} a score of "
-        f"0 or less (the first at rank {low[0] + 1}): HSIC did not fall when it left, so it added "
-        "no dependence to that of the features left with it."
+        f"{counted(low.size, 'selected feature')} {'has' if low.size == 1 else 'have'} a score of "
+        f"0 or less (the first at rank {low[0] + 1}): HSIC did not decrease when the feature was "
+        "removed, so it adds no dependence to that of the remaining features."
     )
     return ["", *textwrap.wrap(note, width)]
 

@@ -1,6 +1,6 @@
-"""`dhsic select`, from options to the printed table; `resume`, which continues a run.
+"""Commands `dhsic select`, `resume`, `test` and `plan`, from options to the printed result.
 
-`dhsic test` is a selection by p-values; `dhsic plan` forecasts a run.
+`resume` continues a run; `test` is a selection by p-values; `plan` forecasts a run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from dhsic.cli.console import (
     tell,
 )
 from dhsic.cli.detached import detach, settle
-from dhsic.cli.inspect import Sites
 from dhsic.cli.job import LISTS, SelectJob
 from dhsic.cli.label_notes import (
     censoring_note,
@@ -45,6 +44,7 @@ from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
+from dhsic.cli.sites import Sites
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
@@ -60,11 +60,11 @@ from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
 
-#: Alternatives to each scaling of features, for messages.
+#: Advice for messages: how to change each scaling of features.
 OTHERWISE: dict[Scale, str] = {
-    True: "--no-standardize keeps their scale",
-    False: "--standardize scales them",
-    PRESENCE: "--standardize scales all alike, --no-standardize none",
+    True: "to keep their scale, use --no-standardize",
+    False: "to scale them, use --standardize",
+    PRESENCE: "--standardize scales all features the same way, --no-standardize none",
 }
 #: Options of `select` for output; a plan ignores them.
 OF_RESULTS = {
@@ -103,13 +103,13 @@ def plan(
     job = SelectJob.of(options | OF_RESULTS).check()
     if n_workers is not None and (job.scheduler or job.threads):
         raise InputError(
-            "--workers plans for a cluster that need not be there; leave out --scheduler and "
+            "--workers plans for a cluster that need not exist; leave out --scheduler and "
             "--threads."
         )
     if n_workers is None and worker_threads is not None:
         raise InputError(
-            "--worker-threads is of workers that need not be there; pass --workers N too. Those "
-            "of --scheduler say how many they have."
+            "--worker-threads describes the workers of --workers; pass --workers N too. The "
+            "workers of --scheduler report their own number of threads."
         )
     foreseen = PlannedRuntime(n_workers, worker_threads) if n_workers else None
     with closing(foreseen or job.runtime()) as runtime:
@@ -134,21 +134,26 @@ def plan(
 def _supposed(
     options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
 ) -> Labelled | None:
-    """Simulated sizes with labels, if --samples is given; adapts `options` to them."""
+    """Genotypes of given sizes, with labels, if --samples is passed; else None.
+
+    `options` is changed to match these data.
+    """
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):
             raise InputError(
-                "--samples, --variants and --classes are of data yet to be had; leave out PATH, or "
-                "these."
+                "--samples, --variants and --classes plan without data; leave out either them or "
+                "PATH."
             )
         return None
     if n_samples is None or n_variants is None:
-        raise InputError("Pass PATH, the data, or --samples N and --variants D of data to come.")
+        raise InputError(
+            "Pass the data, PATH; or, to plan without data, --samples N and --variants D."
+        )
     for name in ("target", "labels", "covariates", "covariate", *LISTS, "groups"):
         if options.get(name):
             raise InputError(
-                f"{spelled(name)} is of data that are there, and --samples of data to come; leave "
-                "one of them out."
+                f"{spelled(name)} needs data, but --samples plans without data; pass only one of "
+                "them."
             )
     options.update(path="sizes", target=("labels",))
     numbers = np.random.default_rng(0).standard_normal(n_samples)
@@ -193,7 +198,7 @@ def _first(job: SelectJob) -> int | None:
 
 
 def _opened(job: SelectJob) -> list[Labelled]:
-    """Data with the labels of each run; the data are opened once."""
+    """Data with the labels of each run; the data are opened only once."""
     labelled = [open_with_labels(job.each[0])]
     return labelled + [open_with_labels(one, labelled[0]) for one in job.each[1:]]
 
@@ -212,15 +217,17 @@ def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
 def _announce(
     ctx: click.Context, job: SelectJob, run: SelectionRun, promise: MemoryEstimate
 ) -> None:
-    """Print the settings of the run that begins, and record that it has begun."""
+    """Print the settings of a run when it begins, and record that the work has begun."""
     ctx.meta[BEGUN] = True
-    scaling_note = "as asked" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
+    scaling_note = (
+        "as requested" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
+    )
     say("values", run.values_told() + ("" if job.tests else f" ({scaling_note})"))
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
     say("run", f"{run.selector.described()}, on {where}{_checkpoint_note(job)}")
-    say("memory", f"peak memory {promise}; allowed {human(allowed)}")
+    say("memory", f"peak memory {promise}; limit {human(allowed)}")
 
 
 def _say_data(job: SelectJob, every: list[Labelled]) -> None:
@@ -228,19 +235,20 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     n_left = source.n_samples if filtered.samples is None else filtered.samples.size
     size = f"{n_left:,} samples x {source.n_features:,} features"
     not_features = (
-        f"; no features: {abbreviate(source.not_features)}" if source.not_features else ""
+        f"; not features: {abbreviate(source.not_features)}" if source.not_features else ""
     )
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{not_features}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     if source.counted:
-        say("alleles", f"counted is {source.counted}")
+        say("alleles", f"the dosage counts {source.counted}")
     kernel = job.labels_as if job.takes_label_kernel else None
     each = ["each class against the rest"] if job.per_class else []
     for labelled in every:
         say("labels", "; ".join([describe(labelled.y, kernel), *each, *labelled.notes]))
     sites = Sites.of(source, filtered.left_out)
-    small = (small_classes if job.per_class else single_samples)(every[0].y)
+    y = every[0].y
+    small = small_classes(y) if job.per_class else single_samples(y, job.target)
     censored = () if job.per_target else censoring_note(job.target, every[0].y)
     for note in (
         *sites.notes(),
@@ -258,10 +266,10 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     ]
     if len({*sizes}) > 1:
         counts = ", ".join(f"{name} {m:,}" for name, m in zip(job.target, sizes, strict=True))
-        say("note", f"samples differ from target to target: {counts} of {source.n_samples:,}")
+        say("note", f"targets have different samples: {counts} of {source.n_samples:,}")
     if not isinstance(job.n_features, str) and job.n_features > source.n_features:
         more = (
-            f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"
+            f"--n-features {job.n_features:,} exceeds the number of features, {source.n_features:,}"
         )
         say("note", f"{more}; all are {'shown' if job.tests else 'selected'}")
 
@@ -274,7 +282,7 @@ def _checkpoint_note(job: SelectJob) -> str:
         return f", checkpoint {shown(job.checkpoint)}"
     state = checkpoint.load()
     done = 0 if state is None else state.round
-    return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
+    return f", continues checkpoint {shown(job.checkpoint)} after {counted(done, 'round')}"
 
 
 def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
@@ -289,7 +297,7 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
 
 
 def resume(*, checkpoint: str, **options: Any) -> None:
-    """Continue the job of a checkpoint; `options` override those about the machine."""
+    """Continue the job of a checkpoint; `options` override its options about the machine."""
     job = _with(SelectJob.kept_in(checkpoint), options)
     click.get_current_context().params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):
@@ -298,26 +306,26 @@ def resume(*, checkpoint: str, **options: Any) -> None:
     if job.detach:
         for name, path in (("--out", job.out), ("--truth", job.truth)):
             if path is not None:
-                sentence = f"{name} {shown(path)} of the run is for `dhsic attach`, once it is done"
+                sentence = f"after the run, pass {name} {shown(path)} to `dhsic attach`"
                 say("note", sentence)
         job = replace(job, out=None, truth=None)
     perform(job)
 
 
 def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
-    """Override options of a job by those given now."""
+    """Replace options of a job by those passed to this command."""
     overrides = {name: value for name, value in options.items() if value is not None}
     if "threads" in overrides:
         job = replace(job, scheduler=None)
     if "scheduler" in overrides:
         job = replace(job, threads=None)
-    if "out" in overrides:  # --force was for another path
+    if "out" in overrides:  # the stored --force applied to another path
         overrides = {"force": False, **overrides, "out": absolute(overrides["out"])}
     return replace(job, **overrides)
 
 
 def _show_again(job: SelectJob) -> None:
-    """Show the result of a complete run again; tables are remade from the checkpoint."""
+    """Print the result of a complete run again; tables are computed from the checkpoint."""
     out = job.out or ""
     if table_suffix(out):
         perform(replace(job, out=None, detach=False))

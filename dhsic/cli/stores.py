@@ -1,7 +1,7 @@
 """Commands that write a store: `dhsic simulate` and `dhsic convert`.
 
-`simulate` writes genotypes with a trait of known causes; `convert` rewrites data in a store that is
-fast to read.
+`simulate` writes genotypes and a trait with known causal variants. `convert` writes data as a store
+that is fast to read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPENING = ("variable", "sample_dim", "missing_chunks", "not_features", "na")
 
 
 def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:
-    """Write a store of simulated genotypes, and a table of the planted variants."""
+    """Write a store of simulated genotypes, and a table of the causal variants."""
     started = time.perf_counter()
     check_place(Path(path), "The store", InputError)
     bar = tqdm(
@@ -90,7 +90,7 @@ def convert(
         result = write(
             path,
             out,
-            memory=memory,
+            memory_limit=memory,
             zarr_format=3 if zarr_format == "3" else 2,
             overwrite=force,
             on_part=on_part,
@@ -100,9 +100,9 @@ def convert(
         echo_json(result.to_dict())
         return
     if result.is_resumed:
-        say("note", "what an earlier conversion had written was kept")
+        say("note", "continued an earlier, interrupted conversion")
     if result.left:
-        say("note", f"left behind: {abbreviate(result.left)}")
+        say("note", f"not converted: {abbreviate(result.left)}")
     took = f"{seconds(time.perf_counter() - started)}, peak memory {human(peak_bytes())}"
     passes = "one pass" if result.n_passes == 1 else f"{result.n_passes} passes"
     click.echo(

@@ -1,9 +1,9 @@
 """Conversion of any data that dhsic reads to the layout that it reads fastest.
 
-This layout is a Zarr store, features first, whose chunks hold all samples of some features in 4 to
-16 MiB, each with a checksum. The store is written to a temporary folder beside its destination and
-renamed when complete. After a kill, the next conversion keeps all chunks that decode, because a
-chunk is written atomically and always with the same bytes.
+This layout is a Zarr store, features first. Its chunks contain all samples of some features in 4 to
+16 MiB, and each has a checksum. The store is written to a temporary folder beside its destination
+and renamed when it is complete. If a conversion was killed, the next one keeps all chunks that
+decode, because a chunk is written atomically and always with the same bytes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dhsic.conversion.matrices import (
 )
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, resident_bytes
+from dhsic.renamed import takes_former_names
 from dhsic.sources.chunked import member
 from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
@@ -43,9 +44,10 @@ from dhsic.sources.zarr import check_free, create_array, good_chunks, put_in_pla
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
 
-#: Default memory limit of a conversion in bytes, if that is enough.
+#: Default memory limit of a conversion in bytes, unless it needs more.
 MODEST = 10**9
-#: Names in the temporary folder: the new store, the store between two passes, the request.
+#: Names in the temporary folder: the new store, the store between two passes, the request, and the
+#: mark of a complete first pass.
 STORE, BETWEEN, ASKED, DONE = "store", "between", "asked.json", "between.done"
 
 
@@ -63,10 +65,11 @@ class Converted:
     left: tuple[str, ...]  # arrays that were not copied
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return the summary as plain data, for JSON."""
         return asdict(self)
 
 
+@takes_former_names
 def convert(
     X: Any,
     out: str | PathLike[str],
@@ -76,16 +79,16 @@ def convert(
     missing_chunks: MissingChunks = "error",
     not_features: Sequence[str] = (),
     na: Sequence[str] = (),
-    memory: int | None = None,
+    memory_limit: int | None = None,
     zarr_format: Literal[2, 3] = 3,
     overwrite: bool = False,
     on_part: Callable[[int, int], object] | None = None,
 ) -> Converted:
     """Write data as a Zarr store that dhsic reads fast, with names, coordinates and labels.
 
-    Values keep their dtype; genotypes stay genotypes. After a kill the same call continues and
-    produces the same bytes, provided that the data have not changed. Every chunk is read back and
-    compared.
+    Values keep their dtype; genotypes stay genotypes. If a conversion is killed, the same call
+    continues it and produces the same bytes, provided that the data have not changed. Every chunk
+    is read back and compared.
 
     Parameters
     ----------
@@ -94,8 +97,8 @@ def convert(
     out : path
         Folder of the store, such as ``out.zarr``.
     variable, sample_dim, missing_chunks, not_features, na
-        See `open_source`; columns that are no features become variables along the samples.
-    memory : int, optional
+        See `open_source`; columns that are not features become variables along the samples.
+    memory_limit : int, optional
         Memory limit of this process in bytes; by default 1 GB, or more if chunks need it.
     zarr_format : {2, 3}
     overwrite : bool
@@ -111,11 +114,11 @@ def convert(
     Raises
     ------
     InputError
-        X cannot be read, or something is at `out`.
+        X cannot be read, or `out` already exists.
     MemoryBudgetError
-        Chunks of X, or those that are written, do not fit into `memory`.
+        Chunks of X, or chunks of the new store, do not fit into `memory_limit`.
     DataError
-        A chunk of X is damaged, or what was written reads back otherwise.
+        A chunk of X is damaged, or the stored values differ from those that were written.
 
     Examples
     --------
@@ -136,7 +139,7 @@ def convert(
     matrix, content = _opened(X, options)
     d, m = matrix.shape[:2]
     chunks = good_chunks(d, m, matrix.value_bytes)
-    passes, max_values = _planned(matrix, chunks, memory)
+    passes, max_values = _planned(matrix, chunks, memory_limit)
     aside = path.with_name(f".{path.name}.partial")
     request = {"matrix": matrix.identity(), "file": _stamp(X), "format": zarr_format}
     old_passes = _start_or_resume(aside, request, passes, max_values)
@@ -144,7 +147,7 @@ def convert(
     group = _group(aside / STORE, zarr_format)
     content.write(group)
     code = content.attributes.get("missing_value")
-    fill = code  # Zarr 2 treats it as the code
+    fill = code  # in Zarr 2, the fill value is the missing code
     if matrix.dtype.kind == "i" and code is None:
         fill = 0  # -1 would mean missing
     last = partial(_array, group, content.name, content.dims, matrix, fill)
@@ -182,12 +185,15 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
     """Return the path of the new store; InputError if it cannot be written there."""
     if is_url(out):
         raise InputError(
-            f"{fspath(out)} is a URL, and a store is written to a folder of this machine. Pass a "
-            "folder, and copy it when it is done."
+            f"{fspath(out)} is a URL, but a store can only be written to a local folder. Pass a "
+            "folder, and copy it when the conversion is complete."
         )
     path = as_path(out)
     if path.suffix.lower() == ".zip":
-        raise InputError(f"{path} would be a zip file, and a folder is written. Pass a folder.")
+        raise InputError(
+            f"{path} would be a zip file, but the store is written as a folder. Pass the path of "
+            "a folder."
+        )
     check_place(path, "The store", InputError)
     check_free(path, overwrite=overwrite)
     path.parent.mkdir(exist_ok=True)
@@ -209,8 +215,8 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     calls = getattr(source, "calls", None)
     if calls is not None and calls.mask is not None and source.dtype.kind == "u":
         raise InputError(
-            f"{calls.mask.label} masks numbers without a sign, which have no value for missing. "
-            "Write them as int8 with -1 where missing."
+            f"{calls.mask.label} marks missing values of unsigned integers, which cannot be "
+            "represented. Write them as int8 with -1 for missing values."
         )
     return SourceMatrix(source), Content.of(source, X, options.variable)
 
@@ -220,24 +226,28 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     refuse_parts(path, options)
     table = TextTable(path, options)
     matrix = TextMatrix(table)
-    return matrix, Content.of_table(table.resolve_names(matrix.beside, matrix.first))
+    names = table.resolve_names(matrix.beside, matrix.first)
+    content = Content.of_table(names)
+    rows = (numbers for _, numbers in table.rows())
+    content.add_sexes(table.on_x(names, rows), matrix.shape[0])
+    return matrix, content
 
 
 # The folder --------------------------------------------------------------------------------
 
 
 def _planned(
-    matrix: AbstractMatrix, chunks: tuple[int, int], memory: int | None
+    matrix: AbstractMatrix, chunks: tuple[int, int], memory_limit: int | None
 ) -> tuple[list[Pass], int]:
     """Plan the passes; return them, and the largest number of values in a rectangle."""
     process_bytes = resident_bytes()
-    limit = min(MODEST, available_bytes() + process_bytes) if memory is None else memory
+    limit = min(MODEST, available_bytes() + process_bytes) if memory_limit is None else memory_limit
     try:
         return passes_of(matrix, chunks, process_bytes, limit), room_of(
             matrix, process_bytes, limit
         )
     except MemoryBudgetError:
-        if memory is not None:
+        if memory_limit is not None:
             raise
     limit = available_bytes() + process_bytes
     return passes_of(matrix, chunks, process_bytes, limit), room_of(matrix, process_bytes, limit)
@@ -368,14 +378,16 @@ def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array
     except (DataError, MemoryError, OSError):
         raise
     except Exception as error:  # a codec may raise anything
-        raise DataError(f"{label} does not decode ({error}); remove its folder.") from error
+        raise DataError(
+            f"{label} cannot be decoded ({error}). Remove its folder, and convert again."
+        ) from error
     return values
 
 
 def _compare(found: Array, written: Array, array: zarr.Array[Any]) -> None:
-    """Raise DataError unless the stored values equal the written ones bit for bit."""
+    """Raise DataError unless the values read back equal the written ones bit for bit."""
     if np.ascontiguousarray(found).tobytes() != np.ascontiguousarray(written).tobytes():
         raise DataError(
-            f"{array.store_path} reads back otherwise than it was written: the disk is failing, or "
-            "another process writes there. Remove its folder, and convert again."
+            f"The values of {array.store_path} differ from those that were written: the disk is "
+            "failing, or another process writes to it. Remove its folder, and convert again."
         )

@@ -31,6 +31,7 @@ from dhsic.sources.packing import (
     names_among,
 )
 from dhsic.sources.plink import samples_table
+from dhsic.sources.sexes import ON_X, SEX, SEX_ATTRIBUTES, UNKNOWN, DosagesOnX, Sexes
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
 from dhsic.sources.zarr import create_array, write_array
 
@@ -44,8 +45,8 @@ OF_CALLS, PLAIN = ("variants", "samples"), ("features", "samples")
 class Content:
     """Name and dimensions of the new matrix, and the arrays written beside it.
 
-    `arrays` are copied from a store; `values` (by name, with dimensions) are in memory. `left`
-    names the arrays of the store that are not copied.
+    `arrays` are copied from a store; `values` (by name, with dimensions) are in memory, and `about`
+    has attributes of some of them. `left` names the arrays of the store that are not copied.
     """
 
     name: str
@@ -54,11 +55,12 @@ class Content:
     of_group: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, zarr.Array[Any]] = field(default_factory=dict)
     values: dict[str, tuple[tuple[str, ...], Array]] = field(default_factory=dict)
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
-        """Metadata of a source that was opened from a variable of X."""
+        """Create the metadata of a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
             content, store = cls.of_source(source), anndata_of(X)
@@ -81,20 +83,21 @@ class Content:
             content.add_names(source.names)
         if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
             content._add_phenotypes(path)
+        content.add_sexes(source.on_x, source.n_features)
         if source.missing_code is not None and source.dtype.kind in "iu":
             content.attributes.setdefault(MISSING, int(source.missing_code))
         return content
 
     @classmethod
     def of_source(cls, source: AbstractSource) -> Content:
-        """Metadata of a source that is no store, from its own names and coordinates."""
+        """Create the metadata of a source outside a store, from its names and coordinates."""
         coords = dict(source.feature_coords())
         samples, is_calls = source.sample_names(), source.dosages
         return cls._described(source.names, coords, samples, is_calls=is_calls)
 
     @classmethod
     def of_table(cls, names: Names) -> Content:
-        """Content of a text table, from its names, whose coordinates are in memory."""
+        """Create the content of a text table from its names; their coordinates are in memory."""
         assert not callable(names.coords)
         assert not callable(names.samples)
         return cls._described(names, dict(names.coords), names.samples, is_calls=False)
@@ -103,7 +106,7 @@ class Content:
     def _described(
         cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
     ) -> Content:
-        """Content from names and coordinates; variants are stored in the layout of VCF Zarr."""
+        """Create content from names and coordinates; variants have the layout of VCF Zarr."""
         is_calls = is_calls or CONTIG in coords
         dims = OF_CALLS if is_calls else PLAIN
         content = cls("call_dosage" if is_calls else "X", dims)
@@ -122,7 +125,7 @@ class Content:
         return f"sample_{name}" if name in {self.name, *self.values, *self.dims} else name
 
     def add_names(self, names: Names) -> None:
-        """Add labels as variables, and names as coordinates unless an array holds them already."""
+        """Add labels as variables, and names as coordinates unless an array has them already."""
         labels = names.sample_coords
         for name, values in (labels() if callable(labels) else labels).items():
             self.values[self._free(name)] = self.dims[1:2], typed(values)
@@ -163,22 +166,40 @@ class Content:
     def _add_phenotypes(self, path: str) -> None:
         for name in read_table(path).columns:
             if not is_id(name):
-                with suppress(InputError):  # only PLINK's missing codes
+                with suppress(InputError):  # the column has only missing codes
                     self.values[name] = self.dims[1:2], phenotype(path, name)
+
+    def add_sexes(self, on_x: DosagesOnX | None, d: int) -> None:
+        """Add SEX with its codes, and which of d features are on X where no chromosomes tell."""
+        sex = None if on_x is None or SEX in self.arrays else on_x.sex()
+        if on_x is None or sex is None:
+            return
+        sexes = Sexes.of_codes(sex, len(sex))
+        if not sexes.are_known:
+            return
+        if SEX not in self.values or self.values[SEX][1].dtype.kind not in "OSUT":
+            codes = sexes.codes().astype(np.float64)
+            codes[codes == UNKNOWN] = np.nan
+            self.values[SEX] = self.dims[1:2], codes
+        self.about[SEX] = dict(SEX_ATTRIBUTES)
+        if not on_x.is_placed:
+            mask = np.isin(np.arange(d), on_x.positions)
+            self.values[ON_X] = self.dims[:1], mask
 
     def write(self, group: zarr.Group) -> None:
         """Write everything except the matrix."""
         group.attrs.update(self.of_group)
         for name in {*self.arrays, *self.values}.intersection(group.array_keys()):
-            del group[name]  # written by a conversion that was killed
+            del group[name]  # left by a conversion that was killed
         for name, array in self.arrays.items():
             _copy(array, group, name)
         for name, (dims, values) in self.values.items():
             write_array(group, name, text(values) if values.dtype.kind in "SUT" else values, dims)
+            group[name].attrs.update(self.about.get(name, {}))
 
 
 def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[str, ...]:
-    """Return dimension names, features first; default names unless they tell the two axes apart."""
+    """Return dimension names, features first; defaults unless names identify the two axes."""
     names = [*(known or (None,) * ndim)]
     features, samples = names[axis], names[1 - axis]
     more = [name or f"dim_{i}" for i, name in enumerate(names[2:], 2)]

@@ -1,13 +1,13 @@
-"""Matrices to convert, features first (optionally with alleles), and rectangles to read them in.
+"""Matrices to convert, features first (optionally with alleles), and rectangles to read.
 
-A source is read as in selections, but genotypes as stored, with the alleles of each copy. A text
-table can only be read sequentially.
+A source is read as in selections, except that genotypes are read as stored, with the alleles of
+each copy. A text table can only be read sequentially.
 
-A rectangle is read once and written as complete chunks. But if a stored chunk spans many rectangles
-(say, it holds all features of one sample, and rectangles hold all samples of some features), it
-would be decoded for each of them. In this case a first pass writes intermediate chunks of all
-features for some samples, as narrow as the final chunks, and a second pass merges them, like the
-rechunker of Pangeo.
+A rectangle is read once and written as complete chunks. A stored chunk may overlap many rectangles:
+for example, if it contains all features of one sample, and rectangles contain all samples of some
+features. It would then be decoded for each of them. In this case a first pass writes intermediate
+chunks of all features for some samples, as narrow as the final chunks, and a second pass merges
+them, like the rechunker of Pangeo.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class AbstractMatrix(ABC):
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of a value of one sample."""
+        """Bytes of the value of one sample in one feature."""
         return int(prod(self.shape[2:]) * self.dtype.itemsize)
 
     @abstractmethod
     def read(self, features: slice, samples: slice) -> Array:
-        """Values of a rectangle, (c, k, ...), C-ordered."""
+        """Read a rectangle, (c, k, ...), C-ordered."""
 
     def identity(self) -> str:
-        """Digest of the shape and of two corners."""
+        """Return a digest of the shape and of two corners."""
         (d, m), (_, rows) = self.shape[:2], self.grid
         digest = hashlib.sha256(repr((self.shape, str(self.dtype), self.grid)).encode())
         ends = slice(0, min(rows, m)), slice(max(0, (m - 1) // rows * rows), m)
@@ -81,7 +81,7 @@ class AbstractMatrix(ABC):
 
 
 class SourceMatrix(AbstractMatrix):
-    """The matrix of a source."""
+    """Matrix of a source."""
 
     def __init__(self, source: AbstractSource) -> None:
         self._source, chunked = source, source.chunked
@@ -105,7 +105,7 @@ class SourceMatrix(AbstractMatrix):
 
 
 class TextMatrix(AbstractMatrix):
-    """Numbers of a text table; a first pass counts the rows and reads their names and labels."""
+    """Numbers of a text table; a first pass counts its rows and reads their names and labels."""
 
     def __init__(self, table: TextTable) -> None:
         self._table, columns = table, table.columns
@@ -129,7 +129,9 @@ class TextMatrix(AbstractMatrix):
         values = np.array([numbers[columns] for numbers in self._numbers(lines)])
         self._at = rows.stop
         if len(values) < rows.stop - rows.start:
-            raise DataError(f"{self._table.path} was cut while it was read. Convert it again.")
+            raise DataError(
+                f"{self._table.path} became shorter while it was read. Convert it again."
+            )
         if not self._table.turned:
             values = np.ascontiguousarray(values.T)
         block = Block(0, features.start, features.stop)
@@ -180,16 +182,17 @@ def passes_of(
     Raises
     ------
     MemoryBudgetError
-        It does not fit; both numbers are in the message.
+        The passes do not fit into `memory`; the message states both sizes.
     """
     max_values = room_of(matrix, process, memory)
     if max_values < prod(chunks):
         lacking = (prod(chunks) - max_values) * COPIES * matrix.value_bytes
         needed = human(memory + lacking)
         raise MemoryBudgetError(
-            f"Converting a matrix of {matrix.shape[0]:,} features and {matrix.shape[1]:,} samples, "
-            f"{human(matrix.chunk_bytes)} of which are stored in one chunk, needs peak memory "
-            f"{needed}, and there are {human(memory)}. Raise the limit (memory=), if there is more."
+            f"Converting a matrix of {matrix.shape[0]:,} features and {matrix.shape[1]:,} "
+            f"samples, stored in chunks of {human(matrix.chunk_bytes)}, needs {needed} of "
+            f"memory, but the limit is {human(memory)}. Raise the limit (memory_limit=) if the "
+            "machine has more."
         )
     direct = Pass(chunks, _direct(matrix, chunks, max_values))
     often = direct.decoded(matrix.grid, matrix.shape)

@@ -41,7 +41,7 @@ CRITERIA: Mapping[str, type[AbstractCriterion]] = {
 
 
 def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
-    """Create a criterion by name, with those of the `given` parameters that are not None.
+    """Create the criterion with a name, using the `given` parameters that are not None.
 
     Raises
     ------
@@ -52,10 +52,10 @@ def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
         raise InputError(f"criterion={name!r} is unknown; pass one of {', '.join(CRITERIA)}.")
     kind = CRITERIA[name]
     chosen = {key: value for key, value in given.items() if value is not None}
-    # Concrete criteria are dataclasses; the base cannot be one, it has no fields.
+    # Concrete criteria are dataclasses; the base class is not, because it has no fields.
     field_names = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are data classes
     for key, value in chosen.items():
         if key not in field_names:
-            has = f"{name!r} has {', '.join(field_names)}" if field_names else f"{name!r} has none"
-            raise InputError(f"{key}={value!r} is no parameter of {name!r}; leave it out: {has}.")
+            has = f"It has {', '.join(field_names) or 'no parameters'}"
+            raise InputError(f"{key}={value!r}: {name!r} has no {key}; leave it out. {has}.")
     return kind(**chosen)

@@ -1,8 +1,8 @@
 """Criteria score each feature by itself: prepared once from labels, applied to feature blocks.
 
-Most criteria compute the score of a feature from that feature: `columns` are the score and, if it
-has a sign, the statistic. Criteria that share information between features (the moderated t) return
-other columns, and compute scores in `finish` from all of them.
+Most criteria compute the score of a feature from this feature alone: `columns` are the score and,
+if it has a sign, the statistic. Criteria that share information between features (the moderated t)
+return other columns, and compute the scores in `finish` from the columns of all features.
 
 Labels have one target: two classes, several classes, or numbers (see `LabelReading`).
 """
@@ -10,7 +10,7 @@ Labels have one target: two classes, several classes, or numbers (see `LabelRead
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from numbers import Real
@@ -23,9 +23,10 @@ from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.kernels.label_parts import ClassTarget, RealTargets
 from dhsic.kernels.labels import LabelMatrix, label_matrix, may_be_classes
+from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.validation import as_array, is_number
 
-#: Relative difference between neighbouring scores up to which they are ties.
+#: Maximum relative difference between neighbouring scores at which they are ties.
 TIE = 1e-10
 
 
@@ -33,9 +34,10 @@ TIE = 1e-10
 class CriterionScores:
     """Results of a criterion for s features, (s,) each.
 
-    Larger scores are more relevant; a score is infinite if a feature separates classes without
-    variance. The statistic is the score with a sign; `facts` are estimated from all features. If
-    the score is a function of `key` that loses digits, features are ordered by `key`.
+    Larger scores are more relevant; a score is infinite if the values are constant within each
+    class and differ between classes. The statistic is the score with a sign; `facts` are estimated
+    from all features. If the score is a function of `key` that loses digits, features are ordered
+    by `key`.
     """
 
     score: Float
@@ -50,7 +52,7 @@ class CriterionScores:
         return self.score if self.key is None else self.key
 
     def extra_results(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
-        """Results for each feature besides the score: values and their descriptions."""
+        """Results for each feature besides the score, by name: values, and their description."""
         if self.statistic is None:
             return self.others
         return {"statistic": (self.statistic, criterion.signed), **self.others}
@@ -58,7 +60,7 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """How a criterion reads labels, and the state that it prepares from them."""
+    """Functions by which a criterion reads labels, and prepares its state from them."""
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
@@ -67,20 +69,20 @@ class LabelReading:
 
 
 class AbstractCriterion(ABC):
-    """A criterion; concrete ones are frozen dataclasses whose fields are its parameters."""
+    """A criterion; subclasses are frozen dataclasses whose fields are the parameters."""
 
-    #: Name in the interface.
+    #: Name for users.
     name: ClassVar[str]
     #: Descriptions of the score and of the statistic; empty if there is no statistic.
     meaning: ClassVar[str]
     signed: ClassVar[str] = ""
-    #: Whether it is intended for standardised features.
+    #: Whether features are standardised by default.
     standardize: ClassVar[bool] = True
-    #: Whether it has a kernel with a width on the data.
+    #: Whether it uses a kernel with a width on the features.
     has_bandwidth: ClassVar[bool] = False
-    #: Whether `columns` takes about the time of standardising X; otherwise plans give no time.
+    #: Whether `columns` takes about as long as standardising X; if not, plans estimate no time.
     is_timed: ClassVar[bool] = True
-    #: Whether covariates can be regressed out, and whether genotypes are processed as stored.
+    #: Whether covariates can be regressed out; and whether genotype codes are used as stored.
     takes_covariates: ClassVar[bool] = False
     takes_codes: ClassVar[bool] = False
     #: Whether it has further results besides score and statistic.
@@ -90,12 +92,12 @@ class AbstractCriterion(ABC):
 
     @property
     def leaves_missing_out(self) -> bool:
-        """Whether samples with a missing value are left out; else the mean is imputed."""
+        """Whether samples with a missing value are excluded; if not, the mean is imputed."""
         return False
 
     @property
     def goes_by_ranks(self) -> bool:
-        """Whether only the order of the values of a feature counts."""
+        """Whether only the ranks of the values of a feature are used."""
         return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
@@ -103,23 +105,27 @@ class AbstractCriterion(ABC):
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
-        """Prepare the state for `columns` from labels: small, picklable, sent to every worker."""
+        """Prepare the state for `columns` from labels; it is picklable and sent to all workers."""
         return self.labels.prepare(labels)
+
+    def covariances(self, state: Any) -> Sequence[ResidualCovariance]:
+        """Covariances of labels that are residuals of relatives, one per target; else none."""
+        return ()
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Directions (m, k) that features are multiplied with, from the state."""
+        """Directions (m, k) of the state, by which features are multiplied."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
-        """Compute a few numbers per feature, (k, c); `place` selects its own directions."""
+        """Compute k numbers per feature, (k, c); `place` are its columns in the directions."""
 
     def tile_bytes(self, c: int, m: int) -> int:
-        """Bytes that `columns` needs for features (c, m), besides four arrays of their size."""
+        """Bytes that `columns` needs for features (c, m), besides four arrays of this size."""
         return 0
 
     def label_bytes(self, m: int) -> int:
-        """Bytes needed for m labels and `prepare`, besides a few vectors."""
+        """Bytes that the labels of m samples and `prepare` need, besides a few vectors."""
         return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:
@@ -128,15 +134,15 @@ class AbstractCriterion(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Parameters that identify the criterion besides its name, as plain values."""
-        mine: Any = self  # a dataclass; the base, without fields, is none
+        mine: Any = self  # a dataclass, unlike the base class
         return {f.name: getattr(self, f.name) for f in fields(mine)}
 
 
 def worst_first(scores: Float) -> Index:
-    """Positions by ascending score, (s,); ties by position.
+    """Positions in ascending order of score, (s,); ties are in the order of positions.
 
-    Ties are relative to the scores themselves: a t-statistic may be 1e9 for one feature and 1 for
-    all others.
+    The tolerance for ties is relative to each score, because a t-statistic may be 1e9 for one
+    feature and 1 for all others.
     """
     by_score = np.argsort(scores, kind="stable").astype(np.int64)
     ascending = scores[by_score]
@@ -157,13 +163,13 @@ def check_part(name: str, value: Any, what: str) -> None:
 class Classes:
     """Class of each sample."""
 
-    #: Class number of each sample, by ascending class name; of two, 1 is the positive class.
+    #: Class number of each sample, (m,); classes are sorted by name, and of two, 1 is the positive.
     codes: Array
-    sizes: Float  # (n,), samples of each class, m_y
+    sizes: Float  # (n,), number of samples m_y of each class
 
     @staticmethod
     def of(labels: LabelMatrix) -> Classes:
-        """Classes of labels that were read by `two_classes` or `any_classes`."""
+        """Create it from labels that were read by `two_classes` or `any_classes`."""
         target = labels.parts[0]
         assert isinstance(target, ClassTarget), "these read classes"
         return Classes(target.codes, np.bincount(target.codes).astype(np.float64))
@@ -175,72 +181,77 @@ class Classes:
 
 
 def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> LabelMatrix:
-    """Read two classes, with at least `least` samples each, with the label kernel of eq. 17."""
+    """Read labels as two classes with the label kernel of JMLR eq. 17.
+
+    Raises an error if a class has fewer than `least` samples.
+    """
     labels = any_classes(y, criterion)
     sizes = Classes.of(labels).sizes
     if len(sizes) != 2:
         raise InputError(
-            f"{criterion.name!r} compares two classes and y has {len(sizes)}; pass labels of two, "
-            "or take 'shrunken-centroid' or 'qmi' for more, 'pearson' or 'qmi' for numbers."
+            f"{criterion.name!r} compares two classes, but y has {len(sizes)}; pass labels with "
+            "two classes, or use 'shrunken-centroid' or 'qmi' for more classes, 'pearson' or 'qmi' "
+            "for numbers."
         )
     if sizes.min() < least:
         raise InputError(
-            f"{criterion.name!r} needs {least} samples of each class and y has {int(sizes[0])} and "
-            f"{int(sizes[1])}; pass more samples, or take 'centroid'."
+            f"{criterion.name!r} needs {least} samples of each class, but y has {int(sizes[0])} "
+            f"and {int(sizes[1])}; pass more samples, or use 'centroid'."
         )
     return label_matrix(single_target(y, criterion), "balanced")
 
 
 def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read two or more classes, with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
+    """Read labels as two or more classes with the kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
     column = single_target(y, criterion)
     n = len(set(column.tolist()))
     if n > 2 and (n == len(column) or not may_be_classes(column)):
         raise InputError(
-            f"{criterion.name!r} takes classes and y has {n} different values in {len(column)} "
-            "samples; pass classes that samples share, or take 'pearson' or 'qmi' for numbers."
+            f"{criterion.name!r} needs classes, but y has {n} different values in {len(column)} "
+            "samples; pass classes with several samples each, or use 'pearson' or 'qmi' for "
+            "numbers."
         )
     codes = Classes.of(label_matrix(column, "multiclass")).codes
     return LabelMatrix((ClassTarget.of(codes, "centroids"),), len(codes), 1)
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read numbers, with the linear label kernel; two classes given by name become -1 and 1."""
+    """Read labels as numbers with the linear kernel; two names of classes become -1 and 1."""
     column = single_target(y, criterion)
     if _holds_numbers(column):
         return label_matrix(column, "linear")
     n = len(set(column.tolist()))
     if n > 2:  # two names become -1 and 1
         raise InputError(
-            f"{criterion.name!r} takes numbers, or two classes, and y holds {n} names; pass "
-            "numbers, or take 'shrunken-centroid' or 'qmi' for classes."
+            f"{criterion.name!r} needs numbers, or two classes, but y has {n} classes; pass "
+            "numbers, or use 'shrunken-centroid' or 'qmi' for classes."
         )
     codes = Classes.of(two_classes(column, criterion)).codes
     return LabelMatrix((RealTargets(2.0 * codes[:, None] - 1.0, None),), len(codes), 1)
 
 
 def _holds_numbers(column: Array) -> bool:
-    """Whether labels are numbers, not truth values or names."""
+    """Whether labels are numbers, and neither booleans nor names."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "iuf"
     return all(isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) for v in column)
 
 
 def single_target(y: Array, criterion: AbstractCriterion) -> Array:
-    """Labels as one target, (m,); raises an error if there are several."""
+    """Labels with one target, as (m,); raises an error if there are several targets."""
     column = as_array(y, "y")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
         raise InputError(
-            f"{criterion.name!r} takes one target and y has shape {column.shape}; pass one label a "
-            "sample, and run it once for each target."
+            f"{criterion.name!r} needs one target, but y has shape {column.shape}; pass one label "
+            "per sample, and run it once for each target."
         )
     return column
 
 
 def centred(labels: LabelMatrix) -> Float:
-    """Labels that are numbers, minus their mean, (m,)."""
+    """Numeric labels minus their mean, (m,)."""
     target = labels.parts[0]
     assert isinstance(target, RealTargets), "`numbers` reads numbers"
     y = target.values[:, 0]
@@ -252,7 +263,7 @@ def _of_norm_one(labels: LabelMatrix) -> Float:
     return np.asarray(y / np.linalg.norm(y))
 
 
-#: Ways to read and prepare labels; numbers are centred, or also scaled to norm 1.
+#: Ways to read and prepare labels. Numbers are centred; in one way they are also scaled to norm 1.
 TWO_CLASSES = LabelReading(two_classes, Classes.of, of_two=True)
 TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of, of_two=True)
 CLASSES = LabelReading(any_classes, Classes.of)

@@ -1,11 +1,11 @@
 """Exact tails of features with two or three values, for two classes of which one is rare.
 
-The members of the rarer class are a random sample of all samples. How many of them have each value
-follows the multivariate hypergeometric distribution, and these numbers decide the statistic. If the
-class and the feature are skewed, laws by moments are too small in the tail: with 60 cases among
-2,000 samples and an allele of frequency 0.05, p-values of 1e-4 occur 1.8 times as often as they
-should. So small p-values are replaced by the probability of all tables whose p-value by the law is
-at most the one observed.
+Under independence the members of the rarer class are a random sample of all samples. The numbers of
+members with each value follow the multivariate hypergeometric distribution, and determine the
+statistic. If the class and the feature are skewed, approximations by moments have too small a tail:
+with 60 cases among 2,000 samples and an allele of frequency 0.05, p-values of 1e-4 occur 1.8 times
+as often as they should. So small p-values are replaced by the probability of all tables whose
+approximate p-value is at most the one observed.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from scipy.special import gammaln, logsumexp
 from dhsic._typing import Float
 from dhsic.criteria.rare import FEW
 
-#: p-value by the law up to which tables are enumerated.
+#: Maximum approximate p-value for which tables are enumerated.
 SMALL = 1e-3
-#: The law is right up to this product of squared skewnesses, of the feature and of the labels, over
-#: the number of samples.
+#: Squared skewness of the feature times that of the labels, divided by the number of samples, up to
+#: which the approximation is accurate.
 LEAST_SKEWNESS = 0.004
-#: Number of tables up to which they are enumerated.
+#: Maximum number of tables that are enumerated.
 MOST_TABLES = 20_000
-#: Standard deviations from the mean of a count at which its range ends, and beyond the observed.
+#: Range of a count in tables: standard deviations from its mean, and beyond the observed count.
 REACH, BEYOND = 9.0, 3.0
-#: Difference of log p-values that are the same but for rounding.
+#: Maximum difference of log p-values that are equal up to rounding errors.
 TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class ClassTable:
-    """Counts of a feature, (q,), and of them those of the rarer class.
+    """Numbers of samples with each of q values of a feature, in total and in the rarer class.
 
-    `rare` and `others` are the values of the direction of labels in both classes.
+    `rare` and `others` are the values of the labels' direction in the rarer and the other class.
     """
 
     counts: Float
@@ -46,7 +46,10 @@ class ClassTable:
 
     @staticmethod
     def of(counts: Float, sums: Float, two: tuple[float, float]) -> ClassTable:
-        """Recover the table from sums of the direction over the levels, (q,)."""
+        """Compute the table from `sums` (q,) of the direction over the samples with each value.
+
+        `counts` (q,) are the numbers of these samples, `two` the values of the direction.
+        """
         low, high = two
         n_high = np.rint((sums - low * counts) / (high - low))
         if 2 * n_high.sum() > counts.sum():
@@ -54,10 +57,10 @@ class ClassTable:
         return ClassTable(counts, n_high, high, low)
 
     def is_skewed(self, values: Float) -> bool:
-        """Whether the law is wrong in the tail, for the values (q,) of the levels."""
+        """Whether the approximation is wrong in the tail; `values` (q,) are the feature's."""
         n, k = self.counts.sum(), self.members.sum()
         if n - self.counts.max() <= FEW or not 0 < k < n:
-            return False  # such variants have a law of their own
+            return False  # these variants are handled by `dhsic.criteria.rare`
         part = k / n
         centred = values - self.counts @ values / n
         variance, third = (self.counts @ centred**power / n for power in (2, 3))
@@ -65,9 +68,10 @@ class ClassTable:
         return bool(third**2 / variance**3 * of_labels / n > LEAST_SKEWNESS)
 
     def tables(self) -> tuple[Float, Float] | None:
-        """Members with each value, (t, q), and log probabilities (t,); None if there are too many.
+        """Numbers of members of the rarer class with each value, in t tables, (t, q).
 
-        Tables that are far more improbable than the one observed are left out.
+        Also returns their log probabilities (t,). Tables that are far more improbable than the one
+        observed are excluded. Returns None if there are too many tables.
         """
         n, k = self.counts.sum(), self.members.sum()
         commonest = int(self.counts.argmax())
@@ -89,7 +93,7 @@ class ClassTable:
         return tables, log_ways - _log_choose(n, k)
 
     def sums(self, tables: Float) -> Float:
-        """Sums of the direction over the levels of tables, (t, q)."""
+        """Sums of the direction over the samples with each value, for each table, (t, q)."""
         return np.asarray(self.rare * tables + self.others * (self.counts - tables))
 
 
@@ -98,7 +102,11 @@ def _log_choose(n: Float, k: Float) -> Float:
 
 
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
-    """Exact log p-value of a table with `log_p` by the law, which takes sums (t, q) of tables."""
+    """Exact log p-value of a table.
+
+    `log_p` is its approximate log p-value; `law` computes those of other tables from their sums,
+    (t, q).
+    """
     enumerated = table.tables()
     if enumerated is None:
         return log_p

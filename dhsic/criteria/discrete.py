@@ -1,25 +1,26 @@
-r"""HSIC of few-valued features, and its moments under independence: O(q^3) per feature.
+r"""HSIC of features with few values, and its moments under independence: O(q^3) per feature.
 
-A feature with q levels splits the samples by indicators Z (m, q), and the matrix that an estimator
-makes of its kernel matrix (`dhsic.hsic.estimated`) is
+The q levels (distinct values) of a feature divide the samples, with indicators Z (m, q). The matrix
+A with ``HSIC = <C, A>`` for an estimator (`dhsic.hsic.estimated`) is
 
     ``A = Z kappa Z' + Diag(Z delta)``,
 
-with kappa (q, q) a kernel between levels, and delta (q,) an addition to the diagonal. So A is
-determined by kappa, delta and the counts n of the levels; and of the labels, ``C = B diag(w) B'``,
-only the sums ``U = Z'B`` (q, r) and those of the diagonal of C, ``Z'c``, are needed:
+where kappa (q, q) is a kernel between levels, and delta (q,) is added to the diagonal. So A is
+determined by kappa, delta and the counts n of the levels. For the label matrix, ``C = B diag(w)
+B'``, only the sums ``U = Z'B`` (q, r) and those of its diagonal c, ``Z'c``, are needed:
 
     ``HSIC = <C, A> = sum_kl kappa_kl (U diag(w) U')_kl + delta' Z'c``.
 
 The moments over all permutations are computed from sums over the centred A
-(`dhsic.criteria.null.sums_over`), which also has levels. With covariates it does not: permuted
-labels are multiplied with ``R A R``, ``R = I - Q Q'``. Its traces follow from ``T = Z'Q`` (q, p)
+(`dhsic.criteria.null.sums_over`), which has the same form. With covariates it has not: permuted
+labels are multiplied by ``R A R``, ``R = I - Q Q'``. Its traces follow from ``T = Z'Q`` (q, p)
 and the sums ``S_l`` (p, p) of ``Q_i Q_i'`` over each level, because by induction
 
     ``A^k Q = Z X_k + D^k Q``,  ``X_(k+1) = kappa (n X_k + delta^k T) + delta X_k``,  ``X_0 = 0``.
 
-These traces are the moments up to O(1/m). The other sums, over the diagonal, are assumed to shrink
-like the norm; this holds if a few samples determine A and covariates explain little of them.
+These traces determine the moments up to O(1/m). The other sums, over the diagonal, are assumed to
+decrease like the norm; this holds if a few samples determine A and covariates explain little of
+them.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from dhsic._typing import Array, Float
 from dhsic.criteria.null import Moments, NullOf
 from dhsic.namespace import slices
 
-#: Features, samples and columns per product, so that calls are few, because threads wait for each
-#: other between them. With 16 columns, or features not a multiple of 12, BLAS sums rows in varying
-#: orders.
+#: Number of features, samples and columns per product. They are large because threads wait for each
+#: other between calls. With 16 columns, or a number of features that is not a multiple of 12, the
+#: order in which BLAS sums rows would vary.
 HEIGHT, WIDTH, COLUMNS = 240, 2048, 8
-#: Fraction of missing samples up to which they are added one by one, and of samples without the
-#: most frequent code up to which differences lose digits.
+#: Fraction of missing samples up to which they are added one by one; also the fraction of samples
+#: with other codes than the most frequent one, up to which differences lose digits.
 SELDOM = 1 / 64
 
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """A of c features with q levels each: `counts` and `delta` (c, q), `kappa` (c, q, q).
+    """Matrix A of c features with q levels each, by `counts` and `delta` (c, q), `kappa` (c, q, q).
 
-    Each A is a matrix over the samples in `counts`, those without a missing value.
+    Each A is a matrix over the samples that `counts` includes, those without a missing value.
     """
 
     counts: Float
@@ -55,11 +56,11 @@ class LevelForms:
     delta: Float
 
     @classmethod
-    def of(cls, K: Float, counts: Float, estimator: str) -> LevelForms:
-        """A by `dhsic.hsic.estimated`, from kernel matrices K (c, q, q) between levels."""
+    def of(cls, K: Float, counts: Float, statistic: str) -> LevelForms:
+        """Create A as in `dhsic.hsic.estimated`, from kernels K (c, q, q) between levels."""
         n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
-        if estimator == "biased":
+        if statistic == "biased":
             return cls(counts, K / ((n - 1) ** 2)[..., None], np.zeros_like(own))
         sums = _times(K, counts) - own
         scale = 1.0 / (n * (n - 3))
@@ -68,31 +69,34 @@ class LevelForms:
 
     @property
     def n_samples(self) -> Float:
-        """Number of samples of each feature, (c,)."""
+        """Number of samples with a value, for each feature, (c,)."""
         return np.asarray(self.counts.sum(axis=1))
 
     @property
     def diagonal(self) -> Float:
-        """Diagonal of A by level, (c, q)."""
+        """Diagonal of A at the samples of each level, (c, q)."""
         return np.asarray(np.einsum("cll->cl", self.kappa) + self.delta)
 
     @property
     def norms(self) -> Float:
-        """``||A||``, (c,)."""
+        """Norms ``||A||``, (c,)."""
         n, off = self.counts, self._off_diagonal(self.kappa**2)
         return np.asarray(np.sqrt(np.vecdot(n, off + self.diagonal**2)))
 
     def _off_diagonal(self, powers: Float) -> Float:
-        """Row sums of ``kappa^p`` for each level, without the diagonal entry."""
+        """Row sums over the samples, without the diagonal, of powers of kappa, `powers`: (c, q)."""
         return np.asarray(_times(powers, self.counts) - np.einsum("cll->cl", powers))
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
-        """``<C, A>``, (c,), from U (c, q, r) and ``Z'c`` (c, q)."""
+        """Inner products ``<C, A>``, (c,), from U (c, q, r), w (r,) and ``Z'c`` (c, q)."""
         inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
     def centred(self) -> tuple[LevelForms, Float]:
-        """``H A H`` minus its part of ``H = I - 1 1' / m``, which has no trace; and its trace."""
+        """Centred matrix ``H A H`` minus the multiple of H that makes its trace 0; and its trace.
+
+        H is ``I - 1 1' / m``.
+        """
         n, m = self.counts, self.n_samples
         means = (_times(self.kappa, n) + self.delta) / m[:, None]
         kappa = self.kappa - means[:, :, None] - means[:, None, :]
@@ -103,14 +107,14 @@ class LevelForms:
         return LevelForms(n, kappa, self.delta - less[:, None]), trace
 
     def sums(self) -> tuple[Float, Float]:
-        """Sums over A (see `dhsic.criteria.null.sums_over`) of both orders: (c, 2) and (c, 5)."""
+        """Sums over A of order 2 and 3 (see `dhsic.criteria.null.sums_over`): (c, 2) and (c, 5)."""
         n, kappa, a = self.counts, self.kappa, self.diagonal
         square = kappa * kappa
         squares = self._off_diagonal(square) + a * a
         cubes = self._off_diagonal(square * kappa) + _cube(a)
         M = kappa * n[:, None, :]
         M[:, range(n.shape[1]), range(n.shape[1])] += self.delta
-        # For the n samples of a level A has n - 1 eigenvectors within it, with eigenvalue delta.
+        # Within a level of n samples A has n - 1 eigenvectors, with eigenvalue delta.
         trace = np.einsum("ckl,clk->c", _products(M, M), M) + np.vecdot(n - 1, _cube(self.delta))
         quadratic = np.vecdot(n * a, _times(M, a))
         third = np.vecdot(n, _cube(a)), np.vecdot(n, cubes), np.vecdot(n * a, squares)
@@ -120,7 +124,7 @@ class LevelForms:
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
         """Traces of ``R A R``, its square and its cube, (c,), from T (c, q, p), S (c, q, p, p).
 
-        Computed as ``tr (A - Q Q' A)^k``, expanded.
+        They are computed as ``tr (A - Q Q' A)^k``, expanded.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []
@@ -149,9 +153,9 @@ class LevelForms:
         )
 
     def moments(self, null: NullOf, T: Float | None, S: Float | None) -> Moments:
-        """Moments of ``<P C P', R A R>`` over all permutations, (c,) each.
+        """Moments of HSIC, ``<P C P', R A R>``, over all permutations P of the labels, (c,) each.
 
-        T and S are those of `projected_traces`; None without covariates.
+        T and S are as in `projected_traces`; None without covariates.
         """
         centred, trace = self.centred()
         second, third = centred.sums()
@@ -168,19 +172,19 @@ class LevelForms:
 
 
 def _cube(x: Float) -> Float:
-    """``x^3``, a hundred times faster than the power operator."""
+    """Cubes ``x^3``, a hundred times faster than by the power operator."""
     return np.asarray(x * x * x)
 
 
 def _times(K: Float, n: Float) -> Float:
-    """``K n`` of each feature, (c, q)."""
+    """Products ``K n`` for each feature, (c, q)."""
     return np.asarray(np.einsum("ckl,cl->ck", K, n))
 
 
 def _products(A: Float, B: Float) -> Float:
-    """``A B`` of each feature, (c, k, r).
+    """Products ``A B`` for each feature, (c, k, r).
 
-    BLAS is not used: it takes a lock for every small product, so two threads took three times as
+    BLAS is not used, because it locks for every small product: two threads took three times as
     long.
     """
     return np.asarray(np.einsum("ckl,clr->ckr", A, B))
@@ -189,11 +193,11 @@ def _products(A: Float, B: Float) -> Float:
 def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
     """Sums of few columns Y (m, k) over the samples with code 0, 1, 2 and missing: (4, c, k).
 
-    Genotypes raw (c, m) are int8, with `code`, -1, for missing values (None if there are none). The
-    last column of Y is ones: its sums are exact counts. Products are in float32, which takes half
-    the time, with errors of a millionth of the standard deviation of a sum over random samples.
-    They are in float64 if nearly all samples have code 1 or 2, because the other sums are then
-    differences.
+    Genotypes raw (c, m) are int8; `code` is -1, the code of missing values, or None if there are
+    none. The last column of Y is 1, so that its sums are exact counts. Products are in float32,
+    which takes half the time, with errors of a millionth of the standard deviation of a sum over
+    random samples. They are in float64 if nearly all samples have code 1 or 2, because the other
+    sums are then small differences.
     """
     sums = _sums_over_codes(raw, code, Y.astype(np.float32))
     counts = sums[..., -1]
@@ -204,7 +208,7 @@ def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
 
 
 def _sums_over_codes(raw: Array, code: int | None, Y: Array) -> Float:
-    """Sums of `sums_over_codes`, in the precision of Y."""
+    """Compute `sums_over_codes` in the precision of Y."""
     out = np.zeros((4, len(raw), Y.shape[1]))
     zero, one, two, missing = out
     _add_products(raw, Y, one, two)  # sums of g and g^2: g^2 - g is 2 if g is 2 or -1, else 0
@@ -220,7 +224,7 @@ def _sums_over_codes(raw: Array, code: int | None, Y: Array) -> Float:
 
 
 def _add_missing(mask: Array, Y: Float, out: Float) -> None:
-    """Add sums of Y over the missing samples, by mask (c, m), to `out` (c, k)."""
+    """Add the sums of Y (m, k) over missing samples, given by `mask` (c, m), to `out` (c, k)."""
     c, m = mask.shape
     at = np.flatnonzero(mask)
     n = np.diff(np.searchsorted(at, m * np.arange(c + 1)))
@@ -235,11 +239,12 @@ def _add_missing(mask: Array, Y: Float, out: Float) -> None:
 
 
 def _add_products(values: Array, Y: Array, *outs: Float) -> None:
-    """Add products of values (c, m) with Y (m, k), and of their squares, to one or two (c, k).
+    """Add the products of values (c, m) with Y (m, k) to the first of `outs`, (c, k).
 
-    Products are in the precision of Y, for strips of samples that are added in float64. All
-    products have equal numbers of features, including the last ones, so that the bits of a feature
-    do not depend on its position.
+    The products of their squares are added to the second one, if there is one. Products are in the
+    precision of Y, for strips of samples that are added in float64. All products have equal numbers
+    of features, including the last one, so that the bits of a feature do not depend on its
+    position.
     """
     c, m = values.shape
     strip = np.zeros((HEIGHT, min(m, WIDTH)), dtype=Y.dtype)

@@ -1,10 +1,10 @@
 """Features to be scored, and quantities that criteria share between runs.
 
 Several runs score the same features, each for its own target. Quantities that do not depend on the
-target are computed once: indicators of the levels of few-valued features, squares, median
+target are computed once: indicators of the levels of features with few values, squares, median
 distances. The others are mostly products with a few vectors, the *directions* of a run: class
-indicators, labels, a factor of the label kernel matrix. The directions of all runs are multiplied
-together (`dhsic.linalg.directions`).
+indicators, labels, a factor of the label kernel matrix. Features are multiplied by the directions
+of all runs at once (`dhsic.linalg.directions`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.linalg.directions import Directions
 
-#: Number of entries of indicators at a time.
+#: Maximum number of entries of indicators in memory at a time.
 ENTRIES = 1 << 20
-#: Number of values up to which pairs of a feature are counted by value.
+#: Maximum number of distinct values of a feature for which pairs are counted by value.
 FEW_VALUES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Levels of some features with q values each.
+    """Levels (distinct values) of c features with q levels each.
 
-    `which` are their positions; `values` (q, c), `counts` (c, q), and sums of directions over the
-    samples of each level, `along` (c, q, k). `sampled` are counts in the sample that medians use.
-    Samples with a missing value belong to no level; `absent` (c, k) are the sums over them.
+    `which` (c,) are the positions of the features; `values` (q, c) and `counts` (c, q) are those of
+    the levels, and `along` (c, q, k) sums of directions over the samples of each level. `sampled`
+    are the counts among the samples that are used for medians. Samples with a missing value belong
+    to no level; `absent` (c, k) are the sums over them.
     """
 
     which: Index
@@ -63,18 +64,21 @@ class Features:
     Attributes
     ----------
     X : (c, m) float64
-        One feature per row, with mean 0; missing values are 0, the mean. (c, 0) if features are
-        represented by their levels alone.
+        One feature per row, with mean 0; missing values are 0, the mean. It is (c, 0) if features
+        are represented by their levels only.
     n_levels : (c,)
-        Number of distinct values of each; 0 for many.
+        Number of distinct values of each feature; 0 if there are many.
     directions : Directions
         Directions of all runs.
     coded : Levels or None
-        Levels of all features, if they are genotypes processed as stored.
+        Levels of all features, if they are genotype codes; else None.
     missing : (c, m) bool or None
-        Mask of missing values; None if there are none.
+        Mask of missing values; None if no value is missing.
     coded_missing : tuple of (c, k) and (c,) arrays, or None
-        `missing_sums` of genotypes processed as stored.
+        Value of `missing_sums`, if features are genotype codes; else None.
+    variance_ratios : (c, 2, t) or None
+        Variance of products with residuals of relatives, see
+        `dhsic.linalg.residual_covariance.variance_ratios`; None for other labels.
     """
 
     X: Float
@@ -83,17 +87,18 @@ class Features:
     coded: Levels | None = None
     missing: Array | None = None
     coded_missing: tuple[Float, Float] | None = None
+    variance_ratios: Float | None = None
 
     @cached_property
     def missing_sums(self) -> tuple[Float, Float] | None:
-        """Sums of the directions over missing samples, (c, k), and numbers of these, (c,)."""
+        """Sums of directions over the missing samples, (c, k), and their number, (c,)."""
         if self.missing is None:
             return self.coded_missing
         return self.directions.times(self.missing.astype(np.float64)), self.missing.sum(axis=1)
 
     @cached_property
     def along(self) -> Float:
-        """Products with the directions, (c, k)."""
+        """Products of the features with the directions, (c, k)."""
         return self.directions.times(self.X)
 
     @cached_property
@@ -108,17 +113,17 @@ class Features:
 
     @cached_property
     def sizes(self) -> Float:
-        """``x'x``, (c,)."""
+        """Sums of squares ``x'x`` of each feature, (c,)."""
         return np.asarray(np.vecdot(self.X, self.X))
 
     @cached_property
     def largest(self) -> Float:
-        """Largest magnitude of the values of each feature, (c,)."""
+        """Largest absolute value of each feature, (c,)."""
         return np.asarray(np.sqrt(self.squares.max(axis=1, initial=0.0)))
 
     @cached_property
     def levels(self) -> list[Levels]:
-        """Levels of the few-valued features, in batches."""
+        """Levels of the features with few values, in batches of equal numbers of levels."""
         if self.coded is not None:
             return [self.coded]
         batches, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -149,7 +154,7 @@ class Features:
         return np.array([median_square(x[::stride][~mask[::stride]]) for x, mask in each])
 
     def widths(self, policy: AbstractBandwidth) -> Float:
-        """Sigma for each feature, (c,), by the policy that `resolve_width` returned."""
+        """Sigma for each feature, (c,), by a bandwidth policy from `resolve_width`."""
         if isinstance(policy, Fixed):
             return np.full(len(self.n_levels), policy.sigma)
         if isinstance(policy, Dimension):
@@ -158,21 +163,22 @@ class Features:
 
 
 def resolve_width(bandwidth: object) -> AbstractBandwidth:
-    """Policy for the width of the kernel on one feature; a grid raises an error."""
+    """Bandwidth policy for the kernel on one feature; raises an error for a grid."""
     policy = resolve_bandwidth(bandwidth)
     if not isinstance(policy, Dimension | Fixed | Median):
         raise InputError(
-            f"bandwidth={bandwidth!r} is a choice among widths, and scores of features under "
-            "different widths do not compare; pass 'dimension', 'median' or one positive number."
+            f"bandwidth={bandwidth!r} is a grid, but scores of features with different widths are "
+            "not comparable; pass 'dimension', 'median' or one positive number."
         )
     return policy
 
 
 def median_square(x: Float) -> float:
-    """Median squared distance of pairs i < j of x, (m,); of positive ones if most are 0.
+    """Median squared distance between values of x (m,), over pairs i < j.
 
-    Pairs need not be enumerated: values within t of a value are next to it in sorted order, and for
-    few distinct values pairs are counted by value.
+    If most distances are 0, it is the median of the positive ones. Pairs are not enumerated: values
+    within t of a value are next to it in sorted order; if there are few distinct values, pairs are
+    counted by value.
     """
     s = np.sort(x)
     places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
@@ -184,12 +190,12 @@ def median_square(x: Float) -> float:
 
 
 def _median_of_levels(values: Float, counts: Index) -> float:
-    """Median squared distance from values and their counts, (q,)."""
+    """Median squared distance (see `median_square`), from distinct values and counts, (q,)."""
     if len(values) == 1:
-        return 1.0  # all sampled values are equal
+        return 1.0  # all values are equal
     D = np.square(np.subtract.outer(values, values)).ravel()
     order = np.argsort(D, kind="stable")
-    pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair i, i' twice
+    pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair counts twice
     up_to = np.cumsum(pairs[order]) // 2
     equal, n = int(np.dot(counts, counts - 1)) // 2, int(up_to[-1])
 
@@ -201,7 +207,7 @@ def _median_of_levels(values: Float, counts: Index) -> float:
 
 
 def medians_of_levels(values: Float, counts: Float) -> Float:
-    """Median squared distances (see `median_square`) of features with q levels (c, q): (c,)."""
+    """Median squared distances (see `median_square`) of c features with q levels each: (c,)."""
     i, j = np.triu_indices(values.shape[1], 1)
     D = np.square(values[:, i] - values[:, j])
     order = np.argsort(D, axis=1, kind="stable")
@@ -225,7 +231,10 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
 
 def _median(s: Float, first: int, end: int) -> float:
-    """Median of the squared distances with ranks from `first` to before `end`."""
+    """Median squared distance of sorted values s, over pairs with ranks `first` to ``end - 1``.
+
+    Pairs are ranked by distance.
+    """
     low, high = first + (end - first - 1) // 2, first + (end - first) // 2
     below = _distance(s, low)
     above = below if low == high else _distance(s, high)
@@ -233,7 +242,10 @@ def _median(s: Float, first: int, end: int) -> float:
 
 
 def _distance(s: Float, k: int) -> float:
-    """Distance of sorted values with rank k from 0, in ascending order, by bisection."""
+    """The distance of rank k (from 0), in ascending order, among pairs of sorted values s.
+
+    It is found by bisection.
+    """
     low, high = 0.0, float(s[-1] - s[0])
     if _n_within(s, low) > k:
         return 0.0
@@ -247,10 +259,10 @@ def _distance(s: Float, k: int) -> float:
 
 
 def _n_within(s: Float, t: float) -> int:
-    """Number of pairs of sorted values that differ by at most t."""
+    """Number of pairs of sorted values s that differ by at most t."""
     return int((_ends(s, t) - np.arange(len(s))).sum())
 
 
 def _ends(s: Float, t: float) -> Index:
-    """Position, for each of the sorted values, of the last one that is at most t larger."""
+    """For each of the sorted values s, the position of the last value that is at most t larger."""
     return np.searchsorted(s, s + t, side="right") - 1

@@ -1,20 +1,21 @@
-r"""HSIC of every feature by itself, and its p-value: which features depend on the labels at all.
+r"""HSIC and p-value of every single feature, to find which features depend on the labels at all.
 
 The kernel on the feature is Gaussian. Under independence HSIC is approximately gamma distributed,
 with the mean, variance and skewness over all permutations of the labels in closed form
-(`dhsic.criteria.null`), and a correction for its being a mixture (`dhsic.criteria.mixture`). For
-variants with few carriers it takes few values, which are enumerated or sampled
-(`dhsic.criteria.rare`).
+(`dhsic.criteria.null`). The p-value is corrected, because HSIC is a mixture of chi-squares
+(`dhsic.criteria.mixture`). For variants with few carriers HSIC has few different values, which are
+enumerated or sampled (`dhsic.criteria.rare`).
 
-Features with few values, mainly genotypes, take O(q^3) besides sums of a few directions over their
-levels (`dhsic.criteria.discrete`). Others take O(m r^3) each, with r directions of their kernel
-matrix, 20 to 40; and O(m^3) if the labels have many directions (more than 64 classes, a given
-matrix).
+Features with q values, if q is small, as for genotypes, take O(q^3) operations besides sums of a
+few directions over their levels (`dhsic.criteria.discrete`). Others take O(m r^3) each, where r is
+the number of directions of their kernel matrix, 20 to 40. If the labels have many directions (more
+than 64 classes, or a given matrix), they take O(m^3).
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
 from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
 from dhsic.criteria.kernels import COPIES, PAIRS
+from dhsic.criteria.label_covariance import LabelCovariance, exchangeable, exchangeable_sums
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.mixture import Correction
@@ -35,44 +37,45 @@ from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rou
 from dhsic.criteria.rank_scores import scores_of
 from dhsic.criteria.rare import FEW, Carriers, RareLaw, carriers_of
 from dhsic.criteria.sums import gaussian
-from dhsic.hsic import check_estimator, estimated
+from dhsic.hsic import check_statistic, estimated, statistic_scale
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.base import dense_kernel, low_rank_kernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import FEW_DIRECTIONS, MIXED, LabelMatrix, label_matrix
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
+from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
-#: Fraction of the labels below which nothing is left after covariates.
+#: Fraction of the norm of the label matrix up to which covariates explain all of it.
 NOTHING = 1e-12
-#: Number of (m, m) matrices for a feature without low rank, and of numbers for one with few levels.
+#: Memory per feature: (m, m) matrices without low rank; and numbers if it has few levels.
 SQUARES, FORMS = 6, 1000
 LOG_10 = float(np.log(10.0))
 #: Name of the setting with several widths.
 MULTISCALE = "multiscale"
 WIDTH_MEANING = (
-    "width of the kernel at which the dependence is strongest, as a part of the range of ranks: 1 "
-    "is a straight line"
+    "kernel width at which the dependence is strongest, as a fraction of the range of ranks; 1 "
+    "means linear"
 )
 SHAPE_MEANING = "shape of the dependence: linear, monotone or turning"
-Q_MEANING = "q-value: part of the features of this p-value or less that do not depend on the labels"
-#: Number of arrays of `AT_ONCE` numbers while features are scored at several widths.
+Q_MEANING = "q-value: false discovery rate among the features with this p-value or a smaller one"
+#: Number of arrays of `AT_ONCE` numbers in memory while features are scored at several widths.
 TILES_OF_RANKS = 8
 #: Fraction of ``||C|| ||A||`` below which HSIC does not vary between permutations.
 SAME = 1e-9
-#: Maximum error of HSIC from omitted directions of labels, in standard deviations (a millionth for
-#: most features); fraction of that allowed before covariates are regressed out; and maximum number
-#: of directions.
+#: Maximum error of HSIC from omitted directions of labels, in standard deviations (for most
+#: features it is a millionth); fraction of this error allowed before covariates are regressed out;
+#: and maximum number of directions.
 LEFT_OUT, MISSING, MOST_DIRECTIONS = 1e-3, 0.01, 128
-#: Minimum number of samples with a value for a test, besides one for each covariate.
+#: Minimum number of samples with a value for a test, in addition to one per covariate.
 FEWEST_PRESENT = 4
-#: Lock held while a law is sampled, because other threads request the same one.
+#: Lock that is held while a law is sampled, because other threads need the same law.
 _DRAWING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
 class Permuted:
-    """Permuted labels: C, the basis of covariates, and quantities of C that moments need."""
+    """State of the test with one width: label matrix C, basis of covariates, and moments of C."""
 
     C: Symmetric
     Q: Float | None  # (m, p), a basis of ``[1, covariates]``; None without covariates
@@ -80,13 +83,16 @@ class Permuted:
     correction: Correction | None
     #: Laws of variants with few carriers, computed when needed.
     laws: dict[Carriers, RareLaw | None] = field(default_factory=dict)
+    #: Covariance of labels that are residuals of relatives.
+    covariance: LabelCovariance | None = None
 
     @staticmethod
     def of(labels: LabelMatrix, covariates: Array | None) -> Permuted:
-        """``C = R L R``, of low rank if L is, else dense; raises an error if nothing is left of L.
+        """Compute ``C = R L R``, L after covariates are projected out; in low rank if L is.
 
-        Omitted directions change HSIC by at most their trace times ``||A||``; HSIC of permutations
-        has standard deviation ``2^(1/2) ||C|| ||A|| / m``.
+        Raises an error if covariates explain all of L. Omitted directions change HSIC by at most
+        their trace times ``||A||``; HSIC of permuted labels has standard deviation ``2^(1/2) ||C||
+        ||A|| / m``.
         """
         m = labels.n_samples
         part = 2**0.5 * LEFT_OUT / m
@@ -103,40 +109,50 @@ class Permuted:
 
     @cached_property
     def missingness(self) -> MissingnessTest | None:
-        """Test of missing values by the directions of the labels; None if there are too many."""
+        """Test whether missing values depend on labels; None if labels have too many directions."""
         if not isinstance(self.C, LowRankSymmetric):
             return None
         return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-value of HSIC that is z standard deviations above its mean, (c,) each."""
+        """Log p-values, (c,), of HSIC that is z standard deviations above its mean.
+
+        z and `skewness`, the skewness of HSIC under permutations, are (c,).
+        """
         log_p = log_tail(z, skewness)
         if self.correction is not None:
             log_p = np.minimum(log_p + self.correction(z, skewness), 0.0)
         return log_p
 
-    def log_p_of_rare(self, z: Float, carriers: Carriers, estimator: str) -> Float:
-        """Log p-value of z for variants with these carriers."""
+    def log_p_of_rare(self, z: Float, carriers: Carriers, statistic: str) -> Float:
+        """Log p-values of standardised HSIC z (c,) for variants with the same numbers of carriers.
+
+        `carriers` are these numbers, and `statistic` is "unbiased" or "biased".
+        """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         with _DRAWING:
             if carriers not in self.laws:
-                self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, estimator)
+                self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, statistic)
         law = self.laws[carriers]
         return np.zeros_like(z) if law is None else law.log_p(z)
 
     @property
     def regained(self) -> float:
-        """Factor by which regressing out covariates reduces permuted values."""
+        """Factor by which HSIC of permuted labels is too small, because of the covariates."""
         return regained(self.basis)
 
     @property
     def basis(self) -> Float:
-        """Basis of the intercept and covariates, if any."""
+        """Orthonormal basis of the intercept and the covariates, (m, p)."""
         return covariate_basis(None, len(self.C.diagonal)) if self.Q is None else self.Q
 
     @property
     def directions(self) -> Float:
-        """Directions whose sums over levels are needed: those of C, its diagonal, Q, Q_i Q_j."""
+        """Label columns that are summed over the levels of a feature, (m, k).
+
+        They are the directions and the diagonal of the label matrix C and, with covariates, the
+        columns Q_i of their basis and the products Q_i Q_j.
+        """
         if not isinstance(self.C, LowRankSymmetric):
             return np.empty((len(self.C.diagonal), 0))
         columns = [self.C.F, self.C.diagonal[:, None]]
@@ -148,10 +164,10 @@ class Permuted:
     def sums_of(
         self, along: Float, counts: Float
     ) -> tuple[Float, Float, Float | None, Float | None]:
-        """Arguments of `LevelForms` from sums over levels (c, q, k) of `directions`.
+        """Arguments U, Z'c, T, S of `LevelForms` methods, from sums over levels `along` (c, q, k).
 
         Labels are centred over the samples of the levels, `counts` (c, q), and the basis of
-        covariates is rescaled to them, because samples with a missing value are left out.
+        covariates is rescaled to these, because samples with a missing value are excluded.
         """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         r, m = self.C.rank, self.C.n_samples
@@ -175,17 +191,17 @@ class Permuted:
         return U, of_diagonal, of_covariates[..., :p] * np.sqrt(larger), S * larger[..., None]
 
     def of_samples(self, rows: Index) -> Permuted:
-        """Labels of the samples `rows` (n,), with the covariates regressed out among them."""
+        """Restrict the state to the samples `rows` (n,); regress out covariates among them."""
         Q = covariate_basis(None if self.Q is None else self.Q[rows], rows.size)
         return replace(self, C=self.C.of_samples(rows).projected(Q), Q=Q)
 
 
 @dataclass(frozen=True)
 class Independence(AbstractCriterion):
-    r"""HSIC of the feature and the labels (JMLR eq. 4 and 5), by its p-value under independence.
+    r"""HSIC of the feature and the labels (JMLR eq. 4 and 5), as a p-value under independence.
 
-    The score is ``-log10 p``. Labels of any kind; covariates are regressed out, and the residuals
-    are permuted (Freedman and Lane, 1983).
+    The score is ``-log10 p``. Labels may be of any kind. Covariates are regressed out, and the
+    residuals are permuted (Freedman and Lane, 1983).
 
     When to use it: to find which features depend on the labels at all, with a controlled error
     rate. It tests each feature by itself, and detects dependence of any shape.
@@ -193,14 +209,14 @@ class Independence(AbstractCriterion):
     Parameters
     ----------
     bandwidth : "multiscale", "dimension", "median" or float
-        ``"multiscale"`` computes HSIC of ranks at six widths, from a straight line to a ripple, and
+        ``"multiscale"`` computes HSIC of ranks at six widths, from linear to very narrow, and
         combines them into one p-value (`dhsic.criteria.multiscale`). Other values set sigma of a
-        single kernel on the feature. In both cases samples with a missing value are left out of the
-        feature, so that different missing rates in two classes are not taken for dependence.
+        single kernel on the feature. In both cases samples with a missing value are excluded for
+        this feature, so that different missing rates in two classes do not look like dependence.
     label_kernel : str
         See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels are
         replaced by functions of their ranks.
-    estimator : {"unbiased", "biased"}
+    statistic : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     """
 
@@ -217,16 +233,16 @@ class Independence(AbstractCriterion):
     tells_more = True
     bandwidth: Any = MULTISCALE
     label_kernel: str = "auto"
-    estimator: str = "unbiased"
+    statistic: str = "unbiased"
 
     def __post_init__(self) -> None:
         if not self.is_multiscale:
             resolve_width(self.bandwidth)
-        check_estimator(self.estimator, 4)
+        check_statistic(self.statistic, 4)
 
     @property
     def is_multiscale(self) -> bool:
-        """Whether several widths are used."""
+        """Whether HSIC is computed at several widths."""
         return isinstance(self.bandwidth, str) and self.bandwidth == MULTISCALE
 
     @property
@@ -243,24 +259,45 @@ class Independence(AbstractCriterion):
     def prepare(
         self, labels: LabelMatrix, covariates: Array | None = None
     ) -> Permuted | Multiscale:
-        check_estimator(self.estimator, labels.n_samples)
+        check_statistic(self.statistic, labels.n_samples)
         if not self.is_multiscale:
             return Permuted.of(labels, covariates)
         Q = covariate_basis(covariates, labels.n_samples)
         label_directions = LabelDirections.of(
             labels, Q, by_ranks=self.label_kernel in ("auto", MIXED)
         )
-        if label_directions is None:  # many classes, or a given matrix, have too many directions
+        if label_directions is None:  # too many directions: many classes, or a given matrix
             return Permuted.of(labels, covariates)
         if not label_directions.B.shape[1]:
             raise nothing_left()
         return Multiscale.of(label_directions, Q)
 
+    def of_relatives(
+        self,
+        state: Permuted | Multiscale,
+        residuals: Sequence[Float],
+        covariances: Sequence[ResidualCovariance],
+    ) -> Permuted | Multiscale:
+        """State for labels that are residuals (m, n) of each target, with their covariances.
+
+        Labels without few directions are taken for exchangeable.
+        """
+        if isinstance(state, Multiscale):
+            B = state.labels.B
+        elif isinstance(state.C, LowRankSymmetric):
+            B = state.C.F
+        else:
+            return state
+        return replace(state, covariance=LabelCovariance.of(B, residuals, covariances))
+
+    def covariances(self, state: Permuted | Multiscale) -> Sequence[ResidualCovariance]:
+        return () if state.covariance is None else state.covariance.covariances
+
     def directions(self, state: Permuted | Multiscale) -> Float:
         return state.directions
 
     def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-        """``-log10 p``, HSIC, and sigma or width and shape of every feature, (4, c) or (5, c).
+        """Compute ``-log10 p``, HSIC, and sigma (or width and shape) of c features, (4 or 5, c).
 
         The last row is ``-log10 p`` of the test whether missing values depend on the labels.
         """
@@ -273,11 +310,14 @@ class Independence(AbstractCriterion):
         return np.vstack([self._of_one_width(state, features, place), missing])
 
     def _of_one_width(self, state: Permuted, features: Features, place: slice) -> Float:
-        """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
+        """Compute ``-log10 p``, HSIC and sigma of c features, with one width, (3, c)."""
         width = "median" if self.is_multiscale else self.bandwidth
         sigma = features.widths(resolve_width(width))
         results = np.empty((3, sigma.size))
         results[2] = sigma
+        ratios = None
+        if features.variance_ratios is not None and state.covariance is not None:
+            ratios = state.covariance.ratios(features.variance_ratios)
         by_values = np.ones(sigma.size, dtype=bool)
         if place.stop > place.start:
             for level_group in features.levels:
@@ -286,28 +326,45 @@ class Independence(AbstractCriterion):
                     level_group,
                     sigma[level_group.which],
                     place,
+                    ratios=None if ratios is None else ratios[level_group.which],
                     is_coded=features.coded is not None,
                 )
                 by_values[level_group.which] = False
         for j in np.flatnonzero(by_values):
             missing = None if features.missing is None else features.missing[j]
-            results[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]), missing)
+            own = None if ratios is None else ratios[j]
+            results[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]), missing, own)
         return results
 
     def _by_levels(
-        self, state: Permuted, some: Levels, sigma: Float, place: slice, *, is_coded: bool
+        self,
+        state: Permuted,
+        some: Levels,
+        sigma: Float,
+        place: slice,
+        *,
+        ratios: Float | None,
+        is_coded: bool,
     ) -> Float:
-        """``-log10 p`` and HSIC of few-valued features, (2, c)."""
+        """Compute ``-log10 p`` and HSIC of features with few values, from their levels, (2, c).
+
+        `ratios` (c, 2, r) are the variance ratios of residuals of relatives.
+        """
         assert isinstance(state.C, LowRankSymmetric), "others have no directions"
         is_tested = some.counts.sum(axis=1) >= FEWEST_PRESENT + state.basis.shape[1]
         if not is_tested.all():
             results, which = np.zeros((2, is_tested.size)), np.flatnonzero(is_tested)
             if which.size:
                 tested = some.take(which), sigma[which]
-                results[:, which] = self._by_levels(state, *tested, place, is_coded=is_coded)
+                own = None if ratios is None else ratios[which]
+                results[:, which] = self._by_levels(
+                    state, *tested, place, ratios=own, is_coded=is_coded
+                )
             return results
-        forms = LevelForms.of(gaussian(some.values.T, sigma), some.counts, self.estimator)
+        forms = LevelForms.of(gaussian(some.values.T, sigma), some.counts, self.statistic)
         U, of_diagonal, T, S = state.sums_of(some.along[..., place], some.counts)
+        if ratios is not None:
+            U = exchangeable_sums(U, some.counts, some.values.T, ratios)
         observed = forms.inner(U, state.C.weights, of_diagonal)
         rounding = SAME * state.C.norm * forms.norms
         part = _part_present(state.C, of_diagonal, forms.n_samples)
@@ -320,13 +377,21 @@ class Independence(AbstractCriterion):
             kinds, of_kind = np.unique(carriers[rare], axis=0, return_inverse=True)
             for number, kind in enumerate(kinds.tolist()):
                 these = rare[of_kind == number]
-                log_p[these] = state.log_p_of_rare(z[these], tuple(kind), self.estimator)
+                log_p[these] = state.log_p_of_rare(z[these], tuple(kind), self.statistic)
         return np.stack([-log_p / LOG_10, observed])
 
-    def _of_feature(self, state: Permuted, x: Float, sigma: float, missing: Mask | None) -> Float:
-        """Score and HSIC of a feature with many values, or for labels without low rank.
+    def _of_feature(
+        self,
+        state: Permuted,
+        x: Float,
+        sigma: float,
+        missing: Mask | None,
+        ratios: Float | None,
+    ) -> Float:
+        """Score and HSIC of one feature x (m,), with many values, or if labels are not low-rank.
 
-        Samples whose value is missing (m,) are left out of both. Agrees with `hsic_test`.
+        Samples in the mask `missing` (m,) are excluded. The result agrees with `hsic_test`, unless
+        labels are residuals of relatives, with variance ratios (2, r).
         """
         if missing is not None and missing.any():
             present = np.flatnonzero(~missing)
@@ -337,10 +402,20 @@ class Independence(AbstractCriterion):
         K: Symmetric | None = None
         if isinstance(state.C, LowRankSymmetric):
             K = low_rank_kernel(kernel, X, sigma)
-        A = estimated(dense_kernel(kernel, X, sigma) if K is None else K, self.estimator)
+        K = dense_kernel(kernel, X, sigma) if K is None else K
+        A = estimated(K, self.statistic)
         rounding = np.array([rounding_of(state.C, A)])
         A = A.projected(state.basis)
-        observed = state.C.inner(np.arange(len(x))[None], [A])[0]
+        samples = np.arange(len(x))[None]
+        observed = state.C.inner(samples, [A])[0]
+        if ratios is not None and isinstance(C := state.C, LowRankSymmetric):
+            # The kernel sees directions that are exchangeable; the diagonal is as it was.
+            scaled = LowRankSymmetric.of(exchangeable(C.F, x, state.basis, ratios[0]), C.weights)
+            K = K.changed(statistic_scale(len(x), self.statistic), np.zeros(len(x)))
+            observed += scaled.inner(samples, [K])[0] - C.inner(samples, [K])[0]
+            observed += statistic_scale(len(x), self.statistic) * (
+                scaled.diagonal.sum() - C.diagonal.sum()
+            )
         null = moments_permuted(state.C, A)
         z, skewness = _deviations(observed, null, rounding, state.regained)
         log_p = 0.0 if np.isnan(z[0]) else float(state.log_p(z, skewness)[0])
@@ -355,10 +430,10 @@ class Independence(AbstractCriterion):
         return 8 * (COPIES * MOST_DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
 
     def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
-        """Scores, with HSIC, p, q (Benjamini and Hochberg, 1995), and width or sigma."""
+        """Compute the scores, HSIC, p, q (Benjamini and Hochberg, 1995), and width or sigma."""
         score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
-        order = np.argsort(p)  # sorting sorted values again is fast
+        order = np.argsort(p)  # later sorts of sorted values are fast
         q[order] = false_discovery_control(p[order])
         meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
@@ -375,13 +450,20 @@ class Independence(AbstractCriterion):
 
 
 def inflation_of(p: Float) -> float:
-    """Lambda: median chi-squared value (1 degree of freedom) of p-values, over that by chance."""
+    """Genomic inflation factor lambda of p-values.
+
+    It is the median of their chi-squared values (1 degree of freedom) divided by the median under
+    independence.
+    """
     median = max(float(np.median(p)), np.finfo(float).tiny)
     return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
 
 
 def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-    """``-log10 p`` for dependence of missing values on labels, (c,); 0 if none is missing."""
+    """Compute ``-log10 p`` of the test whether missing values depend on the labels, (c,).
+
+    It is 0 if no value of the feature is missing.
+    """
     c, sums, test = len(features.n_levels), features.missing_sums, state.missingness
     if sums is None or test is None:
         return np.zeros(c)
@@ -393,17 +475,17 @@ def _missingness(state: Permuted | Multiscale, features: Features, place: slice)
 
 
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
-    """Factor (c,) by which moments over all samples become those over the samples present.
+    """Factors (c,) that convert moments over all samples to those over the samples present.
 
-    It is the trace of the label matrix over the samples present, relative to that of C, times
-    ``(m - 1) / (n - 1)``; 1 if no sample is missing.
+    A factor is the trace of the label matrix over the samples present, relative to that of C, times
+    ``(m - 1) / (n - 1)``; it is 1 if no sample is missing.
 
     Parameters
     ----------
     of_diagonal : (c, q)
         Sums of the diagonal of the label matrix over the levels of each feature.
     n : (c,)
-        Number of samples present.
+        Number of samples with a value.
     """
     m, trace = C.n_samples, float(C.diagonal.sum())
     part = of_diagonal.sum(axis=1) / trace * ((m - 1) / (n - 1))
@@ -413,9 +495,11 @@ def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
 def _deviations(
     observed: Float, null: Moments, rounding: Float, times: float
 ) -> tuple[Float, Float]:
-    """Standardised HSIC, NaN if all permutations give the same value, and skewness; (c,).
+    """Standardised HSIC, and the skewness under permutations; (c,) each.
 
-    `times` is the ratio of the statistic to the scale of permutations.
+    Standardised HSIC is NaN if all permutations have the same value. `observed` is HSIC, `null` its
+    moments under permutations, `rounding` the size of rounding errors; `times` is a factor on
+    permuted values (see `Permuted.regained`).
     """
     spread = times * np.atleast_1d(np.sqrt(null.variance))
     varies = spread > rounding

@@ -1,10 +1,10 @@
 """Criteria with a Gaussian kernel on each feature: MMD, kernel target alignment, QMI.
 
-They detect dependence of any shape of single features, while those of `dhsic.criteria.linear`
-detect differences of means. The kernel is ``exp(-sigma (x - x')^2)``. `bandwidth` sets sigma:
-``"dimension"`` is 1/2, suitable for standardised features; ``"median"`` is computed from the median
-distance of each feature: the policies of JMLR 4.1 with ``|S| = 1``. Samples with a missing value
-are left out of the feature (`dhsic.criteria.present`).
+They detect dependence of any shape on single features, while the criteria in
+`dhsic.criteria.linear` detect differences of means. The kernel is ``exp(-sigma (x - x')^2)``.
+`bandwidth` sets sigma: ``"dimension"`` is 1/2, suitable for standardised features; ``"median"`` is
+computed from the median distance of each feature. These are the policies of JMLR 4.1 with
+``|S| = 1``. Samples with a missing value are excluded for this feature (`dhsic.criteria.present`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from dhsic.kernels.labels import LabelMatrix, label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Number of directions of label factors, and of copies of them.
+#: For the memory estimate: number of directions of a low-rank label matrix, and of copies of it.
 DIRECTIONS, COPIES = 40, 4
-#: Number of float64 values per pair of labels while the median of distances is computed.
+#: Number of float64 values per pair of labels that computing the median distance takes.
 PAIRS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledLabels:
-    """Factored label matrix L, the divisor of sums, and weights where values are missing."""
+    """Low-rank label matrix L, the divisor of kernel sums, and weights if values are missing."""
 
     L: LowRankSymmetric
     divisor: float
@@ -50,13 +50,13 @@ class ScaledLabels:
 
     @staticmethod
     def of(L: LowRankSymmetric, divisor: float) -> ScaledLabels:
-        """Prepare L."""
+        """Create the state from L in low rank; kernel sums are divided by `divisor`."""
         weights = PresentWeights.of(L.F)
         centred = (L.F - weights.mean) * np.sqrt(np.abs(L.weights))
         return ScaledLabels(L, divisor, weights, MissingnessTest(centred))
 
     def log10_p_missing(self, features: Features, place: slice) -> Float:
-        """``-log10 p`` for dependence of missing values on the labels, (c,)."""
+        """Compute ``-log10 p`` of the test whether missing values depend on the labels, (c,)."""
         if features.missing_sums is None:
             return np.zeros(len(features.X))
         sums, n = features.missing_sums
@@ -66,19 +66,19 @@ class ScaledLabels:
 
 
 def _of_two(labels: LabelMatrix) -> ScaledLabels:
-    """L as it is."""
+    """Prepare the labels of `MMD`: L in low rank, with divisor 1."""
     return ScaledLabels.of(labels.factor(), 1.0)
 
 
 def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
-    """L, and its norm as divisor."""
+    """Prepare the labels of `TargetAlignment`: L in low rank, with its norm as divisor."""
     L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
     return ScaledLabels.of(L, float(np.sqrt(np.vdot(G, G.T))))
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read classes or numbers as the label kernel nu, except for a constant factor."""
+    """Read classes or numbers as labels with the kernel nu of `QMI`, up to a constant factor."""
     labels = label_matrix(single_target(y, criterion), "auto")
     (target,), m = labels.parts, labels.n_samples
     if isinstance(target, ClassTarget):
@@ -91,19 +91,19 @@ def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _delta(classes: ClassTarget) -> ClassTarget:
-    """Nu for classes: 1 within a class, 0 between classes."""
+    """Kernel nu for classes: 1 within a class, 0 between classes."""
     return ClassTarget.of(classes.codes, "delta")
 
 
 def _on_numbers(target: RealTargets) -> RealTargets:
-    """Nu for numbers: the Gaussian window on standardised numbers."""
+    """Kernel nu for numbers: the Gaussian window on standardised numbers."""
     assert target.sigma is not None, "the kernel on them is Gaussian"
     std = target.values.std()
     return RealTargets(target.values / std, target.sigma * float(std) ** 2 / 2)
 
 
 def _centred_window(labels: LabelMatrix) -> ScaledLabels:
-    """``H nu H``, and m^2 as divisor."""
+    """Prepare the labels of `QMI`: ``H nu H`` in low rank, with divisor m^2."""
     L = labels.factor()
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
@@ -127,7 +127,7 @@ class AbstractKernelCriterion(AbstractCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        """Scores with kernels of these widths (c,); other parameters are those of `columns`."""
+        """Scores with the kernel widths `sigma` (c,); other parameters are as in `columns`."""
 
     @property
     def leaves_missing_out(self) -> bool:
@@ -137,7 +137,7 @@ class AbstractKernelCriterion(AbstractCriterion):
         return state.L.F
 
     def columns(self, state: ScaledLabels, features: Features, place: slice) -> Float:
-        """Scores, and ``-log10 p`` of the test whether missing values depend on labels, (2, c)."""
+        """Compute scores, and ``-log10 p`` of the test of missing values on labels, (2, c)."""
         sigma = features.widths(resolve_width(self.bandwidth))
         scores = self.of_width(sigma, state, features, place)
         return np.stack([scores, state.log10_p_missing(features, place)])
@@ -156,11 +156,11 @@ class AbstractKernelCriterion(AbstractCriterion):
 class MMD(AbstractKernelCriterion):
     r"""Squared maximum mean discrepancy of the feature between two classes (JMLR eq. 26).
 
-    ``|mean_+ phi(x) - mean_- phi(x)|^2``, biased: ``tr K L`` with the labels of eq. 17, for which
-    ``H L H = L``, hence ``(m - 1)^2 HSIC_0``.
+    The score is the biased estimate ``|mean_+ phi(x) - mean_- phi(x)|^2``. It equals ``tr K L``
+    with the labels of eq. 17, for which ``H L H = L``, so it is ``(m - 1)^2 HSIC_0``.
 
-    When to use it: two classes between which a feature may differ in variance or in shape, not only
-    in its mean.
+    When to use it: for two classes between which features may differ in variance or shape, not only
+    in their means.
 
     Parameters
     ----------
@@ -182,11 +182,11 @@ class MMD(AbstractKernelCriterion):
 class TargetAlignment(AbstractKernelCriterion):
     r"""Kernel target alignment ``tr K L / (|K| |L|)`` (JMLR 6.4; Cristianini et al. 2003).
 
-    The cosine between the kernel matrices of feature and labels, neither of them centred. Labels of
-    any kind; ``label_kernel="binary"``, ``y y'``, is the one of Cristianini et al.
+    The score is the cosine between the kernel matrices of feature and labels, which are not
+    centred. Labels may be of any kind; Cristianini et al. use ``label_kernel="binary"``, ``y y'``.
 
-    When to use it: to compare with work that uses it. Without centring it favours kernels that are
-    large everywhere if class sizes differ; `QMI` and `MMD` do not.
+    When to use it: to compare with published results. Because nothing is centred, it favours
+    kernels that are large everywhere if class sizes differ; `QMI` and `MMD` do not.
 
     Parameters
     ----------
@@ -215,16 +215,16 @@ class TargetAlignment(AbstractKernelCriterion):
 class QMI(AbstractKernelCriterion):
     r"""Quadratic mutual information by Parzen windows (JMLR eq. 30; Torkkola 2003).
 
-    ``integral (p(x, y) - p(x) p(y))^2``, estimated with Gaussian windows ``sqrt(sigma / pi)
-    exp(-sigma u^2)``. The inner product of two is a Gaussian of twice the variance, ``kappa =
-    sqrt(sigma / (2 pi)) exp(-(sigma / 2) (x - x')^2)``, and the integral ``tr kappa H nu H / m^2 =
-    ((m - 1) / m)^2 HSIC_0`` (the paper's bracket lacks ``1/m`` and ``1/m^2`` in its second and
-    third term). For classes, ``nu`` is 1 within a class and 0 between two. For numbers,
-    standardised, it is a window whose width is the median distance. For whole numbers that may be
-    either, it is the sum of both, scaled to the same norm.
+    The score is ``integral (p(x, y) - p(x) p(y))^2``, estimated with Gaussian windows ``sqrt(sigma
+    / pi) exp(-sigma u^2)``. The inner product of two windows is a Gaussian with twice the variance,
+    ``kappa = sqrt(sigma / (2 pi)) exp(-(sigma / 2) (x - x')^2)``, and the integral is ``tr kappa H
+    nu H / m^2 = ((m - 1) / m)^2 HSIC_0`` (the second and third term in the paper lack ``1/m`` and
+    ``1/m^2``). For classes, ``nu`` is 1 within a class and 0 between classes. For numbers, which
+    are standardised, it is a window whose width is the median distance. For whole numbers that may
+    be classes or numbers, it is the sum of both, scaled to the same norm.
 
-    When to use it: any dependence between a feature and labels of any kind, as an amount of
-    information: it grows where densities are high.
+    When to use it: for dependence of any shape, and labels of any kind, measured as an amount of
+    information; the score is larger if densities are high.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-r"""Directions of labels for the test at several widths, and label kernels as weights of them.
+r"""Directions of labels for the test at several widths, and label kernels as weights of directions.
 
 Real labels are replaced by functions of their ranks, like features (`dhsic.linalg.rank_basis`): the
 first function detects differences in location, the second in spread, further ones in tails and
-turns. Coordinates in two or three dimensions use products of such functions; under a Gaussian
-kernel on all coordinates these have the product of their weights. Classes keep their kernel (JMLR
-eq. 17 to 19). Integers that may be class numbers or measurements
+non-monotone shapes. Coordinates in two or three dimensions use products of such functions; the
+weight of a product under a Gaussian kernel on all coordinates is the product of the weights.
+Classes keep their kernel (JMLR eq. 17 to 19). Integers that may be class numbers or measurements
 (`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices: those of functions of
-ranks, and one in which all functions of the classes have equal weight, with the share
-`CLASS_SHARE`. Several targets are scaled alike: the label matrix of each has norm 1.
+ranks, and one with equal weights for all functions of the classes, which has the share
+`CLASS_SHARE`. Several targets are scaled alike: the label matrix of each target has norm 1.
 """
 
 from __future__ import annotations
@@ -32,33 +32,35 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: Number of functions of a real label.
 N_LABEL_FUNCTIONS = 5
-#: Widths of kernels on real labels, and their shares in the combination: mostly a straight line.
+#: Widths of kernels on real labels, and their shares in the combination: the linear one dominates.
 LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
 #: Share of the class kernel if integers may be class numbers.
 CLASS_SHARE = 0.3
-#: Widths and shares for coordinates, where a straight line is not expected.
+#: Widths and shares for coordinates, for which linear dependence is not expected.
 PLACE_WIDTHS, PLACE_SHARES = (1 / 2, 1 / 4, 1 / 8), (0.2, 0.4, 0.4)
-#: Maximum dimension of coordinates, and maximum sum of squared numbers of half waves.
+#: Maximum dimension of coordinates; and by dimension, the maximum sum of the squared numbers of
+#: half waves of the functions in a product.
 DIMENSIONS, HIGHEST = 3, {2: 26, 3: 14}
-#: Fraction of the length of a function that must be left after projection on earlier ones; for few
-#: distinct labels the last functions repeat the first ones.
+#: Minimum fraction of the norm of a function that must be left after projection on earlier ones: if
+#: labels have few distinct values, the last functions repeat the first ones.
 LEAST_LEFT = 1e-3
-#: Directions of a target that vanish when covariates are regressed out, relative to before.
+#: Norm of a direction after covariates are regressed out, relative to before, up to which it counts
+#: as 0.
 NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class LabelDirections:
-    """Label matrices with common directions: ``C_k = B diag(mu_k) B'``, each of norm 1.
+    """Label matrices with common directions: ``C_k = B diag(mu_k) B'``, each with norm 1.
 
     Attributes
     ----------
     B : (m, S)
         Directions, orthogonal to 1 and to the covariates.
     mu : (K, S)
-        Weights of the directions at each width of the labels.
+        Weights of the directions in each of the K label matrices, one for each width.
     shares : (K,)
-        Share of each width in the combination; they sum to 1.
+        Share of each label matrix in the combination; they sum to 1.
     """
 
     B: Float
@@ -72,7 +74,8 @@ class LabelDirections:
         Parameters
         ----------
         labels : LabelMatrix
-            Real targets contribute their values if `by_ranks`, else their kernel.
+            Labels. Real targets are represented by functions of their ranks if `by_ranks` and if
+            their kernel is Gaussian, else by their kernel.
         Q : (m, p)
             Orthonormal basis of ``[1, covariates]``.
         by_ranks : bool
@@ -100,8 +103,12 @@ class LabelDirections:
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
-    """Directions (m, S), weights (K, S) and shares (K,) of a part; None if it has too many."""
-    if isinstance(part, RealTargets) and by_ranks and _n_functions(part.values):
+    """Directions (m, S), weights (K, S) and shares (K,) of a part of the labels.
+
+    Returns None if it has too many directions.
+    """
+    has_width = isinstance(part, RealTargets) and part.sigma is not None
+    if isinstance(part, RealTargets) and has_width and by_ranks and _n_functions(part.values):
         return _of_ranks(part.values, Q)
     classes = part.classes if isinstance(part, MixedTarget) else part
     if isinstance(classes, ClassTarget) and len(classes.weights) > FEW_DIRECTIONS:
@@ -115,13 +122,13 @@ def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float
 
 
 def _n_functions(values: Float) -> int:
-    """Number of functions for each of t targets; 0 if all together have too many."""
+    """Number of functions for each of t targets, values (m, t); 0 if they would be too many."""
     t = values.shape[1]
     return N_LABEL_FUNCTIONS if t <= DIMENSIONS else min(N_LABEL_FUNCTIONS, FEW_DIRECTIONS // t)
 
 
 def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions (m, S), weights (K, S) and shares (K,) of real targets (m, t) by their ranks."""
+    """Directions (m, S), weights (K, S) and shares (K,) from the ranks of real targets (m, t)."""
     t, n = values.shape[1], _n_functions(values)
     widths: tuple[float, ...]
     shares: tuple[float, ...]
@@ -153,7 +160,7 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares for integers: functions of ranks, then of classes."""
+    """Directions, weights and shares for integers: first functions of ranks, then of classes."""
     B, mu, shares = _of_ranks(part.numbers.values, Q)
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)

@@ -1,8 +1,8 @@
 r"""Scores at several widths of features with two or three values, mainly genotypes.
 
-Such a feature has two functions: the value itself, and for three levels the orthogonal one, such as
-dominance. Their scores only need counts and sums of directions over levels. Samples with a missing
-value are left out: labels of the others are centred, and scaled by their own variance.
+The functions of such a feature are the value itself and, for three levels, the function orthogonal
+to it, such as dominance. Scores only need counts and sums of directions over levels. Samples with a
+missing value are excluded: labels of the others are centred, and scaled by their own variance.
 """
 
 from __future__ import annotations
@@ -26,15 +26,22 @@ from dhsic.criteria.multiscale import (
 )
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rare import FEW, OTHERS, Carriers, RareLaw, carriers_of
+from dhsic.linalg.rank_basis import level_functions
 
-#: Lock held while a law is sampled, because other threads request the same one.
+#: Lock that is held while a law is sampled, because other threads need the same law.
 _DRAWING = threading.Lock()
 
 
-def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None) -> FeatureScores:
-    """Scores of features with two or three values, from sums of directions at `place`.
+def scores_of_levels(
+    state: Multiscale,
+    some: Levels,
+    place: slice | None = None,
+    variance_ratios: Float | None = None,
+) -> FeatureScores:
+    """Scores of features with two or three values, from sums of directions over their levels.
 
-    The separate function of the third level is used if each level has enough samples.
+    `place` are the columns of the state's own directions. The second function of three levels is
+    used only if each level has enough samples. `variance_ratios` (c, 2, t) are those of `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
@@ -44,7 +51,8 @@ def scores_of_levels(state: Multiscale, some: Levels, place: slice | None = None
         at = np.flatnonzero(which)
         if at.size:
             absent = None if some.absent is None else some.absent[at][:, place]
-            arguments = counts[at], values[at], along[at], absent
+            ratios = None if variance_ratios is None else variance_ratios[at]
+            arguments = counts[at], values[at], along[at], absent, ratios
             of_family = _of_family(state, family, *arguments)
             if state.two_classes is not None:
                 _set_exact(state, family, of_family, *arguments)
@@ -60,8 +68,12 @@ def _set_exact(
     values: Float,
     along: Float,
     absent: Float | None,
+    variance_ratios: Float | None,
 ) -> None:
-    """Replace small p-values for two classes by those of `dhsic.criteria.class_tables`."""
+    """Replace small p-values by exact ones if labels are two classes, in place.
+
+    See `dhsic.criteria.class_tables`.
+    """
     assert state.two_classes is not None, "there are two classes"
     for i in np.flatnonzero(scores.log_p < np.log(SMALL)).tolist():
         table = ClassTable.of(counts[i], along[i, :, 0], state.two_classes)
@@ -71,26 +83,12 @@ def _set_exact(
         def law(sums: Float, i: int = i) -> Float:
             at = np.full(len(sums), i)
             lacking = None if absent is None else absent[at]
-            by_law = _of_family(state, family, counts[at], values[at], sums[..., None], lacking)
+            ratios = None if variance_ratios is None else variance_ratios[at]
+            of_levels = counts[at], values[at], sums[..., None]
+            by_law = _of_family(state, family, *of_levels, lacking, ratios)
             return by_law.log_p
 
         scores.log_p[i] = exact_log_p(table, float(scores.log_p[i]), law)
-
-
-def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
-    """Orthonormal functions of levels (c, q): the value, and the orthogonal one, (c, R, q)."""
-    n = counts.sum(axis=1, keepdims=True)
-    first = values - np.vecdot(counts, values)[:, None] / n
-    size = np.sqrt(np.vecdot(counts, first * first)[:, None] / n)
-    first = np.divide(first, size, out=np.zeros_like(first), where=size > 0)
-    if n_functions == 1:
-        return np.asarray(first[:, None])
-    second = np.square(first)
-    second -= np.vecdot(counts, second)[:, None] / n
-    second -= first * np.vecdot(counts, second * first)[:, None] / n
-    size = np.sqrt(np.vecdot(counts, second * second)[:, None] / n)
-    second = np.divide(second, size, out=np.zeros_like(second), where=size > 0)
-    return np.stack([first, second], axis=1)
 
 
 def _of_family(
@@ -100,8 +98,12 @@ def _of_family(
     values: Float,
     along: Float,
     absent: Float | None,
+    variance_ratios: Float | None,
 ) -> FeatureScores:
-    """Scores of features of one family; `absent` holds sums over missing samples."""
+    """Scores of features with equal numbers of levels, by the kernels of `family`.
+
+    `along` are sums of directions over levels, `absent` over samples with a missing value.
+    """
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
     functions = level_functions(counts, values, family.weights.shape[1])
@@ -111,6 +113,9 @@ def _of_family(
         U = U - (counts / n[:, None])[..., None] * totals[:, None]
         part = state.label_parts(absent[:, S : S + K], totals, n)
     table = functions @ U
+    if variance_ratios is not None and state.covariance is not None:
+        of_functions = variance_ratios[:, : functions.shape[1]]
+        table /= np.sqrt(state.covariance.ratios(of_functions))
     T = np.einsum("nr,crk->nkc", family.weights, np.square(table) @ state.labels.mu.T) / m
     sums = PatternSums.of(functions, counts, family.weights)
     if state.has_covariates:
@@ -127,7 +132,7 @@ def _of_family(
 
 
 def _shapes(functions: Float, table: Float) -> Float:
-    """Shapes of features of two or three levels, by number, (c,)."""
+    """Shapes of the dependence on features with two or three levels, by number, (c,)."""
     if functions.shape[1] == 1:
         return np.ones(len(functions))
     s = np.square(table).sum(axis=1).argmax(axis=1)
@@ -142,7 +147,7 @@ def _shapes(functions: Float, table: Float) -> Float:
 def _set_rare(
     state: Multiscale, log_p: Float, T: Float, moments: WidthMoments, counts: Float
 ) -> None:
-    """Replace p-values of variants with few carriers by those of the law for their numbers."""
+    """Replace p-values of variants with few carriers by those of `RareLaw`, in place."""
     padded = np.zeros((len(counts), 4))
     padded[:, : counts.shape[1]] = counts
     carriers = carriers_of(padded)
@@ -157,7 +162,7 @@ def _set_rare(
 
 
 def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
-    """Law of variants with these numbers of carriers, for label matrix k."""
+    """Law of HSIC for variants with these numbers of carriers, for label matrix k."""
     with _DRAWING:
         if (k, carriers) not in state.laws:
             code, *numbers = carriers

@@ -1,9 +1,9 @@
 """Criteria with a linear kernel on a feature: correlation, ridge regression, class means.
 
 Centroid, t, signal to noise and shrunken centroid compare class means. Each is HSIC_0 with the
-linear kernel, with a different scaling of features and map of labels (JMLR 6.2 and 6.5). The
-positive class is the one whose name is last in order. Counts, means and variances of features
-within classes are products with class indicators.
+linear kernel, but with a different scaling of features and a different map of labels (JMLR 6.2 and
+6.5). The positive class is the one whose name is last in sorted order. Counts, means and variances
+of features within classes are products with class indicators.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.validation import is_number
 
-#: Fraction of a sum of squares below which a difference from it has lost digits.
+#: If a difference of two sums of squares is below this fraction of them, it has lost digits.
 CANCELLED = 1e-3
 
 
 def ratio(difference: Float, spread: Float) -> Float:
-    """``difference / spread``: infinite if only the spread is 0, and 0 if both are."""
+    """Ratio ``difference / spread``; infinite if only the spread is 0, and 0 if both are 0."""
     infinite = np.copysign(np.where(difference == 0, 0.0, np.inf), difference)
     return np.divide(difference, spread, out=infinite, where=spread > 0)
 
 
 @dataclass(frozen=True)
 class AbstractOfNumbers(AbstractCriterion):
-    """A criterion that multiplies features with one vector."""
+    """A criterion that only needs the product of features with one vector, the labels."""
 
     def directions(self, state: Float) -> Float:
         return state[:, None]
@@ -47,7 +47,7 @@ class AbstractOfNumbers(AbstractCriterion):
 
 @dataclass(frozen=True)
 class AbstractOfClasses(AbstractCriterion):
-    """A criterion that uses moments within classes."""
+    """A criterion that only needs means and variances of features within classes."""
 
     def directions(self, state: Classes) -> Float:
         return state.indicators
@@ -55,12 +55,12 @@ class AbstractOfClasses(AbstractCriterion):
 
 @dataclass(frozen=True)
 class Pearson(AbstractOfNumbers):
-    """Pearson's correlation R with the labels (JMLR eq. 21); score ``R^2``.
+    """Pearson's correlation R with the labels (JMLR eq. 21); the score is ``R^2``.
 
-    Numbers, or two classes, which count as -1 and 1. For standardised features and labels and
-    linear kernels ``tr K H L H = m^2 sum_j R_j^2`` (eq. 22, 23; the paper leaves out m^2).
+    Labels are numbers, or two classes, which count as -1 and 1. For standardised features and
+    labels and linear kernels ``tr K H L H = m^2 sum_j R_j^2`` (eq. 22, 23; the paper omits m^2).
 
-    When to use it: dependence that is a straight line; the same ranking as the p-values of a
+    When to use it: for linear dependence. The ranking is the same as by the p-values of a
     regression on each feature alone.
     """
 
@@ -78,14 +78,15 @@ class Pearson(AbstractOfNumbers):
 class RidgeRegression(AbstractOfNumbers):
     """Fraction of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
 
-    With x and y of mean 0 and ``w = x'y / (x'x + penalty)``, ``J* = |y - x w|^2 + penalty w^2 = y'y
-    - (x'y)^2 / (x'x + penalty)``; the score is ``1 - J* / y'y``, the statistic is w. In terms of
-    the paper, ``tr Kbar L / y'y`` with ``Kbar = V (V'V + penalty I)^-1 V'``, V the feature, and
-    ``L = y y'`` (the paper's w lacks a V'). Numbers, or two classes, which count as -1 and 1.
+    If x and y have mean 0 and ``w = x'y / (x'x + penalty)``, then ``J* = |y - x w|^2 + penalty w^2
+    = y'y - (x'y)^2 / (x'x + penalty)``. The score is ``1 - J* / y'y``, the statistic is w. In the
+    notation of the paper the score is ``tr Kbar L / y'y`` with ``Kbar = V (V'V + penalty I)^-1
+    V'``, V the feature, and ``L = y y'`` (the paper's w lacks a V'). Labels are numbers, or two
+    classes, which count as -1 and 1.
 
-    When to use it: features in one unit, where those that hardly vary (rare variants) should have
-    to explain more; then pass ``standardize=False``. Standardised features all have ``x'x = m``,
-    and it ranks features as `Pearson` does.
+    When to use it: for features in the same unit, if features that hardly vary (rare variants)
+    should need a larger effect to rank high; then pass ``standardize=False``. Standardised features
+    all have ``x'x = m``, and the ranking is that of `Pearson`.
 
     Parameters
     ----------
@@ -95,15 +96,15 @@ class RidgeRegression(AbstractOfNumbers):
 
     name = "ridge"
     labels = NUMBERS
-    meaning = "part of y'y that ridge regression on the feature explains"
+    meaning = "fraction of y'y that ridge regression on the feature explains"
     signed = "coefficient of ridge regression on the feature"
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
         if not (is_number(self.penalty) and self.penalty >= 0):
             raise InputError(
-                f"penalty={self.penalty!r}; pass the ridge penalty, a finite number from 0, "
-                "such as 1.0."
+                f"penalty={self.penalty!r}; pass the ridge penalty, a finite number of at "
+                "least 0, such as 1.0."
             )
 
     def columns(self, state: Float, features: Features, place: slice) -> Float:
@@ -116,9 +117,9 @@ class RidgeRegression(AbstractOfNumbers):
 class ClassMoments:
     """Means and variances of c features within n classes."""
 
-    sizes: Float  # (n,), samples of each class, m_y
+    sizes: Float  # (n,), number of samples m_y of each class
     mean: Float  # (n, c)
-    variance: Float  # (n, c), of a sample, divided by m_y - 1; 0 for a single sample
+    variance: Float  # (n, c), sample variances, with divisor m_y - 1; 0 for a single sample
 
     @property
     def difference(self) -> Float:
@@ -127,7 +128,7 @@ class ClassMoments:
 
     @property
     def pooled(self) -> Float:
-        """Pooled variance within classes, divided by m minus the number of classes, (c,)."""
+        """Pooled variance within classes, with divisor m minus the number of classes, (c,)."""
         degrees = self.sizes - 1
         return np.asarray(degrees @ self.variance / degrees.sum())
 
@@ -138,11 +139,11 @@ def class_means(features: Features, classes: Classes, place: slice) -> Float:
 
 
 def class_moments(features: Features, classes: Classes, place: slice) -> ClassMoments:
-    """Moments of features within n classes.
+    """Moments of c features within n classes.
 
-    Variances are computed from sums of squares, and from deviations, in a second pass over the
-    tile, where those nearly cancel. A variance at the level of rounding errors of the mean is set
-    to 0.
+    Variances are computed from sums of squares. If these nearly cancel, they are computed from
+    deviations, in a second pass over the tile. A variance that is not larger than rounding errors
+    of the mean is set to 0.
     """
     X = features.X
     mean = class_means(features, classes, place)
@@ -163,24 +164,25 @@ def class_moments(features: Features, classes: Classes, place: slice) -> ClassMo
 class Centroid(AbstractOfClasses):
     r"""Weighted difference of class means, ``v = w x+ - (1 - w) x-`` (JMLR 6.2); score ``|v|``.
 
-    Two classes. With ``w = 1/2`` it is half the difference of means, ``4 sum_j v_j^2 = tr K H L H
-    = (m - 1)^2 HSIC_0`` with the linear kernel and eq. 17 (the paper's last line drops the 4).
-    Another weight scales classes differently, and the score then depends on where the zero of a
-    feature is, which is its mean.
+    It needs two classes. With ``w = 1/2`` it is half the difference of means, and ``4 sum_j v_j^2 =
+    tr K H L H = (m - 1)^2 HSIC_0`` with the linear kernel and eq. 17 (the paper's last line omits
+    the 4). Another weight scales classes differently. The score then depends on the origin of a
+    feature, which is its mean.
 
-    When to use it: the difference of means matters in units of the features, or of their overall
-    deviation; the cheapest and least variable of this family where classes hold few samples.
+    When to use it: if the difference of means matters in units of the features, or of their overall
+    standard deviation. It is the cheapest and least variable criterion of this family for classes
+    with few samples.
 
     Parameters
     ----------
     centroid_weight : float
-        w, between 0 and 1.
+        Weight w, between 0 and 1.
     """
 
     name = "centroid"
     labels = TWO_CLASSES
     meaning = "magnitude of the weighted difference of class means"
-    signed = "weighted difference of class means, the last class less the first"
+    signed = "weighted difference of class means, the last class minus the first"
     centroid_weight: float = 0.5
 
     def __post_init__(self) -> None:
@@ -194,19 +196,19 @@ class Centroid(AbstractOfClasses):
 
 @dataclass(frozen=True)
 class Welch(AbstractOfClasses):
-    """The t-statistic with a variance per class (JMLR eq. 24); score ``|t|``.
+    """Welch's t-statistic, with a variance per class (JMLR eq. 24); the score is ``|t|``.
 
-    ``t = (x+ - x-) / sqrt(s+^2 / m+ + s-^2 / m-)``, Welch's, with variances of a sample. Two
-    classes of at least two samples.
+    ``t = (x+ - x-) / sqrt(s+^2 / m+ + s-^2 / m-)``, with sample variances. It needs two classes of
+    at least two samples each.
 
-    When to use it: a shift between two classes whose spreads may differ, enough samples to know
-    them by (say ten a class); with fewer, `ModeratedT`.
+    When to use it: for a shift between two classes whose variances may differ, with enough samples
+    to estimate them (about ten per class). With fewer, use `ModeratedT`.
     """
 
     name = "t"
     labels = TWO_OF_TWO
-    meaning = "magnitude of the t-statistic with a variance per class"
-    signed = "t-statistic, the last class less the first"
+    meaning = "magnitude of the t-statistic with separate variances of the classes"
+    signed = "t-statistic, the last class minus the first"
 
     def columns(self, state: Classes, features: Features, place: slice) -> Float:
         moments = class_moments(features, state, place)
@@ -217,18 +219,18 @@ class Welch(AbstractOfClasses):
 
 @dataclass(frozen=True)
 class SignalToNoise(AbstractOfClasses):
-    """Signal to noise, ``(x+ - x-) / (s+ + s-)`` (JMLR 6.2, Golub et al. 1999); score: magnitude.
+    """Signal to noise, ``(x+ - x-) / (s+ + s-)`` (JMLR 6.2, Golub et al. 1999).
 
-    Deviations are those of a sample. Two classes of at least two samples.
+    The score is its absolute value. s are sample standard deviations. It needs two classes of at
+    least two samples each.
 
-    When to use it: as `Welch`, where a feature should not gain from the larger class alone: the
-    number of samples does not enter.
+    When to use it: like `Welch`, if the score should not depend on the sizes of the classes.
     """
 
     name = "snr"
     labels = TWO_OF_TWO
     meaning = "magnitude of the signal to noise ratio"
-    signed = "signal to noise ratio, the last class less the first"
+    signed = "signal to noise ratio, the last class minus the first"
 
     def columns(self, state: Classes, features: Features, place: slice) -> Float:
         moments = class_moments(features, state, place)
@@ -240,13 +242,13 @@ class SignalToNoise(AbstractOfClasses):
 class ShrunkenCentroid(AbstractOfClasses):
     """Squared distances of class centroids from the centroid of all (JMLR eq. 27, 28).
 
-    ``sum_y (x_y - x)^2`` with x_y the mean within class y and x that of all samples; it is ``tr K
-    H L H`` for the linear kernel and ``psi(y) = e_y / m_y``. Two classes or more. The classifier of
-    Tibshirani et al. (2002) goes on to divide by deviations within classes and to cut off small
-    distances; the ranking of JMLR 6.5, which this is, does neither.
+    The score is ``sum_y (x_y - x)^2``, where x_y is the mean within class y and x the mean of all
+    samples. It equals ``tr K H L H`` for the linear kernel and ``psi(y) = e_y / m_y``. It needs two
+    classes or more. The classifier of Tibshirani et al. (2002) also divides by standard deviations
+    within classes and drops small distances; the ranking of JMLR 6.5, implemented here, does not.
 
-    When to use it: many classes, means of which differ in some of them; classes count alike
-    whatever their size.
+    When to use it: for many classes, if means differ in some of them. All classes have the same
+    weight, whatever their sizes.
     """
 
     name = "shrunken-centroid"

@@ -1,16 +1,16 @@
-r"""Missing values that depend on the labels: say, calls of cases fail more often than of controls.
+r"""Test whether missing values depend on the labels, for example more failed calls in cases.
 
-Tests leave missing samples out of a feature, so this is not a dependence of the feature. It means
-that samples of the two classes were measured in different ways, and such features can rarely be
-trusted. The test needs sums of the directions of labels over the missing samples, which are
-available in the pass that tests the features.
+Tests exclude the missing samples of a feature, so this is not a dependence of the feature itself.
+It shows that samples of the two classes were measured in different ways, and such features can
+rarely be trusted. The test needs sums of the directions of labels over the missing samples, which
+are available in the pass that tests the features.
 
-For classes the number of missing samples in each class is hypergeometric (Fisher's exact test, one
-class against the others, with the p-value multiplied by the number of classes). For other labels,
-and with covariates, the sums over n of m samples are approximately normal, with variance ``n (m -
-n) / (m (m - 1))`` along each of a few orthonormal directions; where few samples are
-missing, along one or two. For real labels by ranks the first one is a normal score (van der
-Waerden's test), the second one tests spread.
+For classes, the number of missing samples in each class is hypergeometric: Fisher's exact test of
+one class against the others, with the p-value multiplied by the number of classes. For other
+labels, and with covariates, the sums over n of m samples are approximately normal, with variance
+``n (m - n) / (m (m - 1))`` along each of a few orthonormal directions, or one or two if few samples
+are missing. If real labels are replaced by functions of ranks, the first direction is a normal
+score (van der Waerden's test), and the second tests spread.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from scipy.stats import chi2, hypergeom
 
 from dhsic._typing import Float, Index
 
-#: Maximum number of classes, and digits up to which rows of directions, scaled to a largest
-#: entry of 1, are equal.
+#: Maximum number of classes; and number of decimals up to which rows of directions are equal, after
+#: scaling the largest entry to 1.
 MOST_CLASSES, DIGITS = 64, 9
-#: Number of directions of other labels that are tested.
+#: Maximum number of directions that are tested if labels are not classes.
 MOST_DIRECTIONS = 5
-#: Relative size (to the largest) below which directions of labels are 0.
+#: Directions of labels count as 0 below this fraction of the largest one.
 NOTHING = 1e-9
 #: Minimum expected number of missing samples in a class for the normal approximation.
 FEWEST_EXPECTED = 5.0
@@ -40,7 +40,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Classes of samples, and their numbers from sums of the directions F (m, r) of labels.
+    """Classes of samples, to compute class counts from sums of the label directions F (m, r).
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ClassCounts:
     sizes : (k,)
         Number of samples of each class.
     back : (r + 1, k)
-        Matrix from sums of the directions and, last, of ones to numbers of samples per class.
+        Matrix that converts sums of the directions, and of ones (last), to numbers per class.
     """
 
     rows: Float
@@ -58,7 +58,10 @@ class ClassCounts:
 
     @staticmethod
     def of(F: Float) -> ClassCounts | None:
-        """Classes are samples with the same row of F; None if sums do not tell their numbers."""
+        """Find the classes, which are samples with equal rows of F.
+
+        Returns None if class counts cannot be computed from sums.
+        """
         scale = float(np.abs(F).max(initial=0.0)) or 1.0
         alike, first, sizes = np.unique(
             (F / scale).round(DIGITS), axis=0, return_index=True, return_counts=True
@@ -73,13 +76,16 @@ class ClassCounts:
         return ClassCounts(F[first], sizes.astype(np.int64), back)
 
     def counts(self, sums: Float, n: Float) -> Float:
-        """Numbers of samples in each class, (..., k), from sums (..., r) over n (...) samples."""
+        """Number of samples in each class, (..., k), from sums (..., r) over n (...) samples."""
         return np.rint(np.concatenate([sums, n[..., None]], axis=-1) @ self.back)
 
 
 @dataclass(frozen=True, eq=False)
 class MissingnessTest:
-    """Test of missing values by the directions F (m, r) of labels, centred, the largest first."""
+    """Test whether missing values depend on labels, given by centred directions F (m, r).
+
+    The largest direction is first.
+    """
 
     F: Float
 
@@ -90,9 +96,9 @@ class MissingnessTest:
 
     @cached_property
     def _bases(self) -> list[tuple[Float, float]]:
-        """Maps (r, s) to s orthonormal directions, and minimum numbers of missing samples for each.
+        """Maps (r, s) to s orthonormal directions, each with its minimum number of missing samples.
 
-        The first one has the most directions; the fewer there are, the fewer samples are needed.
+        The first map has the most directions; maps with fewer directions need fewer samples.
         """
         _, singular, V = np.linalg.svd(self.F, full_matrices=False)
         most = min(MOST_DIRECTIONS, int((singular > NOTHING * singular[0]).sum()))
@@ -122,7 +128,7 @@ class MissingnessTest:
             log10_p[at] = self._of_classes(self._classes, sums, n)
             return log10_p
         smaller, of_missing = np.minimum(n, m - n), np.zeros(len(n))
-        for to_basis, fewest in reversed(self._bases):  # those of more directions come last
+        for to_basis, fewest in reversed(self._bases):  # maps with more directions overwrite others
             size = np.square(sums @ to_basis).sum(axis=1) * (m * (m - 1.0)) / (n * (m - n))
             value = -chi2.logsf(size, to_basis.shape[1]) / np.log(10.0)
             of_missing = np.where(smaller >= fewest, value, of_missing)
@@ -146,7 +152,7 @@ class MissingnessTest:
 
 
 def missing_by_label(log10_p: Float, alive: Index) -> Index:
-    """Positions of the features whose missing values depend on the labels, by significance.
+    """Positions of the features whose missing values depend on the labels, most significant first.
 
     Parameters
     ----------

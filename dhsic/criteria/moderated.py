@@ -1,19 +1,19 @@
 r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2), which share variance information.
 
-The variance of one feature is estimated with the help of all (Smyth 2004, sections 4 and 6):
-residual variances ``s_j^2`` with f degrees of freedom are modelled as draws ``s_0^2 F(f, f_0)``:
+The variance of one feature is estimated using all features (Smyth 2004, sections 4 and 6). Residual
+variances ``s_j^2`` with f degrees of freedom are modelled as draws from ``s_0^2 F(f, f_0)``:
 features have different true variances, which vary about ``s_0^2`` like an estimate with ``f_0``
-degrees of freedom. The mean and variance of ``log s_j^2`` determine both (JMLR eq. 25). The paper
-prints the gamma function where Smyth has its logarithmic derivatives, digamma psi and trigamma
-psi', the number of samples m where he has degrees of freedom, and the moderated variance without
-its square; here
+degrees of freedom. The mean and variance of ``log s_j^2`` determine both parameters (JMLR eq. 25).
+The paper prints the gamma function instead of Smyth's logarithmic derivatives, digamma psi and
+trigamma psi', the number of samples m instead of the degrees of freedom, and the moderated variance
+without the square. Here
 
     ``psi'(f_0 / 2) = var_j(log s_j^2) - psi'(f / 2)``
     ``log s_0^2 = mean_j(log s_j^2) - psi(f/2) + log(f/2) + psi(f_0/2) - log(f_0/2)``
     ``moderated s_j^2 = (f_0 s_0^2 + f s_j^2) / (f_0 + f)``
 
-If variances vary no more than f degrees of freedom explain, ``f_0`` is infinite and ``s_0^2`` is
-their mean, as in limma since 2017.
+If variances do not vary more than f degrees of freedom explain, ``f_0`` is infinite and ``s_0^2``
+is their mean, as in limma since 2017.
 
 The odds that a feature differs between classes (Smyth 2004, section 5; JMLR 6.2, B-statistic)
 assume that a fraction `proportion` of the features differs, and that their differences have a
@@ -23,7 +23,7 @@ degrees of freedom,
     ``B = log(proportion / (1 - proportion)) - log(r) / 2
     + (1 + f) / 2 log((t^2 + f) / (t^2 / r + f))``,  ``r = (v + v_0) / v``,
 
-and ``v_0`` is estimated from the excess of the largest ``|t|`` over their expectation.
+where ``v_0`` is estimated from the excess of the largest ``|t|`` over their expected values.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from dhsic.criteria.base import (
 from dhsic.criteria.features import Features
 from dhsic.criteria.linear import AbstractOfClasses, class_moments, ratio
 
-#: Range of standard deviations of true differences, in those of the data.
+#: Range of the standard deviation of true differences, in standard deviations of the data.
 DEVIATIONS = (0.1, 4.0)
 #: Fraction of the median variance to which smaller variances are raised, so that logarithms exist.
 LEAST = 1e-5
-#: Value of trigamma up to which ``1 / x + 1 / 2`` is its inverse to the last digits.
+#: Maximum value x of trigamma for which its inverse is ``1 / x + 1 / 2`` up to rounding errors.
 FLAT = 1e-9
-#: Prior degrees of freedom above which the variance counts as known, as in limma.
+#: Prior degrees of freedom above which the variance is treated as known, as in limma.
 NORMAL = 1e6
 
 
 class AbstractModerated(AbstractOfClasses):
-    """A criterion based on the moderated t, which is its `statistic`."""
+    """A criterion based on the moderated t-statistic, which is its `statistic`."""
 
     labels = TWO_OF_TWO
-    signed = "moderated t-statistic, the last class less the first"
+    signed = "moderated t-statistic, the last class minus the first"
     standardize = False
 
     def columns(self, state: Classes, features: Features, place: slice) -> Float:
@@ -68,16 +68,16 @@ class AbstractModerated(AbstractOfClasses):
 
 @dataclass(frozen=True)
 class ModeratedT(AbstractModerated):
-    """The moderated t-statistic (Smyth 2004; JMLR 6.2 and eq. 25); score: its magnitude.
+    """The moderated t-statistic (Smyth 2004; JMLR 6.2 and eq. 25); the score is its absolute value.
 
     ``t_j = (x+ - x-) / (s_j sqrt(1/m+ + 1/m-))``, where ``s_j^2`` is the pooled variance within
-    classes drawn towards that of all features, see `dhsic.criteria.moderated`: what ``lmFit`` and
-    ``eBayes`` of limma give for two groups. Two classes of at least two samples. Features are
-    taken as they are: what one feature tells of the variance of another is lost once all are
-    scaled to the same variance.
+    classes, shrunken towards that of all features (`dhsic.criteria.moderated`). It equals the
+    result of ``lmFit`` and ``eBayes`` of limma for two groups. It needs two classes of at least two
+    samples each. Features are not scaled: if all had the same variance, one feature would contain
+    no information about the variance of another.
 
-    When to use it: few samples and many features in one unit (log expression, methylation), where
-    the variance of a feature alone is too uncertain to divide by.
+    When to use it: for few samples and many features in the same unit (log expression,
+    methylation), if the variance of a single feature is too uncertain to divide by.
     """
 
     name = "moderated-t"
@@ -90,10 +90,10 @@ class ModeratedT(AbstractModerated):
 
 @dataclass(frozen=True)
 class LogOdds(AbstractModerated):
-    """The B-statistic: logarithm of the odds that a feature differs (Smyth 2004; JMLR 6.2).
+    """The B-statistic: log odds that a feature differs between classes (Smyth 2004; JMLR 6.2).
 
-    It increases with the magnitude of the moderated t, so it ranks features as `ModeratedT` does;
-    `statistic` is that t. See `dhsic.criteria.moderated`.
+    It increases with the absolute value of the moderated t, so the ranking is that of `ModeratedT`;
+    `statistic` is the moderated t. See `dhsic.criteria.moderated`.
 
     When to use it: like `ModeratedT`, if a score of 0 should mean even odds.
 
@@ -108,7 +108,7 @@ class LogOdds(AbstractModerated):
     proportion: float = 0.01
 
     def __post_init__(self) -> None:
-        check_part("proportion", self.proportion, "the part of the features that may differ")
+        check_part("proportion", self.proportion, "the fraction of features that may differ")
 
     def finish(self, state: Classes, columns: Float) -> CriterionScores:
         t, prior = _moderated(state, columns)
@@ -134,13 +134,13 @@ def _degrees(classes: Classes) -> float:
 
 
 def _unscaled(classes: Classes) -> float:
-    """``1/m+ + 1/m-``: variance of a difference of means over that of the data."""
+    """Variance of a difference of class means, relative to that of the data: ``1/m+ + 1/m-``."""
     return float((1 / classes.sizes).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Prior of variances: ``s_0^2`` (`variance`) with ``f_0`` degrees of freedom."""
+    """Prior of the variances of features: ``s_0^2`` (`variance`), ``f_0`` degrees of freedom."""
 
     degrees: float
     variance: float
@@ -150,23 +150,26 @@ class Prior:
         return {"prior_degrees": self.degrees, "prior_variance": self.variance}
 
     def moderated(self, variances: Float, degrees: float) -> Float:
-        """``(f_0 s_0^2 + f s_j^2) / (f_0 + f)``, (s,)."""
+        """Moderated variances ``(f_0 s_0^2 + f s_j^2) / (f_0 + f)``, (s,)."""
         if np.isinf(self.degrees):
             return np.full(len(variances), self.variance)
         own = self.degrees * self.variance
         return np.asarray((own + degrees * variances) / (self.degrees + degrees))
 
     def total(self, degrees: float, n_features: int) -> float:
-        """Degrees of freedom of a moderated t, limited to those of all features together."""
+        """Degrees of freedom of a moderated t, at most the total over all features."""
         return min(self.degrees + degrees, degrees * n_features)
 
 
 def fit_prior(variances: Float, degrees: float) -> Prior:
-    """Prior from the variances of s features, not all 0, with `degrees` of freedom each."""
-    middle = float(np.median(variances)) or 1.0  # most are 0: as limma
+    """Estimate the prior from the variances of s features, with `degrees` of freedom each.
+
+    The variances must not all be 0.
+    """
+    middle = float(np.median(variances)) or 1.0  # 1 if most are 0, as in limma
     s2 = np.maximum(variances, LEAST * middle)
     if len(s2) == 1:
-        return Prior(0.0, float(s2[0]))  # no other features
+        return Prior(0.0, float(s2[0]))  # there are no other features
     e = np.log(s2) - digamma(degrees / 2) + np.log(degrees / 2)
     excess = float(e.var(ddof=1) - polygamma(1, degrees / 2))
     if excess <= 0:
@@ -176,9 +179,10 @@ def fit_prior(variances: Float, degrees: float) -> Prior:
 
 
 def inverse_trigamma(y: float) -> float:
-    """Inverse of trigamma: x with ``psi'(x) = y``, y > 0.
+    """Inverse of trigamma: x with ``psi'(x) = y``, for y > 0.
 
-    Found between the roots of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, which bound psi'.
+    The root is bracketed by those of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, bounds of
+    psi'.
 
     >>> round(inverse_trigamma(float(polygamma(1, 3.5))), 9)
     3.5
@@ -190,7 +194,7 @@ def inverse_trigamma(y: float) -> float:
 
 
 def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -> Float:
-    """B for moderated t, (s,); infinite `degrees` are its limit."""
+    """B-statistic of moderated t, (s,); if `degrees` is infinite, its limit."""
     r = (v + v0) / v
     square = np.square(t)
     if np.isinf(degrees):
@@ -203,10 +207,10 @@ def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -
 def spread_of_differences(
     t: Float, degrees: float, v: float, proportion: float, prior_variance: float
 ) -> float:
-    """``v_0`` (limma's ``tmixture``): mean estimate from the largest ``|t|``, within bounds.
+    """Estimate ``v_0``, the mean of estimates from the largest ``|t|`` (limma's ``tmixture``).
 
-    The r-th largest of s is compared with its quantile if a fraction `proportion` of the features
-    had ``t sqrt(1 + v_0 / v)`` instead of t.
+    Each of these is the ``v_0`` for which ``|t|`` equals its quantile, if a fraction `proportion`
+    of the features has ``t sqrt(1 + v_0 / v)`` instead of t. It is limited to bounds.
     """
     s = len(t)
     n = int(np.ceil(proportion / 2 * s))

@@ -1,16 +1,17 @@
-r"""HSIC of ranks at several widths: what one pass computes for every feature.
+r"""Test of every feature by HSIC of ranks at several widths, in one pass.
 
-A feature is replaced by functions of its ranks (`dhsic.linalg.rank_basis`), labels by a few
-directions (`dhsic.criteria.label_functions`). For each feature there is one table
+A feature is replaced by R functions phi_r of its ranks (`dhsic.linalg.rank_basis`), and labels by S
+directions b_s (`dhsic.criteria.label_functions`). For each feature there is one table
 
     ``C[r, s] = phi_r . b_s``,  (R, S),
 
-and HSIC at a width h of the features and a width k of the labels is a reweighting of its squares,
+and HSIC with width h of the features and width k of the labels is a weighted sum of its squares,
 ``sum_rs lambda_r(h) mu_s(k) C[r, s]^2 / m``. Features without ties are permutations of the same
-values, so they share one law under independence; features with ties have that of their pattern
-(`dhsic.criteria.patterns`), in mean, variance and skewness of all permutations.
+values, so HSIC has the same distribution under independence (its *law*) for all of them. The law of
+a feature with ties follows from its pattern of ties (`dhsic.criteria.patterns`), by the mean,
+variance and skewness over all permutations.
 
-Features of two or three values (genotypes) are in `dhsic.criteria.level_scores`, others in
+Features with two or three values (genotypes) are scored in `dhsic.criteria.level_scores`, others in
 `dhsic.criteria.rank_scores`.
 """
 
@@ -23,6 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from dhsic._typing import Float, Index
+from dhsic.criteria.label_covariance import LabelCovariance
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.null import NullOf
@@ -35,34 +37,35 @@ from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: Widths of the kernel on ranks, as fractions of their range, and their shares in the combination;
-#: the widest kernel is a straight line.
+#: the widest kernel is linear.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SHARES = np.array([0.7, 0.1, 0.06, 0.05, 0.045, 0.045])
-#: Widths and shares for features with three values: the value itself, and all level differences.
+#: Widths and shares for features with three values: a kernel of the value itself, and a kernel of
+#: all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
 LEVEL_SHARES = np.array([0.75, 0.25])
-#: Number of levels above which neighbours are merged for the law of a pattern; and for that of
-#: features without ties.
+#: Number of levels above which neighbouring levels are merged when the law of a pattern is
+#: computed; and the same number for features without ties.
 MOST_LEVELS, MOST_UNTIED = 64, 1024
-#: Number of values gathered at once.
+#: Maximum number of values that are gathered at a time.
 AT_ONCE = 1 << 20
-#: Fraction of ``||C|| ||A||`` below which HSIC does not vary between permutations.
+#: HSIC does not vary between permutations if its spread is below this fraction of ``||C|| ||A||``.
 SAME = 1e-9
-#: Minimum fraction of the labels' variance in the samples present.
+#: Minimum fraction of the labels' variance among the samples with a value.
 NOTHING_LEFT = 1e-6
-#: Shapes of a dependence, by number.
+#: Names of the shapes of a dependence; results refer to them by number.
 SHAPES = np.array(["", "linear", "monotone", "turning"], dtype=object)
-#: Minimum squared z of a function that counts for the shape; and how far a curve may go back,
-#: relative to its rise, and still count as monotone.
+#: Minimum squared z of a function that is used for the shape; and maximum decrease of a curve,
+#: relative to its increase, at which it counts as monotone.
 PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Kernels at several widths on features of one kind, with their laws and shares.
+    """Statistics of HSIC at n widths, for features of one kind: kernels, laws and shares.
 
-    `weights` (n, R) are those of the functions; `laws` (n K) and `shares` (n K,) are ordered by
-    label matrix, then by width.
+    `weights` (n, R) are the weights of the R functions at each width. `laws` (n K) and `shares` (n
+    K,), the weights of the p-values in the combination, are ordered by label matrix, then by width.
     """
 
     widths: Float
@@ -79,7 +82,11 @@ class WidthFamily:
         labels: LabelDirections,
         nu: int,
     ) -> WidthFamily:
-        """Create the family for `n_functions`; `nu` is samples minus 1, minus covariates."""
+        """Create the family for kernel widths, with R = `n_functions` functions of the features.
+
+        `shares` are the weights of the widths in the combined p-value. `nu` is the number of
+        samples minus 1 and minus the number of covariates.
+        """
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
@@ -92,38 +99,43 @@ class WidthFamily:
 
 @dataclass(frozen=True, eq=False)
 class WidthMoments:
-    """Mean, standard deviation and skewness of HSIC at each width and label matrix, (n, K, c)."""
+    """Mean, standard deviation and skewness of HSIC under independence, (n, K, c) each.
+
+    They are for n widths, K label matrices and c features.
+    """
 
     mean: Float
     spread: Float
     skewness: Float
 
     def take(self, which: Index) -> WidthMoments:
-        """Moments of the features at the positions `which`."""
+        """Select the moments of the features at the positions `which`."""
         return WidthMoments(*(each[..., which] for each in (self.mean, self.spread, self.skewness)))
 
     def repeated(self, c: int) -> WidthMoments:
-        """Moments of one feature, copied for c features."""
+        """Repeat the moments of one feature for c features."""
         each = self.mean, self.spread, self.skewness
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments if samples present have only a fraction (K, c) of the labels' variance."""
+        """Moments if the samples present have a fraction `part` (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
 
 @dataclass(frozen=True, eq=False)
 class Multiscale:
-    """State of the test at several widths: permuted labels, and laws for kinds of features."""
+    """State of the test at several widths: labels, and laws for each kind of features."""
 
     labels: LabelDirections
     Q: Float  # (m, p), orthonormal basis of ``[1, covariates]``
     nulls: tuple[NullOf, ...]
     ranks: WidthFamily  # for features with many values
-    levels: WidthFamily  # for three values
-    single: WidthFamily  # for two values
-    #: Laws of variants with few carriers, computed when needed.
+    levels: WidthFamily  # for features with three values
+    single: WidthFamily  # for features with two values
+    #: Laws of variants with few carriers; they are computed when needed.
     laws: dict[tuple[int, Carriers], RareLaw | None] = field(default_factory=dict)
+    #: Covariance of labels that are residuals of relatives.
+    covariance: LabelCovariance | None = None
 
     @staticmethod
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
@@ -141,9 +153,9 @@ class Multiscale:
 
     @property
     def additive(self) -> Multiscale:
-        """State of a test of the dosage alone, without dominance.
+        """State of a test of the dosage only, without dominance.
 
-        It is for chromosomes of which some samples have one copy, such as X in males: only samples
+        Use it for chromosomes of which some samples have one copy, such as X in males: only samples
         with two copies can be heterozygous, so dominance would test for sex.
         """
         return replace(self, levels=self.single)
@@ -158,12 +170,15 @@ class Multiscale:
 
     @property
     def K(self) -> int:
-        """Number of label matrices."""
+        """Number of label matrices K."""
         return len(self.labels.mu)
 
     @cached_property
     def tail_bend(self) -> float:
-        """Correction of small p-values if a class is rare (`dhsic.criteria.unbalanced`)."""
+        """Coefficient that corrects small p-values if a class is rare.
+
+        See `dhsic.criteria.unbalanced`; it is 0 if no correction is needed.
+        """
         b, family = self.labels.B[:, 0], self.ranks
         if self.labels.B.shape[1] > 1 or not is_unbalanced(b):
             return 0.0
@@ -177,7 +192,7 @@ class Multiscale:
 
     @cached_property
     def two_classes(self) -> tuple[float, float] | None:
-        """Values of the direction of labels in two classes; None for other labels."""
+        """Values of the label direction in each of two classes; None for other labels."""
         if self.labels.B.shape[1] > 1 or self.has_covariates:
             return None
         values = np.unique(self.labels.B.round(12))
@@ -185,7 +200,7 @@ class Multiscale:
 
     @cached_property
     def missingness(self) -> MissingnessTest:
-        """Test of missing values by the directions of the labels."""
+        """Test whether missing values depend on the labels."""
         return MissingnessTest(self.labels.B)
 
     @cached_property
@@ -199,25 +214,29 @@ class Multiscale:
 
     @cached_property
     def directions(self) -> Float:
-        """Columns that are summed over levels: B, the diagonals, and Q if there are covariates."""
+        """Label columns that are summed over the levels of a feature, (m, S + K + p).
+
+        They are the directions B, the diagonals of the label matrices, and Q if there are
+        covariates.
+        """
         Q = self.Q[:, : self.Q.shape[1] if self.has_covariates else 0]
         return np.concatenate([self.labels.B, self.diagonals, Q], axis=1)
 
     @cached_property
     def basis(self) -> Float:
-        """Functions of ranks, (R, m) float32; products with them sum thousands of terms."""
+        """Functions of ranks, (R, m) float32, for products that sum thousands of terms."""
         return rank_basis(self.n_samples, N_FUNCTIONS).astype(np.float32)
 
     @cached_property
     def untied(self) -> PatternSums:
-        """Sums over the kernel matrix of a feature without ties, (1, n, ...)."""
+        """Sums over the kernel matrix of a feature without ties, at n widths, (1, n, ...)."""
         edges = np.linspace(0, self.n_samples, min(self.n_samples, MOST_UNTIED) + 1).astype(int)
         functions, counts = self.functions_between(edges[None])
         return PatternSums.of(functions, counts, self.ranks.weights)
 
     @cached_property
     def untied_tables(self) -> tuple[TailTable, ...]:
-        """Laws of features without ties, by deviation alone."""
+        """Tables of the laws of features without ties, by standardised HSIC."""
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
         by_law = zip(self.ranks.laws, skewness.T.ravel(), strict=True)
         return tuple(law.tabulated(float(skew)) for law, skew in by_law)
@@ -229,13 +248,16 @@ class Multiscale:
         return np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
-        """Means of the functions between edges (c, q + 1), (c, R, q), and ranks there, (c, q)."""
+        """Means of the R functions over the ranks between edges (c, q + 1), (c, R, q).
+
+        Also returns the numbers of ranks between edges, (c, q).
+        """
         counts = np.diff(edges, axis=1)
         sums = np.diff(self._cumulated[:, edges], axis=2).transpose(1, 0, 2)
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
     def moments(self, sums: PatternSums) -> WidthMoments:
-        """Moments under independence for each label matrix."""
+        """Moments under independence for each label matrix, from sums over kernel matrices."""
         by_null = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
             np.stack([np.asarray(getattr(each, name)).T for each in by_null], axis=1)
@@ -244,7 +266,9 @@ class Multiscale:
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Fraction of the trace of the centred label matrices in the samples present, (K, c).
+        """Fraction of the trace of label matrices that the samples present contribute, (K, c).
+
+        The label matrices are centred over these samples.
 
         Parameters
         ----------
@@ -274,7 +298,7 @@ class FeatureScores:
         return FeatureScores(*(np.zeros(c) for _ in range(4)))
 
     def put(self, which: Index, other: FeatureScores) -> None:
-        """Store the scores of the features at the positions `which`."""
+        """Set the scores of the features at the positions `which` to those in `other`."""
         for name in ("log_p", "hsic", "width", "shape"):
             getattr(self, name)[which] = getattr(other, name)
 
@@ -288,7 +312,7 @@ def tails(
 ) -> Float:
     """Log p-values of HSIC at each width, (n, K, c); 0 if HSIC does not vary.
 
-    Computed by the `tables` of the laws, if all features have the same skewness.
+    T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be given.
     """
     times = regained(state.Q)
     std = moments.spread * times
@@ -306,7 +330,10 @@ def tails(
 
 
 def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
-    """Difference of skewness between widths, relative to features without ties: 0 to 1, (c,)."""
+    """Difference of skewness between the widest and narrowest width, (c,), from 0 to 1.
+
+    It is relative to that of features without ties.
+    """
     free = state.moments(state.untied).skewness[:, 0, 0]
     span, own = free[0] - free[-1], moments.skewness[0, 0] - moments.skewness[-1, 0]
     return np.clip(own / span, 0.0, 1.0) if span > 0 else np.zeros_like(own)
@@ -321,7 +348,12 @@ def combined_scores(
     concentration: Float,
     shape: Float,
 ) -> FeatureScores:
-    """Scores of features from p-values at all widths, (n, K, c)."""
+    """Combine the p-values `log_p` (n, K, c) at all widths into one score per feature.
+
+    T (n, K, c) is HSIC, and `moments` are its moments. `concentration` (c,) is the result of
+    `concentration_of`; it interpolates between the calibrations of `state.single` and `family`.
+    `shape` (c,) is passed on.
+    """
     n, K, c = log_p.shape
     by_law = log_p.transpose(1, 0, 2).reshape(n * K, c)
     together = combined(by_law, family.shares)
@@ -336,20 +368,20 @@ def combined_scores(
 
 
 def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
-    """Shape of each dependence by number in `SHAPES`, (c,).
+    """Shape of each dependence as a number in `SHAPES`, (c,).
 
-    Significant functions of the strongest label direction make a curve: a straight line, a monotone
-    curve, or one that turns. Coefficients are damped evenly (Fejer), so that the curve of a step
-    does not oscillate.
+    The significant functions of the strongest label direction add up to a curve, which is linear,
+    monotone, or not monotone. Coefficients are damped (Fejer), so that the curve of a step does not
+    oscillate.
 
     Parameters
     ----------
     table : (c, R, S)
-        C of each feature.
+        Table C of each feature.
     mu : (K, S)
-        Weights of the directions.
+        Weights of the label directions.
     curve : (R, n)
-        The functions at ascending ranks.
+        Functions at n ascending ranks.
     """
     weighted = np.square(table) * mu[0]
     s = weighted.sum(axis=1).argmax(axis=1)

@@ -1,8 +1,8 @@
-r"""Permutation moments of HSIC for features with ties: sums over the pattern of their levels.
+r"""Permutation moments of HSIC for features with ties, from sums over their levels.
 
-The kernel matrix of a feature is ``A = Psi' diag(lambda) Psi``, Psi (R, m) its functions over
-``sqrt(m)``, constant on each level. All that moments of permutations ask of A (`NullOf`) follows
-from the functions at the levels, (R, q), and the counts of these.
+The kernel matrix of a feature is ``A = Psi' diag(lambda) Psi``, where Psi (R, m) are its functions
+divided by ``sqrt(m)``, constant on each level. The sums over A that moments need (`NullOf`) follow
+from the functions at the levels, (R, q), and the numbers of samples of the levels.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dhsic._typing import Float
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """Sums over the kernel matrices of c features at n widths, as `NullOf.moments` takes them.
+    """Sums over the kernel matrices A of c features at n widths, for `NullOf.moments`.
 
     Attributes
     ----------
     trace : (c, n)
         Trace of A.
     second, third : (c, n, 2) and (c, n, 5)
-        Sums over A without its trace, see `dhsic.criteria.null.sums_over`.
+        Sums over A after its trace is removed, see `dhsic.criteria.null.sums_over`.
     gram : (c, R, R)
-        ``Psi Psi'``.
+        Gram matrix of the functions, ``Psi Psi'``.
     n_samples : (c,)
-        Samples of each feature.
+        Number of samples of each feature.
     """
 
     trace: Float
@@ -38,14 +38,14 @@ class PatternSums:
 
     @staticmethod
     def of(functions: Float, counts: Float, weights: Float) -> PatternSums:
-        """Sums of features with q levels.
+        """Compute the sums of c features with q levels.
 
         Parameters
         ----------
         functions : (c, R, q)
-            Functions at the levels, of mean 0 over the samples.
+            Functions at the levels, with mean 0 over the samples.
         counts : (c, q)
-            Samples of each level; 0 where there is none.
+            Number of samples of each level; it may be 0.
         weights : (n, R)
             Weights of the functions at each width, lambda.
         """
@@ -57,15 +57,15 @@ class PatternSums:
         return PatternSums(trace, second, third, gram, m)
 
     def without(self, explained: Float, weights: Float) -> PatternSums:
-        """Sums after projecting out covariates.
+        """Sums over the kernel matrices after covariates are projected out.
 
-        They are projected out of the traces; the other sums are assumed to shrink like the norm.
+        They are projected out of the traces; the other sums are assumed to decrease like the norm.
 
         Parameters
         ----------
         explained : (c, R, p)
-            Products of Psi and an orthonormal basis of the covariates; for c features if these sums
-            are those of one, shared by all.
+            Products of Psi and an orthonormal basis of the covariates. If these sums are of one
+            feature, the result is for all c features.
         weights : (n, R)
             Weights of the functions, see `of`.
         """
@@ -84,7 +84,10 @@ class PatternSums:
 
 
 def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float, Float, Float]:
-    """Trace (c,), sums of order 2 (c, 2) and 3 (c, 5) at one width."""
+    """Trace of A (c,), and sums of order 2 (c, 2) and 3 (c, 5), at one width with weights `row`.
+
+    `psi` are the functions at the levels, `gram` is ``Psi Psi'``.
+    """
     m = counts.sum(axis=1)
     trace, squares, cubes = _traces(gram, row, m)
     less = trace / (m - 1.0)
@@ -108,7 +111,7 @@ def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float
 
 
 def _traces(gram: Float, row: Float, m: Float) -> tuple[Float, Float, Float]:
-    """Trace of A, and those of the square and the cube of A without its trace, (c,) each."""
+    """Trace of A, and traces of its square and cube after its trace is removed, (c,) each."""
     used = row > 1e-9
     root = np.sqrt(row[used])
     M = gram[:, used][:, :, used] * root[:, None] * root

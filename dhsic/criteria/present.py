@@ -1,11 +1,11 @@
-"""Weights of the samples that have a value of a feature, for criteria that are kernel sums.
+"""Weights of the samples with a value of a feature, for criteria that are kernel sums.
 
-A missing value that is replaced by the mean of its feature is a value of its own to a Gaussian
-kernel: where one class lacks more values than another, the feature seems to depend on the labels.
-So samples without a value are left out. For classes, the samples present are weighted so that each
-class has the total weight of all its samples, and classes keep their proportions whatever is
-missing. For other labels all samples present have the same weight ``m / n``, and directions of
-labels are shifted to their mean over all samples.
+If missing values were replaced by the mean, a Gaussian kernel would treat the mean as a separate
+value: if more values are missing in one class than in another, the feature would seem to depend on
+the labels. So samples with a missing value are excluded. For classes, the other samples are
+weighted so that each class has the total weight of all its samples: the proportions of classes do
+not depend on missing values. For other labels, the n samples with a value all have the weight ``m /
+n``, and directions of labels are shifted to their mean over all m samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dhsic.criteria.missingness import ClassCounts
 
 @dataclass(frozen=True, eq=False)
 class PresentWeights:
-    """Weights for a label factor F (m, r).
+    """Weights of the samples that have a value of a feature, for label directions F (m, r).
 
     Attributes
     ----------
@@ -38,14 +38,15 @@ class PresentWeights:
 
     @staticmethod
     def of(F: Float) -> PresentWeights:
-        """Weights for F (m, r)."""
+        """Create the sample weights for the label directions F, (m, r): one row per sample."""
         return PresentWeights(len(F), ClassCounts.of(F), F.mean(axis=0))
 
     def of_levels(self, U: Float, counts: Float) -> tuple[Float, Float]:
-        """Sums of F over levels (c, q, r) and counts (c, q), weighted where samples are missing.
+        """Weighted sums of F over the levels of features, (c, q, r), and weighted counts, (c, q).
 
-        Features without a missing value keep the bits of theirs. The sums are 0 if a class has no
-        value at all.
+        U (c, q, r) and `counts` (c, q) are the unweighted sums and numbers of samples. They are
+        returned unchanged for features without missing values. Sums are 0 if all values of a class
+        are missing.
         """
         gaps = np.flatnonzero(counts.sum(axis=1) < self.n_samples)
         if not gaps.size:
@@ -65,7 +66,7 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F over the samples `present` (m,), (n, r), and their weights (n,)."""
+        """Weighted rows of F for the n samples in the mask `present` (m,), (n, r); weights (n,)."""
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))
@@ -78,7 +79,10 @@ class PresentWeights:
         return F * weights[:, None], weights
 
     def _of_classes(self, n: Float) -> Float:
-        """Weight of a sample of each class, (c, k), from numbers present; 0 if a class has none."""
+        """Weight of each sample of a class, (c, k), from numbers of samples with a value, n (c, k).
+
+        All weights of a feature are 0 if a class has no such sample.
+        """
         assert self.classes is not None, "labels are classes"
         weights = self.classes.sizes / np.maximum(n, 1.0)
         return np.where((n > 0).all(axis=1, keepdims=True), weights, 0.0)

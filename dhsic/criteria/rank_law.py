@@ -1,16 +1,17 @@
 r"""Laws of HSIC of ranks under independence, at several widths, and of their combination.
 
-HSIC of a feature and labels is ``T = sum_rs lambda_r mu_s Z_rs^2`` with ``Z_rs = phi_r . b_s``, phi
-the functions of the feature and b the directions of the labels. Under random permutations of the
-labels Z is nearly standard normal, so T is nearly a mixture Q of chi-squares (Gretton et al.,
-2008). But directions have norm 1, and normal vectors have not: what is nearer is ``T = Q / V``, V a
-mean of ``nu = m - 1`` squares, fewer with covariates, that Q is a part of. For one function and one
-direction that is the F distribution. V does not depend on T, so moments of T are those of Q over
-those of V. `WidthLaw` has the tail of T for the exact mean, variance and skewness of permutations.
+HSIC of a feature and labels is ``T = sum_rs lambda_r mu_s Z_rs^2`` with ``Z_rs = phi_r . b_s``,
+where phi are the functions of the feature and b the directions of the labels. Under random
+permutations of the labels Z is nearly standard normal, so T is nearly a mixture Q of chi-squares
+(Gretton et al., 2008). But directions have norm 1, unlike normal vectors. So ``T = Q / V`` is a
+better approximation, where V is a mean of ``nu = m - 1`` squares (fewer with covariates), which
+include those in Q. For one function and one direction this is the F distribution. V does not depend
+on T, so moments of T are those of Q divided by those of V. `WidthLaw` computes the tail of T for
+the exact mean, variance and skewness over permutations.
 
-p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``, which is
-half-Cauchy where they are all the same and nearly so in the tail whatever their dependence (Liu
-and Xie, 2020; Liu, Meng and Pillai, 2025). What is missing in the bulk is tabulated from normal
+p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``. T is half-Cauchy
+if all p-values are equal, and nearly half-Cauchy in the tail for any dependence between them (Liu
+and Xie, 2020; Liu, Meng and Pillai, 2025). Outside the tail it is corrected by a table from normal
 draws (`Calibration`).
 """
 
@@ -27,24 +28,25 @@ from dhsic.criteria.mixture import ALL, CROSSINGS, PLACES, POINTS, REACH, Correc
 from dhsic.criteria.null import log_tail
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Powers of the spectrum of a width in the table: ties leave fewer functions to a feature, in the
-#: limit one.
+#: Powers of the eigenvalues of a width that are tabulated: ties reduce the number of functions of a
+#: feature, in the limit to one.
 POWERS = (1.0, 1.5, 3.0, np.inf)
-#: Number of mixture eigenvalues used individually; the others are replaced by equal ones.
+#: Number of mixture eigenvalues that are used exactly; the others are replaced by equal ones.
 MOST_TERMS = 8
-#: One of so many places of the table is computed up to z = 9: the correction is smooth there.
+#: Up to z = 9, every third entry of the table is computed and others are interpolated: the
+#: correction is smooth there.
 EVERY = 3
 COMPUTED = np.append(np.arange(0, 150, EVERY), np.arange(150, PLACES.size))
-#: Relative size (to the largest) below which eigenvalues count as 0.
+#: Fraction of the largest eigenvalue below which others count as 0.
 NOTHING = 1e-6
-#: Normal draws that calibrate the combination: their number, and the maximum number of values; and
-#: the p-values in the table. Below the first one the correction decays like its fourth root.
+#: Number of normal draws that calibrate the combination, and maximum number of values; and the
+#: p-values in the table. Below the first one the correction decreases like the fourth root of p.
 DRAWS, NUMBERS = 25_000, 3_000_000
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
 def _merged(terms: Float) -> Float:
-    """The largest eigenvalues, and equal ones with the sum and squared sum of the others."""
+    """Replace all but the largest eigenvalues by equal ones, with the same sums and squares."""
     terms = np.sort(terms[terms > NOTHING * terms.max()])[::-1]
     remaining = terms[MOST_TERMS:]
     if not remaining.size:
@@ -55,7 +57,7 @@ def _merged(terms: Float) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class RatioMoments:
-    """Mean, variance and third central moment of ``T = Q / V``, Q a mixture of `terms`."""
+    """Mean, variance and third central moment of ``T = Q / V`` (see `dhsic.criteria.rank_law`)."""
 
     mean: float
     variance: float
@@ -63,7 +65,7 @@ class RatioMoments:
 
     @staticmethod
     def of(terms: Float, nu: float) -> RatioMoments:
-        """Compute them from moments of Q over those of V, which has nu degrees of freedom."""
+        """Compute the moments; Q is a mixture of `terms`, and V has nu degrees of freedom."""
         one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
         second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
         third = one**3 + 6.0 * one * two + 8.0 * three
@@ -81,10 +83,11 @@ class RatioMoments:
 
 
 def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
-    """``log P(Q / V > t)`` at t (c,), for positive terms (n,) of Q, and nu degrees of V; 0 below 0.
+    """Log tail probability ``log P(Q / V > t)`` at t (c,), for positive terms (n,) of Q.
 
-    It is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` of nu normal numbers, an integral along a
-    parabola (see `dhsic.criteria.mixture`). Minus infinity if t is beyond the support.
+    V has nu degrees of freedom. The probability is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` for nu
+    normal numbers z, an integral along a parabola (see `dhsic.criteria.mixture`). The result is 0
+    for negative t, and minus infinity if t is beyond the support.
     """
     log_p = np.where(t > 0, -np.inf, 0.0)
     inside = np.flatnonzero((t > 0) & (t < nu * terms.max() * (1.0 - 1e-9)))
@@ -120,14 +123,17 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
 
 @lru_cache(256)
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
-    """Correction of the log tail of Pearson's type III distribution, by z and skewness."""
+    """Correction of log p-values by Pearson's type III distribution, as a table by z and skewness.
+
+    `weights` are those of the functions at one width, `mu` those of the label directions.
+    """
     spectrum = np.array(weights) / max(weights)
     skewness: list[float] = []
     rows: list[Float] = []
     for power in sorted(POWERS, reverse=True):
         powered = np.where(spectrum == 1.0, 1.0, 0.0) if np.isinf(power) else spectrum**power
         terms = _merged(np.multiply.outer(powered[powered > 0], np.array(mu)).ravel())
-        # With many directions each has its own V, so the mean V varies less.
+        # Each direction has its own V, so with many directions the mean V varies less.
         degrees = max(nu, 2 * terms.size)
         moments = RatioMoments.of(terms, degrees)
         if skewness and moments.skewness >= skewness[-1] * (1.0 - 1e-9):
@@ -144,15 +150,15 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
 
 @dataclass(frozen=True, eq=False)
 class WidthLaw:
-    """Tail of HSIC at one width of the features and one of the labels."""
+    """Law of HSIC under independence, at one width of the features and one of the labels."""
 
     correction: Correction
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> WidthLaw:
-        """Law for functions with these weights, (R,), and the label matrix C.
+        """Create the law for functions with these weights, (R,), and the label matrix C.
 
-        `nu` is the number of samples minus 1 and minus the covariates.
+        `nu` is the number of samples minus 1 and minus the number of covariates.
         """
         mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         mu = np.sort(mu[mu > NOTHING * mu.max()])[::-1]
@@ -160,28 +166,31 @@ class WidthLaw:
         return WidthLaw(_correction(tuple(weights.tolist()), scaled, nu))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-value of HSIC that is z standard deviations above its mean, (c,) each."""
+        """Log p-values, (c,), of HSIC that is z standard deviations above its mean.
+
+        z and `skewness` are (c,).
+        """
         log_p = log_tail(z, skewness) + self.correction(z, skewness)
         return np.asarray(np.minimum(log_p, 0.0))
 
     def tabulated(self, skewness: float) -> TailTable:
-        """Table of log p-values for one skewness."""
+        """Table of log p-values by z, for one skewness."""
         return TailTable(self.log_p(FINE, np.full(FINE.size, skewness)))
 
 
-#: Deviations at which a law of one skewness is tabulated.
+#: Values of ``z / (1 + |z|)`` at which a law with one skewness is tabulated.
 FINE_PLACES = np.append(np.linspace(-0.6, 0.9, 1128), 1.0 - np.geomspace(0.0998, 0.0007, 600))
 FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))
 
 
 @dataclass(frozen=True, eq=False)
 class TailTable:
-    """Log p-values by standardised HSIC; extrapolated linearly beyond the table."""
+    """Table of log p-values by standardised HSIC; extrapolated linearly beyond its end."""
 
     log_p: Float
 
     def __call__(self, z: Float) -> Float:
-        """Logarithms of the p-values at z, of any shape."""
+        """Log p-values at z, an array of any shape."""
         log_p = np.interp(z, FINE, self.log_p)
         slope = (self.log_p[-1] - self.log_p[-2]) / (FINE[-1] - FINE[-2])
         beyond = np.maximum(z - FINE[-1], 0.0)
@@ -189,12 +198,13 @@ class TailTable:
 
 
 def combined(log_p: Float, shares: Float) -> Float:
-    """Half-Cauchy combination of p-values, as logarithms (k, c) and (c,); `shares` (k,) sum to 1.
+    """Half-Cauchy combination of k log p-values, (k, c), to one, (c,); `shares` (k,) sum to 1.
 
-    Computed in logarithms, so that tiny p-values do not underflow.
+    It is computed from logarithms, so that tiny p-values do not underflow.
     """
     least = log_p.min(axis=0)
-    # cot(pi p / 2) is 2 / (pi p) for small p; relative to the smallest p no power is too large.
+    # For small p, cot(pi p / 2) is 2 / (pi p). Values are relative to the smallest p, so none is
+    # too large.
     p = np.exp(log_p)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         exact = 1.0 / np.tan(0.5 * np.pi * p) * np.exp(least)
@@ -208,7 +218,10 @@ def combined(log_p: Float, shares: Float) -> Float:
 
 
 def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
-    """Squares of Z for R functions and directions ``root g``, with g of S numbers: (n, R, .)."""
+    """Draw squares of Z for R functions and directions ``root g``, with S normal numbers g.
+
+    Returns (n, R, directions); nu are the degrees of freedom.
+    """
     n = min(DRAWS, NUMBERS // (R * S))
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((n, R, S), dtype=np.float32)
@@ -221,9 +234,9 @@ def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Frequency of combined p-values under independence over the p-values themselves."""
+    """Calibration of combined p-values: their frequency under independence, over their value."""
 
-    ratios: Float  # at `GRID`
+    ratios: Float  # ratios at the p-values `GRID`
 
     @staticmethod
     def of(
@@ -233,10 +246,10 @@ class Calibration:
         shares: Float,
         nu: int,
     ) -> Calibration:
-        """Calibrate by normal draws of Z, over the norms of the vectors that they are part of.
+        """Calibrate by normal draws of Z, divided by the norms of the vectors that contain them.
 
-        The p-value of the first width is uniform, and its sampling deviation from that is
-        subtracted, which halves the variation.
+        The p-value of the first width is uniform, so the deviation of its draws from uniform is
+        subtracted, which halves the sampling error.
 
         Parameters
         ----------
@@ -247,13 +260,13 @@ class Calibration:
         laws, shares : n * K of each
             Ordered by label matrix, then by width.
         nu : int
-            Number of samples minus 1 and minus the covariates.
+            Number of samples minus 1 and minus the number of covariates.
         """
         if len(laws) == 1:
             return Calibration(np.ones(GRID.size))
         gram = each[0].F.T @ each[0].F
         mu = np.array([C.weights for C in each])
-        if np.allclose(gram, np.eye(len(gram)), atol=1e-8):  # the usual case, which depends on m
+        if np.allclose(gram, np.eye(len(gram)), atol=1e-8):  # the usual case
             parts = weights, mu.round(9), np.asarray(shares)
             return Calibration(_ratios_of_orthonormal(*map(_plain, parts), nu))
         return Calibration(_ratios(weights, mu, gram, laws, shares, nu))
@@ -266,7 +279,7 @@ class Calibration:
 
 
 def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
-    """Rows of an array as tuples, which can be cache keys."""
+    """Convert the rows of an array to tuples, which can be cache keys."""
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 
@@ -277,7 +290,7 @@ def _ratios_of_orthonormal(
     shares: tuple[tuple[float, ...], ...],
     nu: int,
 ) -> Float:
-    """Ratios of `Calibration` for orthonormal directions, by their weights alone."""
+    """Compute the ratios of `Calibration` for orthonormal directions, from weights only."""
     rows, gram = np.array(weights), np.eye(len(mu[0]))
     each = [LowRankSymmetric.of(gram, np.array(row)) for row in mu]
     laws = [WidthLaw.of(row, C, nu) for C in each for row in rows]
@@ -287,7 +300,7 @@ def _ratios_of_orthonormal(
 def _ratios(
     weights: Float, mu: Float, gram: Float, laws: Sequence[WidthLaw], shares: Float, nu: int
 ) -> Float:
-    """Ratios of `Calibration`, at `GRID`, for directions of these inner products."""
+    """Compute the ratios of `Calibration` at `GRID`, for directions with inner products `gram`."""
     root = np.eye(len(gram))
     if not np.array_equal(gram, root):
         values, vectors = np.linalg.eigh(gram)

@@ -1,10 +1,12 @@
-r"""Scores of features of many values by functions of their ranks, at several widths.
+r"""Scores of features with many values by functions of their ranks, at several widths.
 
-Values are sorted once; labels are gathered in that order and multiplied with the functions, the
-same ones for all features. Features without ties share one law, others have that of their pattern.
+Values are sorted once; labels are gathered in this order and multiplied by the functions, which are
+the same for all features. Features without ties share one law; the law of others follows from their
+pattern of ties (`dhsic.criteria.patterns`).
 
-Samples whose value is missing are left out of the feature: the others are spread evenly over the
-places of all, and the labels of the missing ones count as 0 once those of the others are centred.
+Samples with a missing value are excluded for this feature: the ranks of the others are spread
+evenly over those of all samples, their labels are centred, and the labels of missing samples are
+set to 0.
 """
 
 from __future__ import annotations
@@ -32,26 +34,28 @@ from dhsic.criteria.rare import FEW
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
-    """Scores of all features of a tile; the state's directions are at `place` among all."""
+    """Scores of all features of a tile; `place` are the columns of the state's own directions."""
     if features.coded is not None:
-        return scores_of_levels(state, features.coded, place)
-    X, missing = features.X, features.missing
+        return scores_of_levels(state, features.coded, place, features.variance_ratios)
+    X, missing, ratios = features.X, features.missing, features.variance_ratios
     scores = FeatureScores.empty(len(X))
     height = max(1, AT_ONCE // (state.n_samples * state.labels.B.shape[1]))
     for a in range(0, len(X), height):
         batch = slice(a, min(a + height, len(X)))
         mask = None if missing is None else missing[batch]
-        block = OrderedBlock.of(state, X[batch], mask, height)
+        of_batch = None if ratios is None else ratios[batch]
+        block = OrderedBlock.of(state, X[batch], mask, height, of_batch)
         scores.put(np.arange(batch.start, batch.stop), block.scores())
     return scores
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedBlock:
-    """Some features, in order.
+    """Features with their samples in order of value.
 
-    `order` (c, m) has their samples by ascending value, missing ones last; `starts` (c, m) says
-    where a level begins, and `n` (c,) how many samples are present.
+    `order` (c, m) are the samples of each feature by ascending value, missing ones last; `starts`
+    (c, m) is the mask of positions at which a level begins; `n` (c,) is the number of samples with
+    a value. `variance_ratios` are those of `Features`.
     """
 
     state: Multiscale
@@ -61,14 +65,24 @@ class OrderedBlock:
     starts: Array
     n: Index
     height: int
+    variance_ratios: Float | None = None
 
     @staticmethod
-    def of(state: Multiscale, X: Float, missing: Array | None, height: int) -> OrderedBlock:
+    def of(
+        state: Multiscale,
+        X: Float,
+        missing: Array | None,
+        height: int,
+        variance_ratios: Float | None = None,
+    ) -> OrderedBlock:
         order, starts, n = sorted_levels(X, missing)
-        return OrderedBlock(state, X, missing, order, starts, n, height)
+        return OrderedBlock(state, X, missing, order, starts, n, height, variance_ratios)
 
     def scores(self) -> FeatureScores:
-        """Compute scores; features with two or three values, or few carriers, by their levels."""
+        """Compute the scores of all features.
+
+        Features with two or three values, or few carriers, are scored by their levels.
+        """
         n_levels = self.starts.sum(axis=1)
         scores = FeatureScores.empty(len(self.X))
         few = n_levels <= 3
@@ -76,21 +90,22 @@ class OrderedBlock:
             few[j] = self.n[j] - self._sizes(j).max() <= FEW
         if few.any():
             which = np.flatnonzero(few)
-            scores.put(which, scores_of_levels(self.state, self._levels(which)))
+            ratios = None if self.variance_ratios is None else self.variance_ratios[which]
+            scores.put(which, scores_of_levels(self.state, self._levels(which), None, ratios))
         if not few.all():
             which = np.flatnonzero(~few)
             scores.put(which, self._of_ranks(which, n_levels[which] < self.n[which]))
         return scores
 
     def _sizes(self, j: int) -> Index:
-        """Number of samples at each level of a feature."""
+        """Number of samples at each level of feature j."""
         begins = np.flatnonzero(self.starts[j])
         return np.diff(np.append(begins, self.n[j]))
 
     def _levels(self, which: Index) -> Levels:
-        """Features as two or three levels, with sums of all directions over each level.
+        """Two or three levels of the features `which`, with sums of all directions over each level.
 
-        For more values, of which all but the most frequent are rare, the rare ones are merged.
+        If a feature has more values, all but the most frequent value are rare, and are merged.
         """
         D = self.state.directions
         values, counts = np.zeros((3, which.size)), np.zeros((which.size, 3))
@@ -110,14 +125,14 @@ class OrderedBlock:
         absent = D.sum(axis=0) - along.sum(axis=1)
         n_absent = len(D) - counts.sum(axis=1)
         rare = np.flatnonzero((counts.sum(axis=1) - counts.max(axis=1) <= FEW) & (n_absent > 0))
-        common = counts[rare].argmax(axis=1)  # as of `missing_as_commonest`
+        common = counts[rare].argmax(axis=1)  # as in `missing_as_commonest`
         counts[rare, common] += n_absent[rare]
         along[rare, common] += absent[rare]
         absent[rare] = 0.0
         return Levels(np.arange(which.size), values, counts, along, counts, absent)
 
     def _of_ranks(self, which: Index, tied: Array) -> FeatureScores:
-        """Scores of features with many values, of which some have ties."""
+        """Scores of the features `which`, with many values; `tied`: mask of those with ties."""
         state, family = self.state, self.state.ranks
         table, part = self._table(which, tied)
         per_function = np.square(table) @ state.labels.mu.T  # (c, R, K)
@@ -136,7 +151,10 @@ class OrderedBlock:
         return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
-        """Moments under independence, over all samples, (n, K, c) each."""
+        """Moments under independence, over all samples, for n widths and K label matrices.
+
+        `explained` are the products of `_explained`; None without covariates.
+        """
         state = self.state
         if explained is None:
             moments = state.moments(state.untied).repeated(which.size)
@@ -147,9 +165,12 @@ class OrderedBlock:
         return moments
 
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
-        """C (c, R, S), and the fraction of the labels' variance in the samples present, (K, c)."""
+        """Tables C (c, R, S); fraction of the labels' variance in the samples present, (K, c)."""
         state, m = self.state, self.state.n_samples
         table, totals = self._products(which, tied, state.labels.B)
+        if self.variance_ratios is not None and state.covariance is not None:
+            # The first function follows the values, and so their relatedness; others hardly do.
+            table[:, :1] /= np.sqrt(state.covariance.ratios(self.variance_ratios[which, :1]))
         part = np.ones((state.K, which.size))
         if self.missing is not None and (self.n[which] < m).any():
             lost = self.missing[which].astype(np.float64) @ state.diagonals
@@ -157,14 +178,14 @@ class OrderedBlock:
         return table, part
 
     def _explained(self, which: Index, tied: Array) -> Float:
-        """Products of functions and the covariates' basis over ``sqrt(m)``, (c, R, p)."""
+        """Products of functions and the basis of covariates, divided by ``sqrt(m)``, (c, R, p)."""
         Q = self.state.Q - self.state.Q.mean(axis=0)
         return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
     def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
-        """Functions times centred directions D (m, k), (c, R, k), and sums of D, (c, k).
+        """Products of functions with directions D (m, k), (c, R, k), and sums of D, (c, k).
 
-        The sums are over the samples present.
+        The directions are centred over the samples with a value; the sums are over these samples.
         """
         table = np.empty((which.size, len(self.state.basis), D.shape[1]))
         totals = np.zeros((which.size, D.shape[1]))
@@ -176,9 +197,9 @@ class OrderedBlock:
         return table, totals
 
     def _untied_products(self, which: Index, D: Float) -> tuple[Float, Float]:
-        """`_products` for features without ties, all at once.
+        """Compute `_products` for features without ties, all at once.
 
-        Samples present are spread evenly over the ranks; missing ones are 0. All products have
+        Samples with a value are spread evenly over the ranks; missing ones are 0. All products have
         equal numbers of rows, so that the bits of a feature do not depend on its position.
         """
         order, n, m = self.order[which], self.n[which], self.order.shape[1]
@@ -196,7 +217,7 @@ class OrderedBlock:
         return products[:, : which.size].transpose(1, 2, 0).astype(np.float64), totals
 
     def _tied_products(self, j: int, D: Float) -> tuple[Float, Float]:
-        """`_products` for one feature with ties, (R, k) and (k,), by sums over its levels.
+        """Compute `_products` for feature j with ties, (R, k) and (k,), from sums over its levels.
 
         Sums over the largest level, such as the zeros of counts, follow from the others.
         """
@@ -224,7 +245,7 @@ class OrderedBlock:
     def _set_tied(
         self, moments: WidthMoments, which: Index, tied: Index, explained: Float | None
     ) -> None:
-        """Fill in moments of features with ties, in batches of similar numbers of levels."""
+        """Set the moments of features with ties, in batches with similar numbers of levels."""
         state, m = self.state, self.state.n_samples
         edges = [self._edges(int(j)) for j in which[tied]]
         sizes = np.array([1 << int(np.ceil(np.log2(len(e) - 1))) for e in edges])
@@ -243,7 +264,7 @@ class OrderedBlock:
                 getattr(moments, name)[..., at] = getattr(own, name)
 
     def _edges(self, j: int) -> Index:
-        """Edges of the levels of a feature among the ranks of all samples, at most 64 levels."""
+        """Edges of the levels of feature j, at most 64, among the ranks of all samples."""
         m, n = self.state.n_samples, int(self.n[j])
         begins = np.append(np.flatnonzero(self.starts[j]), n)
         if len(begins) - 1 > MOST_LEVELS:
@@ -254,20 +275,21 @@ class OrderedBlock:
 
 
 def _places(n: int, m: int) -> Index:
-    """Ranks of n samples among m, spread evenly."""
+    """Ranks of n samples, spread evenly over the ranks of m samples."""
     return ((np.arange(n) + 0.5) * m / n).astype(np.int64)
 
 
 def sorted_levels(X: Float, missing: Array | None) -> tuple[Index, Array, Index]:
-    """Samples by ascending value, starts of levels, and samples present: (c, m), (c, m), (c,).
+    """Sort the samples of each feature X (c, m) by value, missing ones last.
 
-    Values are sorted with sample numbers in their last digits, in one sort of integers, so values
-    that differ by less than about 1e-11 of their size are ties. Missing samples come last.
+    Returns samples in this order (c, m), a mask of the starts of levels (c, m), and the numbers of
+    samples with a value (c,). Values are sorted as integers with sample numbers in the last digits,
+    so values with a relative difference of less than about 1e-11 are ties.
     """
     c, m = X.shape
     n_bits = max(1, int(m - 1).bit_length())
-    keys = (X + 0.0).view(np.int64)  # + 0.0: there is no negative zero
-    keys ^= (keys >> 63) & np.iinfo(np.int64).max  # negative numbers descend by their bits
+    keys = (X + 0.0).view(np.int64)  # + 0.0 converts negative zeros
+    keys ^= (keys >> 63) & np.iinfo(np.int64).max  # bits of negative numbers are descending
     keys >>= n_bits
     keys <<= n_bits
     if missing is not None:

@@ -1,11 +1,11 @@
-"""HSIC under independence for variants with few carriers: enumerated or sampled laws.
+"""Distribution of HSIC under independence (its law) for variants with few carriers.
 
-If k samples differ from all others, HSIC of permuted labels depends only on which k samples carry
-the variant: it takes few values, and a gamma distribution does not fit. So sets of carriers are
-sampled, or for two classes enumerated, and the resulting law serves all variants with the same
+If only k samples carry a variant, HSIC of permuted labels depends only on which k samples these
+are: it has few different values, and a gamma distribution does not fit. So sets of carriers are
+sampled, or for two classes enumerated, and the resulting law is used for all variants with the same
 number of carriers. Missing calls of such variants are replaced by the most frequent code
-(`missing_as_commonest`). Covariates are ignored here: they change mean and variance, which are
-known for every variant; the law describes the standardised HSIC.
+(`missing_as_commonest`). Covariates are ignored here: they change the mean and variance, which are
+known for every variant, and the law is that of standardised HSIC.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: Maximum number of carriers for this law, and number of sampled sets.
 FEW, DRAWS = 16, 8192
-#: Number of the largest sampled values beyond which a gamma distribution is the tail.
+#: Number of the largest sampled values; beyond them the tail is that of a gamma distribution.
 BEYOND = 32
-#: Difference of equal values of z, relative to their size; and digits up to which rows are equal.
+#: Maximum relative difference of equal values of z; and number of decimals up to which rows are
+#: equal.
 TIE, DIGITS = 1e-6, 12
-#: Number of classes for which carriers are enumerated instead of sampled.
+#: Number of classes for which sets of carriers are enumerated instead of sampled.
 TWO = 2
-#: Codes in order of distance from the most frequent one, which comes first.
+#: Codes by distance from the most frequent code, which is the key and comes first.
 OTHERS = {0: (0, 1, 2), 1: (1, 0, 2), 2: (2, 1, 0)}
 
-#: Most frequent code, and numbers of carriers of the next two.
+#: Most frequent code, and numbers of carriers of the two other codes (see `OTHERS`).
 Carriers = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class RareLaw:
-    """Standardised HSIC, ascending, and the fraction of carrier sets that reach each value.
+    """Law of standardised HSIC: ascending values, and the fraction of carrier sets that reach each.
 
-    `skewness` describes all permutations; `n_sets` is the number of possible carrier sets.
+    `skewness` is that over all permutations; `n_sets` is the number of possible carrier sets.
     """
 
     z: Float
@@ -55,22 +56,26 @@ class RareLaw:
     is_drawn: bool
 
     @staticmethod
-    def of(C: LowRankSymmetric, null: NullOf, carriers: Carriers, estimator: str) -> RareLaw | None:
-        """Law for variants with these carriers, with the Gaussian kernel of median width."""
+    def of(C: LowRankSymmetric, null: NullOf, carriers: Carriers, statistic: str) -> RareLaw | None:
+        """Compute the law for variants with these carriers, for a Gaussian kernel of median width.
+
+        C is the label matrix, `statistic` the estimator of HSIC. Returns None if HSIC does not
+        vary.
+        """
         m, (code, *numbers) = C.n_samples, carriers
         counts = np.array([[m - sum(numbers), *numbers]], dtype=np.float64)
         values = np.array([OTHERS[code]], dtype=np.float64)
         sigma = 0.5 / medians_of_levels(values, counts)
-        forms = LevelForms.of(gaussian(values, sigma), counts, estimator)
+        forms = LevelForms.of(gaussian(values, sigma), counts, statistic)
         return RareLaw.by(C, null, numbers, forms)
 
     @staticmethod
     def by(
         C: LowRankSymmetric, null: NullOf, numbers: Sequence[int], forms: LevelForms
     ) -> RareLaw | None:
-        """Law for variants with these forms, of one feature; None if HSIC does not vary.
+        """Compute the law for variants with the matrix A in `forms`; None if HSIC does not vary.
 
-        `numbers` are the carriers of the two codes other than the most frequent one.
+        `numbers` are the numbers of carriers of the two codes other than the most frequent one.
         """
         m = C.n_samples
         moments = forms.moments(null, None, None)
@@ -83,12 +88,12 @@ class RareLaw:
         observed = forms.inner(U[..., :-1], C.weights, U[..., -1])
         order = np.argsort(observed, kind="stable")
         z = (observed[order] - float(moments.mean[0])) / std
-        reach = np.minimum(np.cumsum(parts[order][::-1])[::-1], 1.0)  # sums round
+        reach = np.minimum(np.cumsum(parts[order][::-1])[::-1], 1.0)  # rounding may exceed 1
         n_sets = comb(m, numbers[0]) * comb(m - numbers[0], numbers[1])
         return RareLaw(z, reach, float(moments.skewness[0]), n_sets, is_drawn)
 
     def log_p(self, z: Float) -> Float:
-        """Log p-values of standardised HSIC, (c,)."""
+        """Log p-values of standardised HSIC z, (c,)."""
         n = self.z.size
         least = np.searchsorted(self.z, z - TIE * (1.0 + np.abs(z)), side="left")
         if not self.is_drawn:
@@ -103,10 +108,11 @@ class RareLaw:
 
 
 def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
-    """Sums (c, r) of columns (m, r) over k carriers and n others, and probabilities (c,) of sets.
+    """Sums of columns (m, r) over sets of k carriers of one code and n of the other, (c, r) each.
 
-    Sets are enumerated for one carrier, and for labels of two classes by class counts; else they
-    are sampled, and the last value is True.
+    Also returns the probabilities of the sets, (c,), and whether they are sampled. Sets are
+    enumerated for one carrier, and by class counts if labels are two classes; else they are
+    sampled.
     """
     m = len(columns)
     rows, of_row, sizes = np.unique(
@@ -131,12 +137,12 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
 
 @lru_cache(FEW)
 def _sample_sets(m: int, k: int) -> Index:
-    """Sample `DRAWS` sets of k of m samples, the same for every caller."""
+    """Draw `DRAWS` random sets of k of m samples, which are the same in every call."""
     return subsets(np.random.default_rng([m, k]), m, k, DRAWS)
 
 
 def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
-    """Sample n sets like ``rng.choice(m, k, replace=False)``, (n, k), bit for bit but faster.
+    """Draw n sets, (n, k), with the bits of ``rng.choice(m, k, replace=False)``, but faster.
 
     Floyd's algorithm replaces repeated numbers by the last one; then each set is shuffled.
     """
@@ -152,7 +158,7 @@ def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
 
 
 def sums_over(columns: Float, drawn: Index) -> Float:
-    """Sums of columns (m, r) over sampled sets of rows (n, k), (n, r)."""
+    """Sums of columns (m, r) over sets of rows, `drawn` (n, k): (n, r)."""
     n, k = drawn.shape
     of_each = np.ones(drawn.size), drawn.ravel(), k * np.arange(n + 1)
     return np.asarray(csr_array(of_each, shape=(n, len(columns))) @ columns)
@@ -161,15 +167,15 @@ def sums_over(columns: Float, drawn: Index) -> Float:
 def missing_as_commonest(counts: Float, *others: Float) -> None:
     """Replace missing calls of variants with few carriers by the most frequent code, in place.
 
-    With the mean of the feature they would be a separate level, as frequent as carriers, for a
-    kernel whose width is the median distance.
+    If they were replaced by the mean, they would be a separate level, as frequent as carriers, for
+    a kernel whose width is the median distance.
 
     Parameters
     ----------
     counts : (4, c)
         Counts of 0, 1, 2 and missing.
     *others : (4, c, ...)
-        Sums over the samples of each code, to be merged too.
+        Sums over the samples of each code, which are merged too.
     """
     present = counts[:3]
     rare = np.flatnonzero((present.sum(axis=0) - present.max(axis=0) <= FEW) & (counts[3] > 0))
@@ -180,7 +186,7 @@ def missing_as_commonest(counts: Float, *others: Float) -> None:
 
 
 def carriers_of(counts: Float) -> Array:
-    """`Carriers` of variants with these counts of 0, 1, 2 and missing, (c, 4): (c, 3) int64."""
+    """`Carriers` of variants, (c, 3) int64, from counts of 0, 1, 2 and missing, (c, 4)."""
     code = counts[:, :3].argmax(axis=1)
     ordered = np.array([OTHERS[each] for each in range(3)])[code]
     numbers = np.take_along_axis(counts[:, :3], ordered[:, 1:], axis=1)

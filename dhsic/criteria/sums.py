@@ -1,17 +1,19 @@
-r"""The Gaussian kernel of one feature: its nodes, and sums over its matrix.
+r"""Sums over the matrix of a Gaussian kernel on one feature, in linear time by nodes.
 
-``<L, K>`` with L of low rank, ``L = B diag(w) B'``, only needs ``B' K B``, and K is of low rank
-except for steep kernels: a few nodes, ``K = P K_nodes P'``, make the sum linear in the samples. It
-is exact for features with few values, and accurate to 1e-13 of the kernel's largest value for
-others. Steep kernels use the definition, tile by tile through one triangle, so memory stays small.
+``<L, K>`` with a low-rank ``L = B diag(w) B'`` only needs ``B' K B``. K is of low rank too, unless
+it is steep: with a few points of the feature's range as *nodes*, ``K = P K_nodes P'``, so the sum
+takes time linear in the number of samples. It is exact for features with few values, and has an
+error of at most 1e-13 of the kernel's largest value for others. For steep kernels the definition is
+used, tile by tile over one triangle, so that memory stays small.
 
-A feature with q levels has these as nodes, and P maps samples to them: exact. Any other feature has
-Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in both arguments. The
-Gaussian is entire, so the error decreases faster than any power: on the ellipse with
-foci -R and R and axes that add up to ``rho R`` it is at most ``M = exp(sigma R^2 (rho - 1/rho)^2 /
-4)``, and the error of interpolation at r nodes is at most ``4 M rho^(1-r) / (rho - 1)`` (Trefethen,
-Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1. In two arguments
-that is at most ``1 + Lebesgue`` times as much. Standardised data need about 40 nodes for 1e-13.
+The nodes of a feature with q levels are the levels, and P maps samples to them, which is exact. Any
+other feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in
+both arguments. The Gaussian is entire, so the error decreases faster than any power. On the ellipse
+with foci -R and R and axes that add up to ``rho R`` the kernel is at most ``M = exp(sigma R^2 (rho
+- 1/rho)^2 / 4)``, and the error of interpolation at r nodes is at most ``4 M rho^(1-r) / (rho -
+1)`` (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1.
+In two arguments the error is at most ``1 + Lebesgue`` times as large. Standardised data need about
+40 nodes for 1e-13.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ from dhsic._typing import Float
 from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.present import PresentWeights
 
-#: Allowed error of an entry of K; entries are at most 1.
+#: Maximum error of an entry of K; entries are at most 1.
 TOLERANCE = 1e-13
 #: Maximum number of nodes; steeper kernels use the definition.
 MOST_NODES = 256
-#: ``sigma R^2`` from which on there would be too many nodes.
+#: Maximum ``sigma R^2`` for nodes; above it there would be too many.
 STEEPEST = 1e4
 #: Candidate values of rho in the bound.
 _RHO = 1 + np.geomspace(0.05, 30, 60)
 #: Side of a tile of the definition.
 SIDE = 256
-#: Number of samples interpolated at a time: they stay in the cache.
+#: Number of samples interpolated at a time, so that they stay in the cache.
 ROWS = 2048
 #: Minimum ratio of samples to nodes for which nodes are used.
 WORTH = 4
@@ -43,7 +45,7 @@ WORTH = 4
 
 @lru_cache(maxsize=1024)
 def n_nodes(steepness: int) -> int:
-    """Number of Chebyshev nodes for ``sigma R^2`` up to `steepness`; 0 if there are too many."""
+    """Number of Chebyshev nodes for ``sigma R^2`` up to `steepness`; 0 if it would be too large."""
     growth = steepness * (_RHO - 1 / _RHO) ** 2 / 4
     for r in range(2, MOST_NODES + 1):
         lebesgue = 1 + 2 / np.pi * np.log(r)
@@ -59,9 +61,9 @@ def chebyshev_nodes(radius: float, r: int) -> Float:
 
 
 def interpolation(x: Float, radius: float, r: int) -> Float:
-    """P (m, r): values at x (m,) from values at the nodes, by the barycentric formula.
+    """Interpolation matrix P (m, r) from r nodes to the values x (m,), by the barycentric formula.
 
-    A value at a node has a row of P that picks it.
+    If a value is equal to a node, its row of P selects this node.
     """
     P = x[:, None] - chebyshev_nodes(radius, r)
     with np.errstate(divide="ignore", over="ignore"):
@@ -83,7 +85,7 @@ def _weights(r: int) -> Float:
 
 
 def gaussian(points: Float, sigma: Any) -> Float:
-    """Gaussian kernel between points (..., q) of a line, (..., q, q); sigma scalar or (...)."""
+    """Gaussian kernel between points (..., q) on a line: (..., q, q); sigma is scalar or (...)."""
     D = points[..., :, None] - points[..., None, :]
     D *= D
     D *= -np.asarray(sigma)[..., None, None]
@@ -99,11 +101,11 @@ def kernel_sums(
     *,
     squares: bool = False,
 ) -> tuple[Float, Float]:
-    """``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
+    """Sums ``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
 
-    ``L = B diag(w) B'``, B (m, g) being the directions at that place. ``|K|^2``, the sum of squared
-    entries, has no meaning unless `squares` are wanted. With the weights `present`, samples without
-    a value are left out, and the others weighted.
+    L is ``B diag(w) B'``, where B (m, g) are the directions at `place`. ``|K|^2``, the sum of
+    squared entries, is valid only if `squares`. If weights `present` are given, samples with a
+    missing value are excluded, and the others are weighted.
     """
     inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
     for level_group in features.levels:
@@ -124,7 +126,11 @@ def kernel_sums(
 def _by_levels(
     some: Levels, sigma: Float, place: slice, w: Float, present: PresentWeights | None
 ) -> tuple[Float, Float]:
-    """``sum_kl K_kl (U diag(w) U')_kl`` with ``U = 1' B``, and ``sum_kl K_kl^2 m_k m_l``."""
+    """Compute `kernel_sums` of features with few levels, from sums over levels.
+
+    They are ``sum_kl K_kl (U diag(w) U')_kl`` with U the sums of B over each level, and ``sum_kl
+    K_kl^2 m_k m_l`` with m the counts.
+    """
     K, U, counts = gaussian(some.values.T, sigma), some.along[..., place], some.counts
     if present is not None:
         U, counts = present.of_levels(U, counts)
@@ -136,7 +142,11 @@ def _by_levels(
 def _of_feature(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None, *, squares: bool
 ) -> tuple[float, float]:
-    """``<L, K>`` and ``|K|^2`` of a feature x (n,); B (n, g) and squares have sample `weights`."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,), with ``L = B diag(w) B'``, B (n, g).
+
+    `weights` (n,) are weights of the samples, which B already contains; they are used for
+    ``|K|^2``, which is valid only if `squares`.
+    """
     radius = float(np.abs(x).max())
     steepness = sigma * radius * radius
     r = n_nodes(int(steepness) + 1) if steepness < STEEPEST else 0
@@ -156,7 +166,10 @@ def _by_nodes(
     *,
     squares: bool,
 ) -> tuple[float, float]:
-    """``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature by r nodes on ``[-radius, radius]``.
+
+    They are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
+    """
     U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
     for a in range(0, len(x), ROWS):
         P = interpolation(x[a : a + ROWS], radius, r)
@@ -171,7 +184,7 @@ def _by_nodes(
 def _by_definition(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None
 ) -> tuple[float, float]:
-    """``<L, K>`` and ``|K|^2`` by the definition, tile by tile on and below the diagonal."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature by the definition, tile by tile."""
     inner = squares = 0.0
     weighted = B * w
     for a in range(0, len(x), SIDE):

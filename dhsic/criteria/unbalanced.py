@@ -1,10 +1,10 @@
-r"""Tails of the test at several widths if one of two classes is rare.
+r"""Correction of small p-values of the test at several widths if one of two classes is rare.
 
 HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) if sums over samples are
-nearly normal. If a class has few samples they are skewed, and the tail is heavier: with 4 of 100
-samples p-values of 1e-4 occur 1.5 times as often as they should, with 24 of 500 1.3 times. So
-members of such a class are sampled, and the logarithm of that factor is fitted to the samples by a
-parabola.
+nearly normal. If a class has few samples, sums are skewed and the tail is heavier: with 4 of 100
+samples in the class, p-values of 1e-4 occur 1.5 times as often as they should, and with 24 of 500
+1.3 times. So members of such a class are drawn at random, and the logarithm of this factor is
+fitted by a parabola ``bend (log BEGIN - log p)^2``.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.criteria.rare import sums_over
 
-#: Squared skewness of labels divided by the samples, up to which no correction is made.
+#: Maximum squared skewness of labels, divided by the number of samples, without a correction.
 LEAST_SKEWNESS = 0.02
-#: Number of draws, and of values in memory at once.
+#: Number of draws, and maximum number of values in memory at a time.
 DRAWS, NUMBERS = 1_000_000, 4_000_000
-#: p-value up to which frequencies are right, where the parabola begins, and p-value where it ends.
+#: p-value below which the parabola is used, because larger ones are accurate; and p-value below
+#: which the factor is constant.
 BEGIN, END = 0.05, 1e-5
-#: p-values at which it is fitted.
+#: p-values at which the parabola is fitted.
 LEVELS = np.array([0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4])
 
 
 def is_unbalanced(b: Float) -> bool:
-    """Whether a direction of the labels (m,) is of two classes, of which one is rare."""
+    """Whether a direction of the labels b (m,) has two values, one of which is rare."""
     values = np.unique(b.round(12))
     skewness = np.mean(b**3) / np.mean(b**2) ** 1.5
     return bool(values.size == 2 and skewness**2 / b.size > LEAST_SKEWNESS)
 
 
 def drawn_sums(basis: Float, b: Float) -> Iterator[Float]:
-    """Draw `DRAWS` products (R,) of functions with the permuted direction b, (n, R) in parts.
+    """Draw `DRAWS` products of R functions with the permuted direction b; yields parts (n, R).
 
-    Functions have mean 0, so the members of the rarer class decide. A permutation of the samples
-    gives as many disjoint sets of members as fit: each of them is drawn at random.
+    Functions have mean 0, so products are determined by the members of the rarer class. A random
+    permutation of the samples is divided into disjoint sets of members, each of which is one draw.
 
     Parameters
     ----------
     basis : (R, m)
-        Functions.
+        Functions of ranks.
     b : (m,)
-        Direction of two classes.
+        Direction of labels with two classes.
     """
     low, high = np.unique(b.round(12))
     is_high = b > (low + high) / 2
@@ -60,7 +61,11 @@ def drawn_sums(basis: Float, b: Float) -> Iterator[Float]:
 
 
 def tail_bend(log_p: Float) -> float:
-    """Coefficient of the parabola, from logarithms of p-values of noise, (n,)."""
+    """Fit the coefficient of the parabola that corrects small p-values.
+
+    `log_p` (n,) are log p-values of random draws under independence. The result is 0 if no draw has
+    a p-value in `LEVELS`.
+    """
     frequency = np.array([np.mean(log_p <= np.log(level)) for level in LEVELS])
     fitted = frequency > 0
     if not fitted.any():
@@ -72,6 +77,9 @@ def tail_bend(log_p: Float) -> float:
 
 
 def along_parabola(log_p: Float, bend: float) -> Float:
-    """Logarithm of the factor that corrects p-values, (c,)."""
+    """Logarithm of the factor that corrects p-values, (c,), from their logarithms `log_p` (c,).
+
+    `bend` is the coefficient of the parabola, see `tail_bend`.
+    """
     reach = np.clip(np.log(BEGIN) - log_p, 0.0, np.log(BEGIN / END))
     return np.asarray(bend * np.square(reach))

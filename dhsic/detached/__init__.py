@@ -21,10 +21,10 @@ from dhsic.storage.checkpoint import Checkpoint
 
 __all__ = ["Run", "attach", "submit"]
 
-#: Parameters of `dhsic.select` that `submit` replaces, and by what.
+#: Parameters of `dhsic.select` that `submit` does not accept, and what replaces each of them.
 SAID_OTHERWISE = {
-    "runtime": "client= or scheduler= says where it runs",
-    "progress": "Run.wait(callback=) hears of rounds",
+    "runtime": "client= or scheduler= sets where it runs",
+    "progress": "Run.wait(callback=) reports rounds",
 }
 
 
@@ -121,9 +121,9 @@ def _path_of(data: Any) -> str:
     """Return the URL, or the absolute path, at which workers read the data."""
     if not isinstance(data, str | PathLike):
         raise InputError(
-            f"data is of type {type(data).__name__} and lives in this process, which the run is to "
-            "outlive. Write it to Zarr where the workers can read, and pass the path or URL; or "
-            "call dhsic.select."
+            f"data is of type {type(data).__name__}, in the memory of this process, but a detached "
+            "run continues after this process ends. Write it to Zarr where the workers can read "
+            "it, and pass the path or URL; or call dhsic.select."
         )
     path = fspath(data)
     return path if "://" in path else str(Path(path).absolute())
@@ -133,11 +133,11 @@ def _check_parameters(parameters: Mapping[str, Any], *, has_labels: bool) -> Non
     """Raise InputError for parameters that `submit` does not accept."""
     for name, how in SAID_OTHERWISE.items():
         if name in parameters:
-            raise InputError(f"{name}= is not for dhsic.submit: {how}. Leave it out.")
+            raise InputError(f"dhsic.submit does not accept {name}=: {how}. Leave it out.")
     if not has_labels and parameters.get("label_kernel") != SELF:
         raise InputError(
-            "target is None. Pass the labels, one a sample, or the name of the variable that holds "
-            "them; with label_kernel='self' the data are their own."
+            "target is None. Pass the labels, one per sample, or the name of the variable that "
+            "contains them; or pass label_kernel='self' to use the data as labels."
         )
 
 
@@ -178,14 +178,14 @@ def attach(
         return Run(folder, client=client, scheduler=scheduler, security=security)
     if Checkpoint(folder.path).is_begun():
         raise CheckpointError(
-            f"{checkpoint} keeps a run that was not left to a cluster: it goes on in the process "
-            "that began it, or not at all. Where it has stopped, the same call with this "
-            "checkpoint goes on, and so does `dhsic resume`."
+            f"{checkpoint} is the checkpoint of a run that is not detached: only the process that "
+            "started it can run it. If it has stopped, continue it by the same call with this "
+            "checkpoint, or with `dhsic resume`."
         )
-    why = "keeps no run that was submitted" if folder.store.is_there() else "is no folder"
+    why = "contains no detached run" if folder.store.is_there() else "is not a folder"
     raise CheckpointError(
-        f"{checkpoint} {why}. Pass the folder given as checkpoint= where it was begun; or the "
-        "id of a run, with scheduler= (or client=) of the cluster that it is on."
+        f"{checkpoint} {why}. Pass the folder that was passed as checkpoint= when the run was "
+        "started; or the id of the run, with scheduler= (or client=) of its cluster."
     )
 
 

@@ -1,8 +1,8 @@
-"""The driver: the loop of a run, on a worker of a cluster or on threads of this process.
+"""The driver: the main loop of a detached run, on a worker of a cluster or in this process.
 
-It works from the folder alone, so it goes on wherever and whenever it is started again, by `send`
-or `drive_here`. One driver writes; what it learns goes to the folder first and then, as events, to
-whoever listens.
+The driver needs only the folder of the run. So `send` or `drive_here` can start it again at any
+time and on any machine that reaches the folder. Only one driver writes. It writes its progress to
+the folder first and then sends it, as events, to all listeners.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from dhsic.storage.paths import check_place
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-LOOKS = 0.5  # seconds between looks whether the run shall stop
-RETRIES = 20  # after lost connections; Dask counts deaths of the worker separately
-WRITING = 120.0  # seconds that workers may take to answer; new ones import dhsic first
+LOOKS = 0.5  # seconds between checks whether a stop was requested
+RETRIES = 20  # retries after lost connections; Dask counts deaths of the worker separately
+WRITING = 120.0  # seconds that workers may take to answer; new workers import dhsic first
 TOLD = 0.5  # seconds to wait for the state of a driver that has ended
-REMEMBERED = 20  # ended drivers that a scheduler still lists by the names of their runs
+REMEMBERED = 20  # number of ended drivers whose names stay published on a scheduler
 NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
 #: Errors raised when the scheduler is lost.
 LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
@@ -53,7 +53,10 @@ class StoppedError(DhsicError):
 
 
 class Driver:
-    """Executes the run of a folder from its last round, under its lock; `tell` receives events."""
+    """Executes the run of a folder from its last round on.
+
+    `lock` is the lock of the driver, which is held. `tell` is called with every event.
+    """
 
     def __init__(self, folder: Folder, lock: AbstractLock, tell: Hook | None = None) -> None:
         self.folder = folder
@@ -63,14 +66,17 @@ class Driver:
         self._began = self._here = time.monotonic()
 
     def look(self, *, now: bool = False) -> None:
-        """Raise StoppedError if a stop was requested; the folder is checked every `LOOKS` s."""
+        """Raise StoppedError if a stop was requested.
+
+        The folder is checked every `LOOKS` seconds (less often in an object store), or `now`.
+        """
         if now or time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
             self._looked = time.monotonic()
             if self.folder.stop_wanted:
                 raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Write and publish a round; for `record` see `dhsic.selection.progress.check_progress`."""
+        """Write and publish a finished round, see `dhsic.selection.progress.check_progress`."""
         done, total = int(record["features_done"]), int(record["features_total"])
         here = time.monotonic() - self._here  # seconds in which `features_done` were scored
         n_left = int(record.get("n_features", 0))
@@ -87,7 +93,7 @@ class Driver:
         self._lock.confirm()
         self.folder.note(note)
         self._tell({"event": "round", **note})
-        self.look(now=True)  # with few features there may be no tasks
+        self.look(now=True)  # with few features, no tasks may run, which would check
 
     def conduct(
         self,
@@ -99,10 +105,10 @@ class Driver:
         """Execute the run, and write its final status to the folder.
 
         If the cluster or the object store is lost, or another driver has taken over, the error is
-        raised without changing the status, so that the next driver can continue.
+        raised and the status stays unchanged, so that the next driver can continue.
         """
         before = self.folder.status
-        if before.state in ENDS:  # the worker that kept the driver's return died, not the run
+        if before.state in ENDS:  # only the worker that held the driver's result died
             return
         running = replace(before, state="running", driver=this_process())
         self.folder.say(running)
@@ -125,15 +131,16 @@ class Driver:
         self._tell({"event": end.state, "message": end.message})
 
     def _run(self, runtime: AbstractRuntime, memory: int | None) -> None:
-        # Time goes on from where the last driver stopped.
+        # The elapsed time continues from that of the last driver.
         self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
         self.look()
         with runtime.polling_interrupt(self.look):
             asked = self.folder.request()
+            own_limit = asked.selector.memory_limit
             asked.selector.set_params(
                 checkpoint=str(self.folder.path),
                 progress=self.note,
-                memory=memory if asked.selector.memory is None else asked.selector.memory,
+                memory_limit=memory if own_limit is None else own_limit,
             )
             result = result_of(asked, runtime)
         self._lock.confirm(surely=True)
@@ -141,7 +148,7 @@ class Driver:
 
 
 def drive(path: str, topic: str) -> None:
-    """Execute the run of a folder as a Dask task, which occupies no thread of its worker."""
+    """Execute the run of a folder as a Dask task that does not occupy a thread of its worker."""
     from distributed import get_worker, worker_client
 
     from dhsic.runtime.dask import DaskRuntime
@@ -188,10 +195,11 @@ def send(
     scheduler: str | None = None,
     security: Any = None,
 ) -> Any:
-    """Start the driver of a folder on a cluster, with a request that the folder is to keep.
+    """Start the driver of a folder on a cluster.
 
-    Without one it is what the folder keeps, of a run that nobody drives. Returns the client that
-    was given or is active; None where one was made for `scheduler`.
+    `request` is stored in the folder first. None continues the request that the folder holds, whose
+    run must not have a driver. Returns the client that was passed or is active, or None if a client
+    was created for `scheduler`.
     """
     from distributed import fire_and_forget
 
@@ -217,7 +225,7 @@ def send(
 
 
 def _forget(client: Client) -> None:
-    """Remove old drivers from the scheduler: their names, tasks and events."""
+    """Remove the oldest ended drivers from the scheduler: their names, tasks and events."""
     names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
     if len(names) < REMEMBERED:
         return
@@ -235,7 +243,7 @@ def _forget(client: Client) -> None:
 
 
 def _state(future: Future[Any]) -> str:
-    """Return the state of a future of another client; wait briefly until it is known."""
+    """Return the state of a future of another client; wait up to `TOLD` seconds to learn it."""
     deadline = time.monotonic() + TOLD
     while future.status == "pending" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -243,7 +251,7 @@ def _state(future: Future[Any]) -> str:
 
 
 def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
-    """Return folder and driver of a run id that is published on a cluster; None if unknown."""
+    """Return the folder and the driver of the run with this id; None if the cluster has none."""
     if client.status != "running":
         return None
     try:
@@ -260,16 +268,15 @@ def _take(folder: Folder, request: Request) -> None:
         kept.begin(request.new_run(nothing).identity())
         if folder.is_driven():
             raise CheckpointError(
-                f"A run is under way in {folder.path}. Follow it with `dhsic attach`, stop it "
-                "with `dhsic cancel` (in Python, dhsic.attach and Run.cancel), or pass another "
-                "folder."
+                f"Another run is using {folder.path}. Follow it with `dhsic attach`, stop it with "
+                "`dhsic cancel` (in Python, dhsic.attach and Run.cancel), or pass another folder."
             )
         folder.keep(request)
 
 
 @contextmanager
 def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
-    """Yield a client of a cluster, after checking that its workers reach the checkpoint."""
+    """Yield a client of a cluster, after checking that its workers can use the checkpoint."""
     from dhsic.runtime.dask import DaskRuntime
 
     place, new_folder = folder.store, None
@@ -284,13 +291,13 @@ def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any
             yield runtime.client
     except DhsicError:
         if new_folder is not None:
-            with suppress(OSError):  # somebody has put something there
+            with suppress(OSError):  # the folder is no longer empty
                 new_folder.rmdir()
         raise
 
 
 def _check_reach(place: AbstractStore, client: Any) -> None:
-    """Check that every worker can read our files in a store and write files that we can read."""
+    """Check that this process and every worker can read each other's files in a store."""
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
     place.write(f"{sign}/ours", token.encode())
     try:
@@ -300,23 +307,23 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
                 continue
             if isinstance(place, FileStore):
                 raise ClusterError(
-                    f"The checkpoint is to be in {place.path}, and not all workers of {client!r} "
-                    "have shown that they share that folder with this process. A run that outlives "
-                    "its caller is followed by its checkpoint: choose a folder on storage that all "
-                    "of them see under the same path."
+                    f"Not all workers of {client!r} can access {place.path}, the folder of the "
+                    "checkpoint. A detached run is monitored through its checkpoint: choose a "
+                    "folder on storage that this process and all workers share, under the same "
+                    "path."
                 )
             raise ClusterError(
-                f"Worker {worker} does not reach {place.path}: {why or 'it sees another one'}. "
-                "A run that outlives its caller is followed by its checkpoint: give all "
-                "workers the keys in their environment and install dhsic[cloud] there, or "
-                "choose a folder on storage that all of them see."
+                f"Worker {worker} cannot access {place.path}: "
+                f"{why or 'it sees different contents'}. A detached run is monitored through its "
+                "checkpoint: set the credentials in the environment of all workers and install "
+                "dhsic[cloud] there, or choose a folder on storage that all of them share."
             )
     finally:
         place.remove(sign)
 
 
 def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]:
-    """Run `answer` on every worker; return results by address, without workers that left."""
+    """Run `answer` on every worker; return results by address. Workers that left are omitted."""
     from dhsic.runtime.clients import of_each_worker
 
     futures = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
@@ -327,9 +334,9 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
         except TimeoutError as error:
             if worker in client.nthreads():
                 raise ClusterError(
-                    f"No worker of {client!r} was free within {WRITING:g} s. Submit when other "
-                    "work on it has ended, or again if workers are new (they import dhsic first), "
-                    "or add workers."
+                    f"No worker of {client!r} was free within {WRITING:g} s. Submit again when "
+                    "other work on the cluster has ended, or add workers. If workers have just "
+                    "started, submit again: they need time to import dhsic."
                 ) from error
         except CancelledError:
             continue
@@ -337,11 +344,14 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
 
 
 def answer(path: str, sign: str) -> tuple[str, str]:
-    """Copy a test file, on a worker; return the name of the copy, and an error text or ""."""
+    """Copy the test file of `_check_reach`, on a worker.
+
+    Returns the name of the copy, and an error message or "".
+    """
     name = f"{sign}/{secrets.token_hex(8)}"
     try:
         place = store_at(path)
         place.write(name, place.read(f"{sign}/ours"))
-    except Exception as error:  # whatever it is, it is for who asked to say
+    except Exception as error:  # the caller reports any error
         return name, f"{type(error).__name__}: {str(error).rstrip('.')}"
     return name, ""

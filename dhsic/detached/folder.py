@@ -6,10 +6,10 @@ The request is plain data, so that any process can execute it. Files beside thos
     run.dhsic/
       detached/request.json   method, parameters and data; labels in labels.npz
       detached/status.json    state of the run, replaced atomically by the driver
-      detached/progress.json  the last round that ended, likewise
+      detached/progress.json  record of the last finished round, also replaced atomically
       detached/lock           held by the driver; it expires after the driver dies
       detached/stop           exists if a user asked the run to stop
-      detached/scratch/       states and survivors of the driver, in a folder
+      detached/scratch/       scratch files of the driver: states and copies of surviving features
       result.zarr             the result
 """
 
@@ -50,13 +50,13 @@ REQUEST, LABELS = f"{DETACHED}/request.json", f"{DETACHED}/labels.npz"
 STATUS, PROGRESS = f"{DETACHED}/status.json", f"{DETACHED}/progress.json"
 STOP, LOCK, SCRATCH = f"{DETACHED}/stop", f"{DETACHED}/lock", f"{DETACHED}/scratch"
 LOCK_WAIT = 120.0  # seconds for a replaced driver to notice and release the lock
-#: Fields of a request that are stored unchanged, and options with which its data are opened.
+#: Fields of a request that are stored unchanged, and options for opening its data.
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
 OPENING = (
     *("variable", "sample_dim", "missing_code", "missing_chunks", "ploidy_policy", "pass_only"),
     *("not_features", "na"),
 )
-#: Parameters that the driver sets, which are not stored in a request.
+#: Parameters that the driver sets; they are not stored in a request.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")
 #: Largest size in bytes of the labels and other arrays of a request.
 MOST_BYTES = 256 * 2**20
@@ -66,11 +66,11 @@ MOST_BYTES = 256 * 2**20
 class Status:
     """Status of a run, as last written by its driver or by `send`."""
 
-    #: "waiting", "running", "done", "failed" or "cancelled"; not verified, because a driver that
-    #: is killed writes nothing.
+    #: "waiting", "running", "done", "failed" or "cancelled". May be out of date, because a driver
+    #: that is killed cannot write it.
     state: str = "waiting"
     scheduler: str | None = None  # address of the driver's cluster; None for threads
-    driver: str = ""  # process that drives a running run
+    driver: str = ""  # description of the process that executes a running run
     kind: str = ""  # class of the error of a failed run
     message: str = ""  # message of that error
 
@@ -91,7 +91,7 @@ class Folder:
         return f"{self.path}/result.zarr"
 
     def keep(self, request: Request) -> None:
-        """Write a request, replacing an earlier one and its progress."""
+        """Write a request; it replaces an earlier request and its progress."""
         data = BytesIO()
         np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
@@ -105,8 +105,8 @@ class Folder:
         content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
-                f"{self.path} keeps no run that was submitted to a cluster. Pass the folder given "
-                "as checkpoint= to dhsic.submit."
+                f"{self.path} contains no detached run. Pass the folder that was passed as "
+                "checkpoint= to dhsic.submit."
             )
         if content.pop("format") != FORMAT:
             raise CheckpointError(
@@ -124,7 +124,7 @@ class Folder:
         if hashlib.sha256(data).hexdigest() != digest:
             raise CheckpointError(
                 f"{path} is damaged: its sha256 differs. Submit again with the same data and "
-                "parameters; the rounds that are done stay."
+                "parameters; the completed rounds are kept."
             )
         with np.load(BytesIO(data), allow_pickle=False) as arrays:
             return dict(arrays)
@@ -145,11 +145,11 @@ class Folder:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Record of the last round that ended, see `Driver.note`; empty before the first."""
+        """Record of the last finished round, see `Driver.note`; empty before the first."""
         return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """Write the record of a round, without fsync: results are in the checkpoint."""
+        """Write the record of a round, without fsync: the checkpoint has the durable results."""
         self._write(PROGRESS, progress, sync=False)
 
     @property
@@ -170,7 +170,10 @@ class Folder:
 
     @contextmanager
     def driven(self) -> Iterator[AbstractLock]:
-        """Hold the lock; wait up to `LOCK_WAIT` for a driver that was replaced to release it."""
+        """Hold the lock of the driver within this context.
+
+        Waits up to `LOCK_WAIT` seconds until a driver that was replaced releases it.
+        """
         lock, deadline = lock_of(self.store, LOCK), time.monotonic() + LOCK_WAIT
         while not lock.is_held:
             try:
@@ -214,7 +217,7 @@ class Folder:
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path}/{name} is damaged ({error}). Submit again with the same data and "
-                "parameters; the rounds that are done stay."
+                "parameters; the completed rounds are kept."
             ) from error
 
 
@@ -222,7 +225,7 @@ class Folder:
 
 
 def plain_request(request: Request) -> dict[str, Any]:
-    """Return all of a request but its arrays, as plain data for JSON."""
+    """Return a request without its arrays, as plain data for JSON."""
     method, n_features, parameters = method_of(request.selector)
     stored_parameters = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
     return {
@@ -237,7 +240,7 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 
 def arrays_of(request: Request) -> dict[str, Array]:
-    """Return the arrays of a request by name; InputError if they are too large or mixed."""
+    """Return the arrays of a request by name; InputError if they are too large or not storable."""
     groups = request.feature_groups
     arrays = {
         "y": request.y,
@@ -251,9 +254,9 @@ def arrays_of(request: Request) -> dict[str, Array]:
     size = sum(array.nbytes for array in out.values())
     if size > MOST_BYTES:
         raise InputError(
-            f"Labels, covariates and groups take {size / 2**20:.0f} MiB, and a run on the "
-            f"cluster carries at most {MOST_BYTES / 2**20:.0f} MiB of them. Pass fewer "
-            "columns, or call dhsic.select."
+            f"Labels, covariates and groups need {size / 2**20:.0f} MiB, but a detached run "
+            f"supports at most {MOST_BYTES / 2**20:.0f} MiB. Pass fewer columns, or call "
+            "dhsic.select."
         )
     return out
 
@@ -284,13 +287,13 @@ def _storable(name: str, values: Array) -> Array:
     if all(isinstance(value, str) for value in array.flat):
         return array.astype(str)
     raise InputError(
-        f"{name} hold objects of several types, and what a run keeps on disk is numbers or text. "
-        "Pass an array of numbers or of text."
+        f"{name} contain objects of several types, but a detached run can only store numbers or "
+        "text. Pass an array of numbers or of text."
     )
 
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a method as plain data; `as_parameters` gives them back.
+    """Return parameters of a method as plain data; the inverse is `as_parameters`.
 
     >>> from dhsic.kernels import Polynomial
     >>> plain_parameters({"kernel": Polynomial(3), "step": 0.2})
@@ -302,8 +305,8 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
             out[name] = plain(_plain(value))
         except TypeError as error:
             raise InputError(
-                f"{name}={value!r} cannot be kept as plain data, which a run that outlives its "
-                "caller needs. Pass names and numbers, or a kernel of dhsic.kernels."
+                f"{name}={value!r} cannot be stored as plain data, which a detached run needs. "
+                "Pass names and numbers, or a kernel of dhsic.kernels."
             ) from error
     return out
 
@@ -312,7 +315,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, AbstractKernel):
         name = type(value).__name__
         if getattr(kernels, name, None) is not type(value):
-            raise TypeError(f"{value!r} is no kernel of ours")
+            raise TypeError(f"{value!r} is not a kernel of dhsic.kernels")
         kernel: Any = value  # every kernel is a dataclass
         settings = {f.name: _plain(getattr(kernel, f.name)) for f in fields(kernel) if f.init}
         return {"kernel": name, "settings": settings}
@@ -329,7 +332,7 @@ def _as_given(value: Any) -> Any:
         return value
     if value["kernel"] not in kernels.__all__:
         raise CheckpointError(
-            f"A run was asked for with the kernel {value['kernel']!r}, which this dhsic does not "
-            "know. Upgrade dhsic."
+            f"The run uses the kernel {value['kernel']!r}, which this version of dhsic does not "
+            "have. Upgrade dhsic."
         )
     return getattr(kernels, value["kernel"])(**as_parameters(value["settings"]))

@@ -21,10 +21,10 @@ from dhsic.selection.progress import Hook
 from dhsic.selectors import method_of
 from dhsic.storage.checkpoint import Checkpoint
 
-ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run
+ANSWER = 3.0  # seconds that a scheduler may take to answer whether it knows a run
 AGAIN = 10.0  # seconds before a scheduler that did not answer is asked again
-PATIENCE = 5.0  # seconds that a run must look lost before it is
-LOOKS = 0.2  # seconds between looks at the folder
+PATIENCE = 5.0  # seconds for which a run must seem lost before it is reported as lost
+LOOKS = 0.2  # seconds between checks of the folder
 PROGRESS = (
     *("round", "features_left", "features_done", "features_total", "seconds", "seconds_left"),
 )
@@ -51,9 +51,9 @@ class Run:
         self._given = client
         self._scheduler = scheduler
         self._security = security
-        self._made: Any = None  # a client of our own
+        self._made: Any = None  # client created by this object
         self._asked = -AGAIN
-        self._driver: Any = None  # its future
+        self._driver: Any = None  # future of the driver
         self._listens = False
 
     @property
@@ -85,10 +85,11 @@ class Run:
         Returns
         -------
         dict
-            ``round`` (rounds done), ``features_left`` (candidates after it), ``features_done``
-            and ``features_total`` (scored since a driver last began, and to be scored by it),
-            ``seconds`` (since it began, without those in which nobody drove it), ``seconds_left``
-            (at the pace of the last driver so far); zeros before the first round ends.
+            ``round`` (number of rounds done), ``features_left`` (candidates after this round),
+            ``features_done`` (features scored since the run was last started or resumed),
+            ``features_total`` (features to score until the end, counted in the same way),
+            ``seconds`` (time that the run has been executed), ``seconds_left`` (estimate from the
+            speed since the last start). All are 0 before the first round ends.
         """
         record = self.folder.progress
         return {name: record.get(name, 0) for name in PROGRESS}
@@ -107,7 +108,7 @@ class Run:
         timeout : float, optional
             Seconds to wait at most.
         callback : callable, optional
-            Called with what `progress` returns whenever a round has ended.
+            Called after every round, with the return value of `progress`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         last_round, lost_since = -1, None
@@ -149,15 +150,15 @@ class Run:
             return load(self.folder.result)
         if status == "failed":
             raise self._failure()
-        done = f"{self.progress()['round']} rounds of it are kept in {self.path}"
+        done = f"{self.progress()['round']} completed rounds are saved in {self.path}"
         if status == "cancelled":
             raise ClusterError(
-                f"The run was cancelled. {done}; Run.resume, or `dhsic resume`, goes on from there."
+                f"The run was cancelled. {done}; to continue, use Run.resume or `dhsic resume`."
             )
         if status == "lost":
             raise ClusterError(
-                f"The run is lost: {self._why_lost()}. {done}; Run.resume, or `dhsic "
-                "resume`, goes on from there, on another cluster or on threads, to the same result."
+                f"The run was lost: {self._why_lost()}. {done}. To continue on another cluster or "
+                "on threads, with the same result, use Run.resume or `dhsic resume`."
             )
         raise TimeoutError(f"The run has not ended within {timeout:g} s: it is {status}. {done}.")
 
@@ -171,7 +172,7 @@ class Run:
         self.folder.want_stop()
         client = self._client()
         if client is not None and not self.folder.is_driven() and self._driver is not None:
-            client.cancel([self._driver], force=True)  # it waits, and need not begin
+            client.cancel([self._driver], force=True)  # the driver has not begun yet
 
     def resume(
         self,
@@ -199,7 +200,7 @@ class Run:
         status = self.status
         if status in ("waiting", "running"):
             raise CheckpointError(
-                f"The run in {self.path} is {status}: there is nothing to resume. Wait for it, or "
+                f"The run in {self.path} is {status}, so it cannot be resumed. Wait for it, or "
                 "cancel it first."
             )
         if status == "done":
@@ -219,8 +220,9 @@ class Run:
         """Call `callback` with every event of the run, past events first.
 
         Events are mappings with ``event`` (``"running"``, ``"round"``, ``"done"``, ``"failed"``,
-        ``"cancelled"``); those of rounds hold what `progress` returns and the record of the
-        round. They come from the cluster, in the thread of its client; `wait` needs no cluster.
+        ``"cancelled"``). Events of rounds also contain the values of `progress`, and the record of
+        the round. The cluster sends the events, and `callback` runs in the thread of the client.
+        `wait` does not need a cluster.
 
         Raises
         ------
@@ -230,13 +232,13 @@ class Run:
         client = self._client()
         if client is None:
             raise ClusterError(
-                f"No cluster is there to hear of the run in {self.path}. Pass client= or "
-                "scheduler= to dhsic.attach, or follow the checkpoint: Run.wait(callback=...)."
+                f"Events of the run in {self.path} need its cluster. Pass client= or scheduler= to "
+                "dhsic.attach, or follow the checkpoint with Run.wait(callback=...)."
             )
         client.subscribe_topic(name_of(self.id), lambda event: callback(event[1]))
         self._listens = True
         for _, event in client.get_events(name_of(self.id)) or ():
-            callback(event)  # it may hear one twice
+            callback(event)  # some events may be passed twice
 
     def close(self) -> None:
         """Close the connection to the cluster; the run continues."""
@@ -251,7 +253,10 @@ class Run:
         self._asked = -AGAIN
 
     def _client(self, *, ask: bool = True) -> Any:
-        """Return our client, or a new one of the run's scheduler; None if it does not answer."""
+        """Return the client of this object, or a new one for the scheduler of the run.
+
+        None if the scheduler does not answer.
+        """
         client = self._given or self._made
         if client is not None and client.status != "closed":
             return client
@@ -278,8 +283,8 @@ class Run:
         if isinstance(kind, type) and issubclass(kind, DhsicError):
             return kind(status.message)
         return ClusterError(
-            f"The run failed on the cluster: {status.message.rstrip('.')}. See the log of its "
-            f"workers; the rounds that are done stay in {self.path}."
+            f"The run failed on the cluster: {status.message.rstrip('.')}. Check the logs of its "
+            f"workers; the completed rounds are kept in {self.path}."
         )
 
     def _why_lost(self) -> str:
@@ -292,7 +297,7 @@ class Run:
             if error is not None:
                 return f"its driver ended with {type(error).__name__}: {str(error).rstrip('.')}"
         where = self.folder.status.scheduler
-        return "nobody drives it" if where is None else f"no cluster at {where} works on it"
+        return "no driver is running" if where is None else f"no cluster at {where} is running it"
 
     def __enter__(self) -> Self:
         return self

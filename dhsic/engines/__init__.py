@@ -1,8 +1,8 @@
 """Engines: they prepare a state from a round's scoring problem, and score blocks of features.
 
-Scoring problems are in `question`. States are prepared with NumPy, in O(m^2) or more per round.
-They score in any namespace of the array API standard with writable arrays: ``state.on(xp, device)``
-is the state on a device.
+Scoring problems are in `dhsic.engines.scoring_problem`. States are prepared with NumPy, in O(m^2)
+operations or more per round. Features are scored with any library of the array API standard that
+has writable arrays: ``state.on(xp, device)`` is the state on a device.
 """
 
 from __future__ import annotations
@@ -19,59 +19,60 @@ from dhsic.namespace import cast, host, take, zeros
 
 
 class AbstractEngine(ABC):
-    """Computes scores of features from a scoring problem; a value object, cheap to create."""
+    """Method to compute gains of features from a scoring problem; a value object."""
 
     @property
     def name(self) -> str:
-        """Name in the records of rounds."""
+        """Name of the engine in the records of rounds."""
         return type(self).__name__.lower()
 
     @property
     def is_final(self) -> bool:
-        """Whether gains of this engine are final, and not refined any more."""
+        """Whether the gains of this engine are final, and need not be refined."""
         return True
 
     @abstractmethod
     def prepare(self, question: Any) -> Any:
-        """State for a round, which is broadcast to the workers."""
+        """Prepare the state for a round, which is sent to the workers."""
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
         """Gains of c features, float64 (c,); X is (c, m), standardised, one feature per row.
 
-        X is in the namespace and on the device of the state; facts and gains are NumPy arrays. An
-        engine that measures the error of each gain returns (c, 2), gains and errors.
+        X is an array of the same library and device as the state; facts and gains are NumPy arrays.
+        An engine that measures the error of each gain returns gains and errors, (c, 2).
         """
 
     def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
-        """Bound on the error of `score` for each feature, (c,), given gains or estimates of them.
+        """Bound on the error of `score` for each feature, (c,); `gains` may be estimates.
 
-        It is 0 for engines without truncation: the tolerance for ties covers rounding.
+        It is 0 for engines that do not truncate a series: the tolerance for ties covers rounding.
         """
         return np.zeros_like(gains)
 
     def products(self, question: Any, facts: FeatureStats) -> int:
-        """Total number of columns of products ``A X^p`` that these features need."""
+        """Total number of columns of matrix products with A that these features need."""
         return 0
 
 
 class AbstractSplitEngine(AbstractEngine):
-    """Engine that scores features in different ways: splits them, and merges the results."""
+    """Engine that scores features in several ways: it splits them by way, and merges the gains."""
 
     @abstractmethod
     def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
-        """Yield each way, and a mask (c,) of its features; every feature has one way.
+        """Yield each way to score, with the mask (c,) of its features; every feature has one way.
 
-        `known` is the question or its state; the way "direct" is the definition on all samples.
+        `known` is the scoring problem or its state; the way "direct" is the definition of HSIC on
+        all samples.
         """
 
     @abstractmethod
     def one_way(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains (see `score`) of features that all use the same way."""
+        """Gains (see `score`) of features that are all scored in the same way."""
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns of products for features that all use the same way."""
+        """Number of columns of products (see `products`) for features scored in the same way."""
 
     @final
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:

@@ -1,15 +1,15 @@
-r"""Certificates: errors of fast gains, and the expected number of wrongly removed features.
+r"""Certificates: estimated errors of fast gains, and the expected wrongly removed features.
 
-The gain of feature j is a sum over pairs of samples, so its error by a low-rank A, ``E_j = <A -
-A_low, decrement_j>``, can be estimated on rows i that were not used for the factor, where A is
+The gain of feature j is a sum over pairs of samples. So its error with a low-rank A, ``E_j = <A -
+A_low, decrement_j>``, can be estimated on n rows i that were not used for the factor, where A is
 known exactly:
 
     ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.
 
-The error of a gain grows with the feature's mean square, so it is measured in units of that. If all
-mean squares are equal, an error common to all features does not change their order, so the mean
-over features is subtracted. The rows are a sample, hence e_j has a variance ``V_j``, which is
-estimated from the variance over rows. There are two estimates of the mean of ``E_j^2``: ``e_j^2 -
+The error of a gain grows with the feature's mean square, so errors are divided by it. If all mean
+squares are equal, an error common to all features does not change their order, so the mean over
+features is subtracted. The rows are a sample, so e_j has a variance ``V_j``, which is estimated
+from the variance over rows. There are two estimates of the mean of ``E_j^2``: ``e_j^2 -
 V_j``, which is always unbiased, but noisy for few rows; and ``2 (n / m) V_j``, which is precise,
 and unbiased if errors have no structure that features share. The second is used, unless the first
 is significantly larger.
@@ -27,11 +27,13 @@ from dhsic.engines.scoring_problem import LowRankScoringProblem
 from dhsic.lowrank.base import BaseRows, Landmarks
 from dhsic.namespace import slices
 
-#: Standard deviations that count as significant, and that no error ever reaches.
+#: Number of standard deviations that is significant, and number that an error is assumed never to
+#: reach.
 CHANCE, FAR = 2.0, 9.0
-#: Relative difference (to the largest) up to which mean squares count as equal.
+#: Maximum difference of mean squares, relative to the largest, at which they count as equal.
 SAME = 1e-3
-#: Features next to the threshold that estimate its error: their fraction, and minimum number.
+#: Fraction and minimum number of sampled features, those next to the threshold, that are used to
+#: estimate the error there.
 NEAR, FEWEST = 0.25, 64
 #: Number of equal bins of the surviving features, by their rank.
 BINS = 20
@@ -44,10 +46,10 @@ class Certificate:
     """Estimated error of the gains of a round.
 
     `relative_error` is the root mean square error of gains divided by their standard deviation.
-    `expected_swap_rate` is the expected fraction of removed features that the definition would
-    keep. `deviation` is the root mean square error of the gains next to the threshold, per mean
-    square of a feature. `wrong` (bins,) are expected numbers of wrongly removed features, as
-    fractions of those removed, by the bin among the survivors (`standing`) in which they belong.
+    `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
+    `deviation` is the root mean square error of the gains next to the threshold, divided by the
+    mean square of the feature. `wrong` (bins,) is the expected fraction of the removed features
+    that should have stayed, for each bin of survivors (`standing`) in which they belong.
     """
 
     relative_error: float
@@ -61,7 +63,7 @@ class Certificate:
 
 
 EXACT = Certificate(0.0, 0.0, 0.0, np.zeros(BINS))
-#: Certificate without information, if some errors are not finite.
+#: Certificate if errors are not finite: all removals may be wrong.
 UNKNOWN = Certificate(float("inf"), 1.0, float("inf"), np.full(BINS, np.inf))
 
 
@@ -83,7 +85,10 @@ def certified(
 
 
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
-    """``n e_j / m`` row by row, (n, c), for joining features X (c, m); the kernel is a product."""
+    """Errors ``n e_j / m`` of joining features X (c, m), row by row, (n, c).
+
+    `check` are the n landmarks whose rows are exact. The kernel must be a product over features.
+    """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
     missed = BaseRows(question.kernel, sigma, check).part(every, slice(None))
@@ -101,11 +106,11 @@ def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Flo
 def certify(
     t: Float, gains: Float, n: float, m: int, sizes: Float, rounded: float = 0.0
 ) -> Certificate:
-    """Certificate from the errors of sampled features, of which n would be removed.
+    """Certificate from the errors of c sampled features, of which n would be removed.
 
-    Errors t (r, c) are ``n e_j / m``, row by row; gains (c,) are the fast ones, sizes (c,) mean
-    squares of the features; m is the number of samples. `rounded` is the rounding error of gains,
-    relative to their standard deviation.
+    t (r, c) are the parts ``t_ij`` of the errors on r rows; gains (c,) are the fast gains, sizes
+    (c,) mean squares of the features; m is the number of samples. `rounded` is the rounding error
+    of gains, relative to their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -122,7 +127,7 @@ def certify(
 
 
 def _mean_square(t: Float, m: int, *, centre: bool) -> float:
-    """Mean over features of the squared error; `centre` subtracts what features share."""
+    """Mean over features of the squared error; if `centre`, without the mean error."""
     r, c = t.shape
     if centre:
         t = t - t.mean(axis=1, keepdims=True)
@@ -138,9 +143,10 @@ def _mean_square(t: Float, m: int, *, centre: bool) -> float:
 
 
 def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None = None) -> float:
-    """Expected fraction of the n largest gains, (c,), that are wrong, for normal errors.
+    """Expected fraction of the n largest gains that are not among the n largest exact gains.
 
-    Errors have standard deviations `deviations`, (c,); gains that are `sure` have none.
+    Errors of gains (c,) are normal with standard deviations `deviations`, (c,); gains in the mask
+    `sure` have no error.
     """
     threshold = _threshold(gains, n)
     n_leaving = int((gains >= threshold).sum())
@@ -148,15 +154,15 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
         return 0.0
     near, crossing = _crossing(gains, threshold, deviations)
     total = float((crossing if sure is None else crossing[~sure[near]]).sum())
-    # Next to sure gains each crossing, up or down, is one wrong feature; otherwise they pair up.
+    # Next to sure gains each crossing, up or down, is one wrong feature; else two are one swap.
     together = 1.0 if sure is not None and sure.any() else 0.5
     return float(together * total / n_leaving)
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
-    """Expected numbers of wrongly removed features, by the bin in which they belong, (bins,).
+    """Expected fraction of the n removed features that belong in each bin of survivors, (bins,).
 
-    They are fractions of the n removed, for normal errors with these standard deviations, (c,).
+    Errors of gains (c,) are normal with standard deviations `deviations`, (c,).
     """
     threshold = _threshold(gains, n)
     stays = gains < threshold
@@ -169,7 +175,7 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains near enough to cross the threshold, and probabilities of crossing."""
+    """Positions of gains that an error could move across the threshold, and its probability."""
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]
@@ -180,15 +186,16 @@ def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index,
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:
-    """Bins of surviving features, (c,) uint8, by gain: 0 for the largest, which leave next.
+    """Bin of each surviving feature by its gain, (c,) uint8.
 
-    There are `parts` bins of equal size, except for ties.
+    There are `parts` bins of equal size, except for ties. Bin 0 has the largest gains; these
+    features leave next.
     """
     return np.searchsorted(_edges(gains, parts), -gains, side="right").astype(np.uint8)
 
 
 def _edges(gains: Float, parts: int) -> Float:
-    """Edges of bins of the negated gains, (parts - 1,); empty if there are no gains."""
+    """Edges between bins of the negated gains, (parts - 1,); empty if there are no gains."""
     if not len(gains):
         return np.empty(0)
     places, ordered = np.arange(1, parts) * len(gains) // parts, -gains
@@ -197,7 +204,10 @@ def _edges(gains: Float, parts: int) -> Float:
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
-    """Gains within their width of the threshold below the n largest; all if those are most."""
+    """Mask of the gains within their width of the threshold below the n largest.
+
+    If they are most of the gains, the mask selects all.
+    """
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 

@@ -1,7 +1,7 @@
-r"""Series engine: quadratic forms with an m x m matrix score a whole block.
+r"""Series engine: a matrix product with an m x m matrix scores a whole block of features.
 
-With ``A = W o base`` the gain of feature j is ``sum_terms coefficient f(x)' A f(x)``. Products are
-computed in the engine's dtype (float32 for speed), sums over samples in float64.
+With ``A = W o base`` the gain of a feature x is ``sum_terms coefficient f(x)' A f(x)``. Products
+are computed in the engine's dtype (float32 for speed), sums over samples in float64.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
 
-#: Terms of a partial sum: BLAS kernels start a new one after this many, so the rounding error of a
-#: longer product grows no further than with the square root of this number.
+#: Number of terms of a partial sum: BLAS starts a new one after this number, so the rounding error
+#: of a longer product grows only with the square root of this number.
 PARTIAL_SUM = 512
-#: Number of samples summed in the working dtype; BLAS has 32 partial sums or more.
+#: Number of samples summed in the working dtype, in which BLAS keeps 32 or more partial sums.
 LONGEST_SUM = 8192
-#: Minimum number of rows per product, for speed: terms of few features are stacked.
+#: Minimum number of rows per product, for speed: if features are few, their terms are stacked.
 TOGETHER = 384
 #: Standard deviations of the accumulated rounding error that the bound covers.
 DEVIATIONS = 8.0
@@ -32,7 +32,7 @@ DEVIATIONS = 8.0
 
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
-    """Gains by the kernel's expansion up to `order`, with products in `dtype`."""
+    """Engine that sums the kernel's expansion up to `order`, with products in `dtype`."""
 
     order: int
     dtype: Any = "float32"
@@ -53,9 +53,9 @@ class Dense(AbstractEngine):
         return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
     def error(self, question: ScoringProblem, facts: FeatureStats, gains: Float) -> Float:
-        """Neglected terms (a bound) plus accumulated rounding errors (8 standard deviations).
+        """Bound on the neglected terms plus 8 standard deviations of rounding errors, (c,).
 
-        If A has few distinct values, their rounding errors do not average out; that part of the
+        If A has few distinct values, their rounding errors do not average out; this part of the
         error is proportional to the gain.
         """
         expansion = question.kernel.expansion(self.order, question.sigma)
@@ -68,7 +68,7 @@ class Dense(AbstractEngine):
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: ScoringProblem, facts: FeatureStats) -> int:
-        """One column per feature and order; for radial kernels, with several bases, per form."""
+        """Number of columns: one per feature and order; for radial kernels, per quadratic form."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return len(facts.max_abs) * kernel.expansion(self.order, question.sigma).n_forms
@@ -76,12 +76,12 @@ class Dense(AbstractEngine):
 
 
 def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> Float:
-    """Gains by the terms of an expansion, (c,) float64."""
+    """Gains of features X (c, m), summed over the terms of an expansion, (c,) float64."""
     X = cast(X, dtype)  # (c, m)
     c = X.shape[0]
     gains, together = zeros(c, like=X), max(1, TOGETHER // max(1, c))
     waiting: dict[int, list[tuple[float, Array]]] = {}  # by base
-    with np.errstate(over="ignore", invalid="ignore"):  # outliers get an infinite error
+    with np.errstate(over="ignore", invalid="ignore"):  # gains that overflow get an infinite error
         for term, function in zip(expansion.terms, expansion.functions(X), strict=True):
             f = cast(function, dtype)
             if term.linear:
@@ -98,7 +98,10 @@ def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> F
 
 
 def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
-    """``sum coefficient f' A f`` of functions (c, m) by one product, (c,) float64."""
+    """Quadratic forms ``sum coefficient f' A f``, (c,) float64, by one matrix product.
+
+    `some` are pairs of a coefficient and functions f of the features, (c, m).
+    """
     coefficients, functions = zip(*some, strict=True)
     xp = namespace_of(functions[0])
     stacked = xp.concat(functions) if len(some) > 1 else functions[0]
@@ -108,7 +111,7 @@ def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
 
 
 def rounding_of(m: int, dtype: Any) -> float:
-    """Rounding error of an m-term inner product (8 deviations), over the product of the norms."""
+    """Rounding error of an m-term inner product (8 deviations), relative to the norms' product."""
     unit = float(np.finfo(dtype).eps) / 2
     return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
 
@@ -116,7 +119,7 @@ def rounding_of(m: int, dtype: Any) -> float:
 def rounding_of_terms(
     expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: FeatureStats
 ) -> Float:
-    """Accumulated rounding error of the terms, (c,); `norms` are ``||A||_F`` of every base."""
+    """Accumulated rounding error of an expansion's terms, (c,); `norms`: ``||A||_F`` per base."""
     error, unit = np.zeros_like(facts.max_abs), rounding_of(m, dtype)
     sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
     for term, size in zip(expansion.terms, sizes, strict=True):
@@ -134,11 +137,12 @@ def sufficient_orders(
     among: Index | None = None,
     until: Index | None = None,
 ) -> Index:
-    """Lowest sufficient order of the series per feature, (c,); above `longest` if none is.
+    """Lowest order of the series that is accurate enough for each feature, (c,).
 
-    The remainder times `n_pairs` must be at most `tolerance` times the feature's typical gain by
-    chance, over ``||A||_F``. `among` restricts the search to some features; `until` (c,) limits
-    the order of each, and features without sufficient order below it count as having none.
+    It is above `longest` if no order is. The remainder times `n_pairs` must be at most `tolerance`
+    times the feature's typical gain by chance, over ``||A||_F``. `among` restricts the search to
+    some features. `until` (c,) is the highest order for each feature; if it is not accurate enough,
+    no order is.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
@@ -156,7 +160,10 @@ def sufficient_orders(
 
 
 def _inner(X: Array, vector: Array) -> Float:
-    """Inner product of each row with the vector, (c,) float64; short sums are in the dtype."""
+    """Inner product of each row of X with the vector, (c,) float64.
+
+    Sums over at most `LONGEST_SUM` samples are in the dtype of X.
+    """
     xp = namespace_of(X)
     out = zeros(X.shape[0], like=X)
     for part in slices(X.shape[1], LONGEST_SUM):

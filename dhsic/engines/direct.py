@@ -1,12 +1,12 @@
-r"""Engines without expansion: the definition, and exact updates for ridge kernels.
+r"""Engines without expansion: the definition of HSIC, and exact updates for ridge kernels.
 
 The definition recomputes the kernel matrix without each feature in turn: ``m^2`` exponentials per
-feature. It is always right, so it is the reference for all other engines, and the fallback where an
+feature. It is always right, so it is the reference for all other engines, and it is used if an
 expansion would be long. It is cheap when few features are left.
 
 The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``, ``t = sigma (x_i
-- x_i')^2``. So `RadialDirect` computes the scaled distances z once a round and keeps them, like W,
-in panels of one triangle: half the pairs, in pieces that fit the cache.
+- x_i')^2``. So `RadialDirect` computes the scaled distances z once per round. It keeps z and W as
+panels of one triangle: half of the pairs, in pieces that fit the cache.
 
 Ridge kernels are ``Kbar = I - lambda M^-1``, ``M = K + lambda I`` (JMLR 6.6). For the linear kernel
 removing x is a rank-one update, ``M - x x'``, and adding it ``M + x x'``, so by Sherman and
@@ -16,8 +16,8 @@ Morrison, with ``B = M^-1 W M^-1``,
     ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``:
 
 two exact quadratic forms per feature (`Inverse`). For the definition, and for other inner kernels,
-an (m, m) system is solved for every candidate (`Solved`). For joining features lambda is
-computed for S plus one feature, like sigma of other kernels, because S may be empty.
+an (m, m) system is solved for every candidate (`Solved`). For joining features lambda, like sigma
+of other kernels, is computed for S plus one feature, because S may be empty.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class DirectState(Movable):
-    """State of the definition: W, statistic and norms."""
+    """State of `Direct`: weights W, statistic G and its diagonal (norms)."""
 
     kernel: AbstractKernel
     sigma: float
@@ -56,7 +56,7 @@ class DirectState(Movable):
 
 @dataclass(frozen=True)
 class Direct(AbstractEngine):
-    """Gains by the definition, in float64, for features that leave S, or are `joining` it."""
+    """Engine that scores by the definition, in float64: features that leave S, or are `joining`."""
 
     joining: bool = False
 
@@ -89,9 +89,10 @@ class Direct(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class RadialState(Movable):
-    """W and ``z = sigma D`` in panels; and ``sigma ||x_i||^2``, which scales rounding errors.
+    """State of `RadialDirect`: W and ``z = sigma D``, with D the squared distances, in panels.
 
-    Entries above the diagonal of a panel of z have no weight.
+    It also has ``sigma ||x_i||^2``, which scales rounding errors. Entries above the diagonal of a
+    panel of z have weight 0.
     """
 
     kernel: AbstractRadial
@@ -103,7 +104,7 @@ class RadialState(Movable):
 
 @dataclass(frozen=True)
 class RadialDirect(AbstractEngine):
-    """Gains by the definition of a radial kernel, in float64."""
+    """Engine that scores by the definition of a radial kernel, in float64."""
 
     def prepare(self, question: ScoringProblem) -> RadialState:
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
@@ -136,7 +137,7 @@ class RadialDirect(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class InverseState(Movable):
-    """``M^-1`` and ``B = M^-1 W M^-1``, float64, and lambda."""
+    """State of `Inverse`: ``M^-1`` and ``B = M^-1 W M^-1``, float64, and lambda."""
 
     inverse: Quadratic
     B: Quadratic
@@ -145,10 +146,10 @@ class InverseState(Movable):
 
 @dataclass(frozen=True)
 class Inverse(AbstractEngine):
-    """Gains of ridge over the linear kernel, exact to rounding, in float64.
+    """Engine for the ridge kernel of the linear kernel, exact to rounding, in float64.
 
-    For features that join, `joining` is the mean square of a feature's values, which it adds to the
-    diagonal of K; None for features that leave.
+    For features that join, `joining` is the mean square of a feature's values, by which a feature
+    increases the diagonal of K; None for features that leave.
     """
 
     joining: float | None = None
@@ -158,7 +159,7 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: ScoringProblem) -> InverseState:
-        """Invert M once: on the range of K, or for joining features on the whole space."""
+        """Invert M once per round: on the range of K; for joining features, on the whole space."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:
@@ -167,7 +168,7 @@ class Inverse(AbstractEngine):
             penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
             inverse = inverse_of(G, penalty)
         B = inverse @ question.W @ inverse
-        even = (B + B.T) / 2  # rounding is not symmetric
+        even = (B + B.T) / 2  # rounding errors are not symmetric
         return InverseState(
             Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
         )
@@ -183,7 +184,7 @@ class Inverse(AbstractEngine):
 
 @dataclass(frozen=True)
 class Solved(AbstractEngine):
-    r"""Gains of any ridge kernel by the definition: ``m^3`` per feature, with NumPy only.
+    r"""Engine for any ridge kernel, by the definition: ``m^3`` operations per feature, NumPy only.
 
     With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, without
     cancellation.

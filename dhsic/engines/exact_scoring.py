@@ -1,14 +1,14 @@
-r"""The final engine: each feature in the cheapest way that is accurate to rounding.
+r"""The final engine: it scores each feature in the cheapest way that is accurate to rounding.
 
 - by the series, in float64, to the order that the feature needs (`dhsic.engines.dense`);
-- by pairs of its levels, if it has few values (`dhsic.engines.levels`), or by pairs of samples, if
-  a level kernel has features with many values;
+- by pairs of its levels, if it has few distinct values (`dhsic.engines.levels`), or by pairs of
+  samples, if a level kernel has features with many values;
 - by the definition (`dhsic.engines.direct`).
 
-The remainder of a series is bounded from the feature alone. Radial kernels also need samples that
-are far from each other (`Remainder` says for which features they are); this holds for nearly all
-features as long as many are left. With few features, or samples that are nearly equal, the
-definition takes over. Ridge kernels have their own engines (`dhsic.engines.direct`).
+The remainder of a series is bounded by statistics of the feature alone. For radial kernels, samples
+must also be far from each other; `Remainder` determines for which features they are. This holds for
+nearly all features as long as many are left. With few features, or samples that are nearly equal,
+the definition is used instead. Ridge kernels have their own engines (`dhsic.engines.direct`).
 """
 
 from __future__ import annotations
@@ -28,45 +28,49 @@ from dhsic.engines.scoring_problem import FeatureStats, RoundState, ScoringProbl
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.namespace import namespace_of
 
-#: Error of the series relative to typical gains by chance, ``sigma ||A||_F`` (small features:
-#: less).
+#: Error of the series relative to typical gains by chance, ``sigma ||A||_F``, which are smaller for
+#: small features.
 TOLERANCE = 1e-12
-#: Longest series: above it the definition is cheaper, and powers lose digits.
+#: Highest order of a series: above it the definition is cheaper, and powers lose digits.
 LONGEST_SERIES = 32
-#: Longest series for radial kernels: order p takes 2p - 1 forms and a base matrix.
+#: Highest order of a series of radial kernels: order p takes 2p - 1 forms and a base matrix.
 LONGEST_TAYLOR = 4
 #: Largest exponent of a feature for a series, because its exponential multiplies rounding errors.
 STEEPEST = 8.0
-#: Largest exponent for sums over levels, which only must not overflow (also times a K that is 0).
+#: Largest exponent for sums over levels: they need only not overflow, even multiplied by K = 0.
 STEEPEST_LEVELS = 600.0
-#: Number of features up to which the definition of a radial kernel is faster than making bases.
+#: Number of features up to which the definition of a radial kernel is faster than computing base
+#: matrices.
 MOST_BY_DEFINITION = 64
 #: Time of the definition for a feature, in units of a float32 quadratic form.
 DIRECT_COST = 200.0
 #: Time of a float64 quadratic form, in units of a float32 one.
 DOUBLE_COST = 2.0
 
-#: An order of the series, or another way to score; and masks of the features for each way.
+#: Way to score a feature: an order of the series, or another way; and masks of features per way.
 Way = int | Literal["levels", "pairs", "direct"]
 Ways = Iterator[tuple[Way, Mask]]
-#: Source of the information: a round's question, or its state on a worker.
+#: Source of the kernel and its parameters: a round's scoring problem, or its state on a worker.
 Known = ScoringProblem | RoundState
 
 
 @dataclass(frozen=True)
 class ExactScoring(AbstractSplitEngine):
-    """Gains to about 1e-12 of typical gains by chance, in float64; `scored_by` is the kernel's."""
+    """Engine with errors of about 1e-12 of typical gains by chance, in float64.
+
+    `scored_by` is the attribute of the kernel of this name.
+    """
 
     #: Names in the records of rounds, by family.
     NAMES: ClassVar = {"series": "converged", "taylor": "settled", "levels": "levelled"}
 
     scored_by: str
-    order: int = 0  # of the prepared series; 0 for none
-    with_direct: bool = True  # whether to prepare for features that only the definition can score
+    order: int = 0  # order of the prepared series; 0 if there is no series
+    with_direct: bool = True  # whether to prepare the definition, which some features may need
 
     @staticmethod
     def for_features(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
-        """Engine for these features, prepared for the definition only if one of them needs it."""
+        """Create the engine for these features; it prepares the definition only if one needs it."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return _shortest(question, facts)
@@ -116,7 +120,7 @@ class ExactScoring(AbstractSplitEngine):
             return self._definition.score(state.definition, X, facts)
         if isinstance(way, int):
             return Dense(way, np.float64).score(state, X, facts)
-        # <A, F + constant> with F the kernel's `factor`, over levels or over pairs of samples:
+        # The gain is <A, F + constant>, F the kernel's `factor`, by levels or by pairs of samples:
         if way == "levels":
             gains = level_gains(state, X, facts.n_levels, state.sigma)
         else:
@@ -153,7 +157,7 @@ class ExactScoring(AbstractSplitEngine):
         if kernel.is_product:
             exponents = kernel.exponent(facts.max_abs, sigma)
             mild, few = exponents <= STEEPEST, exponents <= STEEPEST_LEVELS
-        # Levels take over if the series is no shorter; then its order does not matter.
+        # Levels are used unless the series is shorter; then its order does not matter.
         until = np.where(few & (facts.n_levels > 0), facts.n_levels - 2.0, LONGEST_SERIES)
         open_ = np.flatnonzero(mild & (until > 0))
         orders = sufficient_orders(
@@ -168,7 +172,7 @@ class ExactScoring(AbstractSplitEngine):
 
 
 def _shortest(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
-    """Engine with the shortest series of a radial kernel that suffices for 90% of the features."""
+    """Engine with the shortest series of a radial kernel that is accurate for 90% of features."""
     for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
         good = ExactScoring("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):
@@ -180,24 +184,25 @@ def _shortest(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
 class Family:
     """Final engine, and its cost, for kernels with the same `scored_by`."""
 
-    #: Function that creates the final engine for features, in the cheapest way.
+    #: Function that creates the cheapest final engine for some features.
     final: Callable[[ScoringProblem, FeatureStats], AbstractEngine]
-    #: Reference engine, used if users request it.
+    #: Engine by the definition, the reference; used if users request it.
     definition: AbstractEngine = field(default_factory=Direct)
-    #: Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
+    #: Whether cheaper engines may run before the final one (`dhsic.engines.refine`).
     has_series: bool = False
-    #: Creates the engine of joining features by the mean square of a feature's values. Default: an
-    #: `Increment`, which handles products over features, and uses the definition otherwise.
+    #: Function that creates the engine of joining features, from the mean square of a feature's
+    #: values. None: the engine is `Increment`, which uses the definition for kernels that are not
+    #: products over features.
     joining: Callable[[float], AbstractEngine] | None = None
-    #: Number of (m, m) matrices that a round holds; default: orders of the exact expansion.
+    #: Number of (m, m) matrices that a round holds; None: the order of the exact expansion.
     bases: int | None = None
-    #: Memory of a task: tiles of features in float64, and (m, m) matrices of its own.
+    #: Memory of a task: number of float64 tiles of features, and of (m, m) matrices.
     tiles: int | None = None
     squares: int = 0
 
 
-#: Families by `scored_by`. Radial kernels keep powers; ridge kernels K, its resolvent with the
-#: temporaries of the inversion, and B.
+#: Families by `scored_by`. The matrices of radial kernels are powers; those of ridge kernels are K,
+#: its resolvent with the temporaries of the inversion, and B.
 FAMILIES: dict[str, Family] = {
     "definition": Family(lambda *_: Direct()),
     "matrix": Family(
@@ -216,7 +221,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def final_engine(question: ScoringProblem, facts: FeatureStats) -> AbstractEngine:
-    """Engine that computes final gains of these features."""
+    """Create the engine that computes final gains of these features."""
     return FAMILIES[question.kernel.scored_by].final(question, facts)
 
 

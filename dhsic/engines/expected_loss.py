@@ -1,14 +1,13 @@
-r"""Survival: the expected loss of final features from wrong removals.
+r"""Expected loss: how many of the requested features are lost because of wrong removals.
 
-A round in low rank may remove a feature that the definition would have kept. That is harmless if
-the feature would have left soon anyway. So the tolerance limits not the error of a round, but its
-consequence in the end: the number of *lost* features among the n requested ones.
+A round in low rank may remove a feature that exact gains would have kept. That is harmless if the
+feature would have left soon anyway. So the tolerance limits not the error of a round, but its
+effect on the final result: the number of *lost* features among the n requested ones.
 
-The rank of a feature among the survivors is divided into `BINS` bins of equal size; bin 0 is next
-to the threshold. From one round to the next the features of a bin leave or move to other bins; the
-transition frequencies ``P_t`` (bins x bins) say what happens to a feature of each bin. Lost
-features, with mean numbers ``v_t`` (bins,), are assumed to move in the same way, and round t adds
-its own:
+The ranks of features among the survivors are divided into `BINS` bins of equal size; bin 0 is next
+to the threshold. From one round to the next the features of a bin leave or move to other bins, with
+the transition frequencies ``P_t`` (bins x bins). Lost features, with mean numbers ``v_t`` (bins,),
+are assumed to move in the same way, and round t adds its own:
 
     ``v_t = P_t' v_{t-1} + w_t``,
     ``w_t = sum_j P(j crosses the threshold)``, over surviving features j, by bins.
@@ -22,24 +21,24 @@ Future ``P`` are unknown. The mean of the last `ROUNDS` is used instead,
     ``f_t = P^k 1``, the probability that a feature lost in round t is still missed k rounds later,
 
 and starts with a cautious prior: in any round a tenth of the features lose their rank
-(`FORGOTTEN`). The k rounds end with n features, or where the exact engine takes over, if that is
-earlier. There v gives the *fraction* of wrong features among the survivors. From then on the
-fraction is assumed to be constant, although features change, because every set makes its own
-kernel, which prefers it.
+(`FORGOTTEN`). The k rounds end when n features are left, or when the exact engine takes over, if
+that is earlier. At that point v gives the *fraction* of wrong features among the survivors. From
+then on this fraction is assumed to be constant, although features change, because the kernel of
+every set of features prefers features of this set.
 
-These are direct effects of wrong removals. Wrong removals also change the kernel by which the
-others are scored. The size of this effect is unknown, but the effect of a round is known: removing
-a fraction r of the features shifts ranks by s (root mean square, next to the threshold). Sets that
-differ in a fraction delta make kernels that differ like those before and after removal of a
-fraction 2 delta, so their ranks differ by ``s sqrt(2 delta / r)``, and features that this moves
+These are direct effects of wrong removals. Wrong removals also change the kernel that scores the
+other features. The size of this effect is unknown, but the effect of a round is known: removing a
+fraction r of the features shifts ranks by s (root mean square, next to the threshold). Sets that
+differ in a fraction delta have kernels that differ like those before and after removal of a
+fraction 2 delta. So their ranks differ by ``s sqrt(2 delta / r)``, and features that this moves
 across the threshold are lost in addition (`_bends`). A second vector includes them, for an upper
-limit: `most_lost` is the value that a Poisson variable of that mean, or of 1.5 v, exceeds once in
+limit: `most_lost` is the value that a Poisson variable of that mean, or of 1.5 v, exceeds in one of
 ten runs. The factor 1.5 was the average on difficult data (`docs/certificate.md`), where errors are
 shared by similar features.
 
 None of this is a bound. At a turn of the kernel (`dhsic.engines.kernel_drift`) the result may
-depend on few features; and systematic errors, such as of a group of features that low rank does not
-represent at all, may exceed what the certificate of a round can detect.
+depend on few features. Systematic errors, for example of a group of features that low rank does not
+represent at all, may be too large for the certificate of a round to detect.
 """
 
 from __future__ import annotations
@@ -56,78 +55,89 @@ from dhsic.engines.certificate import BINS, Certificate, standing
 
 #: Number of rounds whose transitions are averaged for predictions.
 ROUNDS = 5
-#: Fraction of the features that lose their rank in a round, in the prior.
+#: Fraction of the features that lose their rank in a round, according to the prior.
 FORGOTTEN = 0.1
-#: Fraction of the remaining tolerance that a round may use, unless few rounds are left; and the
-#: minimum fraction of the whole tolerance: once it is used up, strict rounds would not help.
+#: Fraction of the remaining tolerance that a round may use, unless few rounds are left; and minimum
+#: fraction of the whole tolerance: if it is used up, strict rounds would not help.
 SHARE, LEAST = 0.25, 0.02
-#: Ratio of lost features to the expected number on difficult data, on average; and the confidence
-#: of `most_lost`.
+#: Average ratio of lost features to the expected number, on difficult data; and the confidence of
+#: `most_lost`.
 UNKIND, SURE = 1.5, 0.9
 #: Number of finer rank levels of survivors, which measure shifts, and of levels per bin.
 LEVELS, LEVELS_OF_BIN = 240, 12
-#: Maximum number of features that measure shifts, and their distance from the threshold in ranks /
-#: size.
+#: Maximum number of features that measure shifts of ranks, and their maximum distance from the
+#: threshold, in ranks divided by the number of features.
 SHIFTED, NEAR = 1 << 15, 0.2
-#: Number of lost features that counts as none.
+#: Expected number of lost features up to which the result is "none".
 NO_LOSS = 1e-3
 #: Keys of the arrays that a resumed run needs.
 BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
 
 class ExpectedLoss:
-    """Expected number of lost features in the rounds of one run, and the loss a round may add."""
+    """Expected number of lost features in a run, and the number that each round may add."""
 
     def __init__(
         self,
         n: int = 1,  # number of requested features
-        tolerance: float = 0.01,  # fraction of them that may be lost
-        # Number of features removed in a round, from the number before it:
+        tolerance: float = 0.01,  # fraction of the requested features that may be lost
+        # Function from the number of features before a round to the number that it removes:
         removed: Callable[[int], int] = lambda size: max(1, size // 10),
-        exact_from: int = 0,  # number of features from which on rounds are exact; 0: never
+        exact_from: int = 0,  # number of features up to which rounds are exact; 0: none are
     ) -> None:
         self._n, self._tolerance = n, tolerance
         self._removed, self._exact_from = removed, exact_from
-        self._levels: Array = np.empty(0, dtype=np.uint8)  # of the survivors, ascending
+        self._levels: Array = np.empty(0, dtype=np.uint8)  # rank levels of the survivors, in order
         self._lost, self._bent = np.zeros(BINS), np.zeros(BINS)
         self._moves: list[Float] = []  # transitions of the last rounds
         self._part = 0.0  # fraction of wrong features after the last low-rank round
         self._wrong = np.zeros(BINS)  # wrongly removed features in the present round
 
     def expected(self, certificate: Certificate, size: int, n: int) -> float:
-        """Expected number of features lost in a round, as far as the tolerance will count them.
+        """Expected number of features lost in a round that are missed when losses are counted.
 
-        The round removes n of `size` features; `certificate` bounds the error of its gains.
+        The round removes n of `size` features; `certificate` estimates the error of its gains.
         """
         k, _ = self._ahead(size - n)
         return float(n * certificate.wrong @ self._missed(k, size, n))
 
     def allowed(self, size: int, n: int) -> float:
-        """Number of features that such a round may lose, counted in the same way."""
+        """Number of features that a round may lose; it removes n of `size` features.
+
+        Lost features are counted as in `expected`.
+        """
         k, n_left = self._ahead(size - n)
         budget = self._tolerance * n_left
         spent = float(self._lost @ self._missed(k + 1, size, n))
         return max(max(SHARE, 1 / (k + 1)) * (budget - spent), LEAST * budget)
 
     def allows(self, certificate: Certificate, size: int, n: int) -> bool:
-        """Whether the gains of such a round are accurate enough, by their certificate."""
+        """Whether the gains of a round are accurate enough, according to their certificate.
+
+        The round removes n of `size` features.
+        """
         return self.expected(certificate, size, n) <= self.allowed(size, n)
 
     def rate(self, certificate: Certificate, size: int, n: int) -> float:
-        """Fraction of the removed features that may be wrong, assuming proportional losses."""
+        """Estimate the fraction of the removed features that may be removed wrongly.
+
+        The round removes n of `size` features. The estimate assumes that the expected loss is
+        proportional to this fraction. It is 1 if the gains are accurate enough.
+        """
         expected, allowed = self.expected(certificate, size, n), self.allowed(size, n)
         if expected <= allowed:
             return 1.0
         return min(1.0, certificate.expected_swap_rate * allowed / expected)
 
     def lose(self, certificate: Certificate, n: int) -> None:
-        """Record the certificate of the gains by which the present round removes n features."""
+        """Record the certificate of the gains with which the present round removes n features."""
         self._wrong = n * certificate.wrong
 
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
-        """End a round, and return the numbers of lost features, expected and at most.
+        """End a round; return the expected number of lost features, and an upper limit.
 
-        Gains (s,) are those of the features before removal, ascending; `leaving` are positions.
+        Gains (s,) are those of the features before removal, in the order of the features; `leaving`
+        are the positions of the removed ones.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
         stays[leaving] = False
@@ -152,7 +162,10 @@ class ExpectedLoss:
         return {"expected_lost": lost, "most_lost": min(most, n_left)}
 
     def _bends(self, gains: Float, n: int) -> Float:
-        """Features lost because wrong removals change the kernel, (bins,); n features leave."""
+        """Expected number of features lost because wrong removals change the kernel, (bins,).
+
+        `gains` (s,) are those of the features before a round, which removes n of them.
+        """
         size = gains.size
         part = max(float(self._bent.sum()) / size, self._part)
         if part == 0 or n == size:
@@ -186,7 +199,10 @@ class ExpectedLoss:
         self._moves = list(numbers[2 * BINS + 1 :].reshape(-1, BINS, BINS))
 
     def _ahead(self, n_left: int) -> tuple[int, int]:
-        """Number of rounds until the tolerance counts lost features, and of survivors then."""
+        """Number of rounds until lost features are counted, and number of survivors then.
+
+        `n_left` is the number of survivors now.
+        """
         k = 0
         while n_left > self._exact_from and n_left - self._removed(n_left) >= self._n:
             n_left -= self._removed(n_left)
@@ -194,20 +210,27 @@ class ExpectedLoss:
         return k, n_left
 
     def _missed(self, k: int, size: int, n: int) -> Float:
-        """Probability that a feature lost now is missed k rounds later, (bins,): f."""
+        """Probability that a feature lost in this round is still missed k rounds later, (bins,).
+
+        The round removes n of `size` features.
+        """
         moves = np.mean(self._foreseen(size, n), axis=0)
         chances = np.linalg.matrix_power(moves, k).sum(axis=1)
         return np.asarray(np.maximum.accumulate(np.minimum(chances, 1.0)))
 
     def _foreseen(self, size: int, n: int) -> list[Float]:
-        """Transitions of the last rounds, or the prior before the second round."""
+        """Transition frequencies of the last rounds; before the second round, the prior.
+
+        The round removes n of `size` features.
+        """
         return self._moves or [supposed(n / size)[:, :BINS]]
 
 
 def movements(before: Array, now: Array) -> Float:
-    """Transition frequencies between bins, (bins, bins); smoothed by the prior `supposed`.
+    """Transition frequencies between bins, (bins, bins), smoothed with the prior `supposed`.
 
-    `before` and `now` (s,) are bins of the same features; `BINS` for those that leave.
+    `before` and `now` (s,) are the bins of the same features in two rounds; `now` is `BINS` if a
+    feature leaves.
     """
     flat = before.astype(np.int64) * (BINS + 1) + now
     transitions = np.bincount(flat, minlength=BINS * (BINS + 1)).reshape(BINS, BINS + 1)
@@ -216,10 +239,10 @@ def movements(before: Array, now: Array) -> Float:
 
 
 def supposed(part: float) -> Float:
-    """Prior of the transition frequencies, (bins, bins + 1), last column: leaving.
+    """Prior of the transition frequencies between bins, (bins, bins + 1).
 
-    A fraction `part` leaves. Features keep their order, except those that lose their rank, which
-    may move anywhere.
+    The last column is for features that leave, a fraction `part`. The others keep their order,
+    except for a fraction `FORGOTTEN` that loses its rank and may move to any bin.
     """
     edges = np.arange(BINS + 1) / BINS
     lower, upper = edges[:-1, None], edges[1:, None]
@@ -231,10 +254,10 @@ def supposed(part: float) -> Float:
 
 
 def lost_of(history: Sequence[Mapping[str, Any]], n: int, key: str = "expected_lost") -> float:
-    """Lost features among the last n, from the values in the records of all rounds.
+    """Number of lost features among the last n, from the values of `key` in the round records.
 
-    Between two rounds they are interpolated geometrically, because features lost in the earlier
-    round are next to its threshold.
+    Between two rounds it is interpolated geometrically, because features lost in the earlier round
+    are next to its threshold.
     """
     sizes, lost = [0], [0.0]
     for record in reversed(history):
@@ -250,7 +273,7 @@ def lost_of(history: Sequence[Mapping[str, Any]], n: int, key: str = "expected_l
 
 
 def most_of(mean: float) -> int:
-    """Smallest number that a Poisson variable of this mean exceeds at most once in ten times.
+    """Smallest number that a Poisson variable with this mean exceeds with probability 0.1 or less.
 
     >>> [most_of(mean) for mean in (0.0, 0.1, 0.3, 1.0, 5.0)]
     [0, 0, 1, 2, 8]
@@ -260,5 +283,5 @@ def most_of(mean: float) -> int:
 
 
 def most_lost(history: Sequence[Mapping[str, Any]], n: int) -> int:
-    """Number of lost features among the last n that is not exceeded nine times out of ten."""
+    """Upper limit for the number of lost features among the last n, with confidence 0.9."""
     return min(ceil(lost_of(history, n, "most_lost") - NO_LOSS), n)

@@ -8,9 +8,9 @@ for every candidate j. With ``A = W o K(S)``, for a kernel that is a product ove
 
     ``k(x, y) - 1 = h(x) + h(y) + R(x, y)``,    ``R(x, y) = k(x, y) - k(x, 0) - k(0, y) + 1``,
 
-and R is again positive definite. With few features selected the width is narrow and a series in ``x
-y`` is long. So R is expanded on the range of the data: its coefficients in products of Chebyshev
-polynomials are decomposed,
+and R is again positive definite. With few selected features the kernel is narrow, and a series in
+``x y`` would be long. So R is expanded on the range of the data: its coefficients in products of
+Chebyshev polynomials are decomposed,
 
     ``R(x, y) = sum_q f_q(x) f_q(y)``,    ``f_q(x) = sqrt(mu_q) sum_n Q_nq T_n(x / range)``,
 
@@ -19,10 +19,11 @@ on the diagonal bounds the remainder everywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(
 
     ``<A, k(x, y) - 1> = 2 h' A 1 + sum_q f_q' A f_q``,
 
-one quadratic form per term, or the pairs of levels if the feature has few values; the linear and
-the polynomial kernel have exact expansions. In all other cases the definition is used.
+one quadratic form per term. If the feature has few distinct values, pairs of levels are summed
+instead; the linear and the polynomial kernel have exact expansions. In all other cases the
+definition is used.
 
-A score comes with a bound on its error: the remainder of R, feature by feature, and rounding.
+A score comes with a bound on its error: the remainder of R for this feature, and rounding errors.
 """
 
 from __future__ import annotations
@@ -49,15 +50,16 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import cast, host, namespace_of, slices, to_namespace, zeros
 
-#: Remainder of R in the last engine, at the level of rounding errors.
+#: Maximum mean remainder of R in the final engine, at the level of rounding errors.
 NOTHING = 1e-14
-#: Maximum number of terms; with more the definition is no more expensive.
+#: Maximum number of terms; with more, the definition is at least as cheap.
 LONGEST_SUM = 128
-#: Number of products of a feature and a function that are in the cache together.
+#: Number of functions of features, (m,) each, that are processed together, so that they stay in the
+#: cache.
 ROWS = 384
 #: Degrees to try; the lowest one that resolves the kernel is used.
 DEGREES = (8, 12, 16, 24, 32, 48, 64, 96, 144, 216)
-#: Coefficients relative to the largest that count as 0, for the decision about the degree.
+#: Maximum coefficient, relative to the largest, that counts as 0 when the degree is chosen.
 RESOLVED = 1e-14
 #: Ranges are rounded up to powers of this factor, so that features share expansions.
 STEP = 2**0.5
@@ -67,18 +69,18 @@ POINTS = 257
 
 @dataclass(frozen=True, eq=False)
 class Separable:
-    """Expansion of R on ``[-range, range]``."""
+    """Expansion ``R(x, y) = sum_q f_q(x) f_q(y)`` for values in ``[-range, range]``."""
 
     range: float
     coefficients: Float  # (r, n), ``sqrt(mu_q) Q_nq``, the largest mu first
-    left: Float  # (r + 1,), mean remainder of R(x, x) over the range, with q terms
+    left: Float  # (r + 1,), mean of R(x, x) over the range that 0, 1, ... r terms leave out
 
     def n_terms(self, tolerance: float) -> int:
         """Lowest number of terms whose mean remainder of R is at most `tolerance`."""
         return int(np.argmax(self.left <= max(tolerance, float(self.left[-1]))))
 
     def functions(self, X: Array, n_terms: int) -> Array:
-        """Evaluate f_1, ..., f_r at X (c, m), in its dtype: (r, c, m)."""
+        """Evaluate the first r = `n_terms` functions f_q at X (c, m), in its dtype: (r, c, m)."""
         xp = namespace_of(X)
         n = self.coefficients.shape[1]
         t = X * (1.0 / self.range)
@@ -93,7 +95,7 @@ class Separable:
 
 
 def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
-    """Expansion for features with values up to `max_abs`; None if it would be too long.
+    """Expansion of R for features with values up to `max_abs`; None if it would be too long.
 
     The kernel must be a product over features.
     """
@@ -101,7 +103,7 @@ def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable
 
 
 def _steps(max_abs: Any) -> Any:
-    """Exponents of `STEP` for the ranges that contain values of these magnitudes."""
+    """Exponents e for which the range ``STEP^e`` contains values of these magnitudes."""
     return np.ceil(np.log(np.maximum(max_abs, 1e-300)) / np.log(STEP))
 
 
@@ -133,30 +135,36 @@ def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> 
 
 
 def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
-    """R(x, y), for arrays that broadcast."""
+    """R(x, y), the part of ``k(x, y) - 1`` that is not a sum of functions of x and of y.
+
+    x and y are arrays that broadcast.
+    """
     R = _less_one(kernel, x - y, sigma) - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
     return np.asarray(R)
 
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
-    """``k - 1`` of a difference: the factor of a removal, with the sign of sigma reversed."""
+    """``k - 1`` for differences of two values.
+
+    It is the kernel's `factor` for a removed feature, with the sign of sigma reversed.
+    """
     return kernel.factor(difference * difference, -sigma)
 
 
-#: How a feature is scored: by exact terms, by functions of one value, or otherwise.
+#: Way to score a feature: by exact terms, by functions f_q, by its levels, or by the definition.
 Way = Expansion | Separable | Literal["levels", "direct"]
-#: Source of the information: a round's question, or its state on a worker.
+#: Source of the kernel and its parameters: a round's scoring problem, or its state on a worker.
 Known = AnyQuestion | RoundState
 
 
 @dataclass(frozen=True)
 class Increment(AbstractSplitEngine):
-    """Gains of joining features, (c, 2): gain and a bound on its error; products in `dtype`."""
+    """Engine for joining features: returns gains and bounds on their errors, (c, 2)."""
 
-    #: Allowed mean remainder of R over the range of a feature, times m; 0 for the rounding level.
+    #: Maximum mean remainder of R over the range of a feature, times m; 0: as small as rounding.
     share: float = 0.0
     dtype: Any = "float64"
-    with_direct: bool = False  # whether to prepare for features that only the definition can score
+    with_direct: bool = False  # whether to prepare the definition, which some features may need
 
     @property
     def name(self) -> str:
@@ -187,7 +195,7 @@ class Increment(AbstractSplitEngine):
         return np.stack([gains, self._rounding(state, way, facts)], axis=1)
 
     def error(self, question: AnyQuestion, facts: FeatureStats, gains: Float) -> Float:
-        """Bounds on the truncation and rounding errors of `score`, before it runs, (c,)."""
+        """Bound on truncation and rounding errors of `score`, computed before it runs, (c,)."""
         out = np.zeros_like(gains)
         m, tolerance = question.n_samples, self._tolerance(question.n_samples)
         for way, which in self.ways(question, facts):
@@ -221,20 +229,21 @@ class Increment(AbstractSplitEngine):
                 yield "direct" if basis is None or n > LONGEST_SUM else basis, many_levels
 
     def _tolerance(self, m: int) -> float:
-        """Allowed mean remainder of R over the range of a feature."""
+        """Maximum mean remainder of R over the range of a feature, for m samples."""
         return self.share / m if self.share else NOTHING
 
     def _definition(self, question: AnyQuestion) -> Any:
         if isinstance(question, LowRankScoringProblem):
             raise InputError(
-                f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
-                "by definition they are scored from m x m matrices only. Pass standardize=True, "
-                "rank-transform them, or solver='exact' where the memory is there."
+                f"At sigma={question.sigma:.3g} the values of some features are too large for an "
+                "expansion, and scoring them by the definition needs m x m matrices. Pass "
+                "standardize=True, rank-transform them, or pass solver='exact' if there is enough "
+                "memory."
             )
         return Direct(joining=True).prepare(question)
 
     def _rounding(self, known: Known, way: Way, facts: FeatureStats) -> Float:
-        """Bound on rounding errors of gains, (c,)."""
+        """Bound on the rounding errors of gains, (c,), for features scored in this way."""
         if isinstance(way, Expansion):
             norms = {t.base: known.norm(t.base) for t in way.terms}
             return rounding_of_terms(way, norms, known.n_samples, self.dtype, facts)
@@ -243,7 +252,7 @@ class Increment(AbstractSplitEngine):
         return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
-        """Gains by a series of functions of one value; the tolerance sets its number of terms."""
+        """Gains and error bounds by the functions f_q, as many as the tolerance needs."""
         r = way.n_terms(self._tolerance(state.n_samples))
         parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
         return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])

@@ -1,20 +1,21 @@
-r"""Turns of the kernel: rounds after which features are scored by a different quadratic form.
+r"""Drift of the kernel: rounds in which the quadratic form that scores features changes much.
 
 To first order the gain of a feature is a quadratic form, ``q_j = x_j' B x_j`` with ``B = 2 A - 2
-diag(A 1)`` and ``A = W o K``. If it only changes by a factor between rounds, the order of the
-features stays. The turn is the other part of its change,
+diag(A 1)`` and ``A = W o K``. If B only changes by a factor between rounds, the order of the
+features does not change. The *turn* of a round is the rest of the change of B,
 
     ``turn_t = min_alpha ||B_t - alpha B_{t-1}|| / ||B_t||``,
 
-here estimated on some rows, drawn once for a run: on expression data (golub, 72 samples) 32 rows
-give it to 0.01.
+estimated on some rows of B, drawn once for a run: on expression data (golub, 72 samples) 32 rows
+estimate it to 0.01.
 
-If a kernel turns faster than before, there are several sets of features that it could turn to, each
-of which makes a kernel that prefers it; a single sample may decide between them. In 73 samples
-drawn from nine data sets, mostly expression, exact runs were repeated four times without one
-sample. In 12 of the draws less than 0.75 of the last 100 features were selected again on average.
-In 10 of these 12 some earlier round had turned by more than `TURN`, and by `FASTER` times the
-slowest turn before it; so had 11 of the other 61. `benchmarks/lost.py` computes these counts.
+If the turn is larger than in earlier rounds, the run could continue with any of several sets of
+features, because the kernel of each set prefers this set. A single sample may decide between them.
+In 73 subsets of the samples, drawn from nine data sets, mostly expression, exact runs were repeated
+four times, each without one sample. In 12 of the subsets less than 0.75 of the last 100 features
+were selected again on average. In 10 of these 12, the turn of some earlier round exceeded `TURN`,
+and `FASTER` times the smallest turn before it; the same holds for 11 of the other 61.
+`benchmarks/lost.py` computes these counts.
 """
 
 from __future__ import annotations
@@ -26,24 +27,30 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 
-#: Turn that counts, for rounds that remove a tenth of the features; and its minimum ratio to the
-#: smallest turn before.
+#: Minimum turn that is reported, for rounds that remove a tenth of the features; and its minimum
+#: ratio to the smallest turn before.
 TURN, FASTER = 0.06, 1.8
-#: Entries of rows compared at a time (2 MiB), unless one row has more.
+#: Maximum number of entries compared at a time (2 MiB), unless one row has more.
 AT_A_TIME = 1 << 18
-#: Fraction of removed features that `TURN` is for; and number of features below which chance turns
-#: the kernel, like their inverse square root.
+#: Fraction of removed features to which `TURN` applies; and number of features below which turns
+#: are larger by chance, in proportion to the inverse square root of their number.
 PART, FEW = 0.1, 100
 
 
 def form_rows(A: Float, rows: Index) -> Float:
-    """Rows of B, (r, m) float32, from rows of ``A = W o K``, (r, m), with sample numbers `rows`."""
+    """Rows of the form B, (r, m) float32, from rows of ``A = W o K``, (r, m).
+
+    `rows` (r,) are the sample indices of the rows.
+    """
     which = np.arange(len(rows))
     return with_diagonal((2.0 * A).astype(np.float32), rows, A[which, rows], A.sum(axis=1))
 
 
 def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
-    """Replace the diagonal in rows of ``2 A``, (r, m), to make rows of B, by A's diagonal and sums.
+    """Rows of the form B, (r, m), from rows of ``2 A`` (`twice`, (r, m)).
+
+    The diagonal entries of `twice` are replaced in place. `rows` (r,) are the sample indices of the
+    rows; `own` and `sums` (r,) are the diagonal and the row sums of A.
 
     >>> with_diagonal(2 * np.ones((1, 3)), np.array([2]), np.ones(1), 3 * np.ones(1))
     array([[ 2.,  2., -4.]])
@@ -53,11 +60,14 @@ def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
 
 
 def turn(B: Array, before: Array) -> float:
-    """Residual of B (r, m) after projection on B of the round `before`, relative to its norm."""
+    """Turn of a round: the change of B (r, m) that is not a multiple of B in the round `before`.
+
+    It is the norm of the residual of B after projection on `before`, relative to the norm of B.
+    """
     height = max(1, AT_A_TIME // B.shape[1])
 
     def parts() -> Iterator[tuple[Float, Float]]:
-        """Yield some rows of both, in float64."""
+        """Yield a few rows of both matrices at a time, in float64."""
         for a in range(0, len(B), height):
             yield B[a : a + height].astype(np.float64), before[a : a + height].astype(np.float64)
 
@@ -75,7 +85,12 @@ def turn(B: Array, before: Array) -> float:
 
 
 def turned_at(history: Sequence[Mapping[str, Any]], n: int) -> int:
-    """Number of features when the kernel last turned, before n were left; 0 if it never did."""
+    """Number of features in the last round with a large turn, before n were left; 0 if none.
+
+    `history` are the records of the rounds. A turn is large if it is at least `TURN`, and at least
+    `FASTER` times the smallest turn before it. `TURN` is raised if a round removes more than a
+    fraction `PART` of the features, or has fewer than `FEW`.
+    """
     least, turned_size = np.inf, 0
     for record in history[1:]:  # the first round has no turn
         size, turned = int(record["n_features"]), float(record.get("turn", 0.0))

@@ -1,19 +1,20 @@
-r"""Features with few values (genotypes, one-hot, counts): exact gains without a series.
+r"""Features with few distinct values (genotypes, one-hot, counts): exact gains without a series.
 
-A feature with q levels splits the samples by indicators ``1_0, ..., 1_(q-1)`` that sum to one.
-If the kernel is a product over features, removing feature j multiplies ``K_ii'`` by
-``1 + F_kl``, k and l the levels of the two samples, so the gain is
+The q levels (distinct values) of a feature divide the samples, with indicators ``1_0, ...,
+1_(q-1)`` that sum to one. If the kernel is a product over features, removing feature j multiplies
+``K_ii'`` by ``1 + F_kl``, with k and l the levels of the two samples, so the gain is
 
     ``sum_kl F_kl N_kl``  with  ``N_kl = 1_k' A 1_l``  and  ``A = W o K``.
 
-Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``: q - 1 products, of one triangle,
-exact for any sigma. For steep kernels, whose K and F range over many orders of magnitude, that
-difference is lost in rounding; then level 0 gets its own product. If A is of low rank, only sums of
-its directions over levels are needed, which are computed from genotypes as stored.
+Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``. So q - 1 products with one triangle
+are needed, and the result is exact for any sigma. For steep kernels, whose K and F range over many
+orders of magnitude, this difference is lost in rounding; then level 0 has its own product. If A is
+of low rank, only sums of its directions over levels are needed, which are computed from genotypes
+as stored.
 
 Kernels without a series (`dhsic.kernels.levels`) are scored in the same way: with ``A = W o base``
-the gain of a feature is ``<A, F> + constant 1' A 1``. For many values F is evaluated for every pair
-of samples. Where F overflows, the definition takes over.
+the gain of a feature is ``<A, F> + constant 1' A 1``. If a feature has many values, F is evaluated
+for every pair of samples. If F overflows, the definition is used.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ from dhsic.namespace import cast, first_of, host, namespace_of, take, write, zer
 
 #: Largest F for which differences of sums are accurate.
 STEEP = 100.0
-#: Number of indicators at a time, so that many levels take no more memory than few.
+#: Number of indicators at a time, so that memory does not grow with the number of levels.
 INDICATORS = 768
 
 
 def level_gains(
     state: RoundState, X: Array, n_levels: Array, sigma: float, dtype: Any = "float64"
 ) -> Float:
-    """Gains of few-valued features X (c, m), (c,) float64; with minus sigma for joining features.
+    """Gains of features X (c, m) with few levels, (c,) float64.
 
-    `n_levels` (c,) are at least 2; products are in the dtype of ``A = W o K``.
+    `n_levels` (c,), at least 2, are their numbers of levels. For joining features `sigma` is minus
+    the bandwidth parameter. Products are in `dtype`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -57,7 +59,7 @@ def level_products(n_levels: Array) -> int:
 
 
 def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Float:
-    """Gains of features with q levels each, divided by the scale; a NumPy array."""
+    """Gains of features X (c, m) with q levels each, divided by the state's scale; in NumPy."""
     xp = namespace_of(X)
     levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
     squared_distances = xp.square(levels[:, None, :] - levels[None, :, :])
@@ -73,7 +75,10 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 
 
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
-    """``sum_kl F_kl N_kl`` by products for levels from 1 on."""
+    """Gains ``sum_kl F_kl N_kl``; terms of level 0 follow from the others and the row sums of A.
+
+    `indicators` (q, c, m) are those of the levels.
+    """
     xp = namespace_of(indicators)
     upper_indicators = indicators[1:, ...]
     N = state.A[0].pairs(cast(upper_indicators, dtype))  # (q - 1, q - 1, c)
@@ -83,7 +88,10 @@ def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> 
 
 
 def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
-    """Levels (q, c) in order of occurrence, and indicators of the samples with them (q, c, m)."""
+    """Levels of features X (c, m) in order of occurrence, (q, c), and indicators, (q, c, m).
+
+    An indicator is 1 if the sample has this level, else 0.
+    """
     xp = namespace_of(X)
     c, m = X.shape
     levels, indicators = zeros((q, c), like=X), zeros((q, c, m), like=X)
@@ -98,7 +106,10 @@ def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
 
 
 def pair_gains(state: RoundState, X: Array) -> Float:
-    """``<A, F>`` for each row of X, over all pairs of samples; A is stored in triangular panels."""
+    """Sums ``<A, F>`` over all pairs of samples, for features X (c, m): (c,).
+
+    A is stored in triangular panels.
+    """
 
     def gain(x: Float) -> Float:
         xp, total = namespace_of(x), zeros((), like=x)
@@ -112,12 +123,13 @@ def pair_gains(state: RoundState, X: Array) -> Float:
 
 
 def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -> Float:
-    r"""Gains of features with few levels, from sums over the levels, (c,).
+    r"""Gains of features with few levels, (c,), for a low-rank A, from sums over each level.
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
     ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U
-    (q, c, R + 1) is ``1_l' Y'`` and, last, ``1_l' r``, where r are the row sums of A minus those of
-    its directions; counts and values (q, c) are those of the levels.
+    (q, c, R + 1) has the sums ``1_l' Y'`` of the R directions Y of A, and last ``1_l' r``, where r
+    are the row sums of A minus those of its low-rank form. `counts` and `values` (q, c) are the
+    numbers of samples and the values of the levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
     gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)

@@ -1,14 +1,14 @@
-r"""Low-rank engine: scores features in linear time, to the order that each needs.
+r"""Low-rank engine: scores features in linear time, with the series order that each needs.
 
-Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` has few
-directions too (`dhsic.linalg.symmetric`), which give quadratic forms (`dhsic.linalg.quadratic`).
+Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` also has few
+directions R (`dhsic.linalg.symmetric`), which give quadratic forms (`dhsic.linalg.quadratic`).
 From the same A there are three ways to compute the gain of a feature; the first and third are here:
 
-- the series, to the order at which its remainder is small next to the spread of the gains: one
-  product of 2 m R c flops per term for a block of c features;
-- sums over the levels of a feature, if its values are codes (`dhsic.engines.levels`), computed by
-  the pass that reads codes (`dhsic.passes.score.ScoreLowRank`);
-- the definition on a sample of rows, for the few features for which no series is short enough.
+- the series, to the order at which its remainder is small compared with the spread of the gains:
+  one product of 2 m R c flops per term for a block of c features;
+- sums over the levels of a feature, if its values are genotype codes (`dhsic.engines.levels`),
+  computed by the pass that reads codes (`dhsic.passes.score.ScoreLowRank`);
+- the definition on a sample of rows, for the few features that would need too long a series.
 """
 
 from __future__ import annotations
@@ -26,27 +26,30 @@ from dhsic.engines.scoring_problem import FeatureStats, LowRankScoringProblem, R
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 
-#: Number of samples summed in the working dtype; sums over more are in float64.
+#: Number of samples summed in the working dtype; these sums are added in float64.
 TILE_SAMPLES = 4096
 #: Number of entries scored at a time: temporaries stay in the cache.
 SCORED_ENTRIES = 1 << 17
-#: Remainder of the series relative to the spread of gains by chance.
+#: Maximum remainder of the series, relative to the spread of gains by chance.
 NEGLECTED = 0.02
-#: Longest series.
+#: Highest order of the series.
 LONGEST_LOW_RANK = 24
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """Some rows of K and W, for the definition on these rows; NumPy only."""
+    """State of the definition on a sample of the rows of K and W; NumPy only."""
 
-    which: Index  # (n,), sample numbers
+    which: Index  # (n,), sample indices of the rows
     inner: Float  # (n, m), inner products with all samples
     W: Float  # (n, m), weights
     norms: Float  # (m,), squared norms of all samples
 
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
-        """``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``, unbiased; X is (c, m)."""
+        """Unbiased estimates of the gains of features X (c, m), from the n rows: (c,).
+
+        They are ``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``.
+        """
         own, factor = self.norms[self.which], X.shape[1] / len(self.which)
         gains = np.empty(len(X))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -58,32 +61,33 @@ class SampledRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Sums over samples for c features: linear parts of gains (c,), and projections ``Y f``.
+    """Sums over some samples, from which the gains of c features are computed.
 
-    `along` has the projections, (c, R), of each quadratic term.
+    `gains` (c,) is the linear part of gains; `along` has the projections ``Y f``, (c, R), for each
+    quadratic term, by its position in the expansion.
     """
 
     gains: Float
     along: Mapping[int, Float]
 
     def plus(self, other: Part) -> Part:
-        """Add the sums over other samples."""
+        """Add the sums over other samples, for the same features."""
         along = {t: projections + other.along[t] for t, projections in self.along.items()}
         return Part(self.gains + other.gains, along)
 
     @staticmethod
     def concatenate(parts: Sequence[Part]) -> Part:
-        """Concatenate the features of all parts."""
+        """Concatenate parts with the same samples and different features."""
         along = {t: np.concatenate([part.along[t] for part in parts]) for t in parts[0].along}
         return Part(np.concatenate([part.gains for part in parts]), along)
 
 
 @dataclass(frozen=True)
 class LowRank(AbstractSplitEngine):
-    """Gains by the kernel's expansion in O(m R) per feature, with products in `dtype`.
+    """Engine that sums the kernel's expansion in O(m R) per feature, with products in `dtype`.
 
-    By default each feature gets the order it needs; features for which no order suffices are scored
-    by the definition, if the state has `SampledRows`.
+    If `order` is None, each feature has the order that it needs. Features that need an order above
+    `LONGEST_LOW_RANK` are scored by the definition, if the state has `SampledRows`.
     """
 
     order: int | None = None
@@ -98,7 +102,7 @@ class LowRank(AbstractSplitEngine):
     def ways(
         self, known: LowRankScoringProblem | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
-        """Orders of the series; above `LONGEST_LOW_RANK` for the definition."""
+        """Yield orders of the series with their features; above `LONGEST_LOW_RANK`: definition."""
         if self.order is None:
             orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
         else:
@@ -121,7 +125,7 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """Contributions to `score` of the samples of X and the state; by the series only."""
+        """Contributions of some samples, those of X and the state, to `score`; by series only."""
         return [
             Part.concatenate(
                 [part for _, part in self._parts(state, _expansion(way, state), X[which])]
@@ -132,7 +136,10 @@ class LowRank(AbstractSplitEngine):
     def combine_contributions(
         self, state: RoundState, facts: FeatureStats, total: list[Part]
     ) -> Float:
-        """Gains from the summed contributions of all samples; `state` may hold only some."""
+        """Gains, (c,), from the `contributions` added up over all samples.
+
+        `state` may contain only some of the samples.
+        """
         gains = np.empty(len(facts.max_abs))
         for (way, which), part in zip(self.ways(state, facts), total, strict=True):
             gains[which] = _gains(state, _expansion(way, state), part) * state.scale
@@ -141,23 +148,23 @@ class LowRank(AbstractSplitEngine):
     def _parts(
         self, state: RoundState, expansion: Expansion, X: Array
     ) -> Iterator[tuple[slice, Part]]:
-        """Sums over samples, for tiles of features that fit in the cache."""
+        """Yield sums over samples (see `_part`) for tiles of features that fit in the cache."""
         c, m = X.shape
         width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
         for tile in slices(c, width):
-            with np.errstate(over="ignore", invalid="ignore"):  # outliers become NaN, without rank
+            with np.errstate(over="ignore", invalid="ignore"):  # gains that overflow become NaN
                 part = self._part(state, expansion, X[tile, :])
             yield tile, part
 
     def _part(self, state: RoundState, expansion: Expansion, X: Array) -> Part:
-        """Sums over samples of all terms, for some features.
+        """Sums over samples of all terms of the expansion, for features X (c, m).
 
-        A tile is read once: all functions of it are computed while it is in the cache.
+        Each part of X is read once: all functions are computed while it is in the cache.
         """
         xp = namespace_of(X)
         c, m = X.shape
         gains = zeros(c, like=X)
-        along = {  # y_k' f per quadratic term, (c, R)
+        along = {  # y_k' f for each quadratic term, (c, R)
             t: zeros((c, state.A[term.base].theta.shape[0]), like=X)
             for t, term in enumerate(expansion.terms)
             if not term.linear
@@ -192,13 +199,13 @@ def _gains(state: RoundState, expansion: Expansion, part: Part) -> Float:
 def orders_for(
     kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
 ) -> Index:
-    """Order of the series for each feature, (c,); above `LONGEST_LOW_RANK` if none suffices.
+    """Series order that each feature needs, (c,); above `LONGEST_LOW_RANK` if it needs too many.
 
     The remainder is at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the standard deviation
     of the gain of a feature that is independent of A.
     """
     if kernel.exact_order is not None:
         return np.full(len(facts.max_abs), kernel.exact_order)
-    # Remainders of pairs add up with random signs, like the root of their number.
+    # Remainders of pairs have random signs, so their sum grows like the root of their number.
     chance = neglected * 2 * np.sqrt(2)
     return sufficient_orders(kernel, sigma, facts, np.sqrt(m), chance, LONGEST_LOW_RANK)

@@ -1,10 +1,11 @@
 """Choice of engines: the next engine is the one that decides all ranks with the least work.
 
-A round scores all features with a cheap engine, and then those with undecided rank with more
-expensive engines; the last one converges. Error bounds determine the order of expansions: given
-gains, or estimates of them, the number of ranks that an engine would leave undecided is counted
-before it runs. The estimates are the gains so far, or in the first pass of a round those of the
-previous round, which made the `EngineChoice`; the history records its name.
+A round scores all features with a cheap engine, and then the features with undecided rank with more
+expensive engines; the last engine is accurate to rounding. Error bounds determine the order of
+expansions: given gains, or estimates of them, the number of ranks that an engine would leave
+undecided is counted before it runs. The estimates are the gains so far. In the first pass of a
+round they are the gains of the previous round, which made the `EngineChoice`; the history records
+its name.
 
 The removed features, and their order, follow from gains with error bounds. Exact ties do occur:
 duplicated columns, flipped alleles. Gains within `TIE` of each other, relative to the largest
@@ -34,12 +35,15 @@ TIE = 1e-10
 
 
 def tie_width(gains: Float) -> float:
-    """Absolute width of a tie."""
+    """Difference up to which gains of a round are ties."""
     return TIE * float(np.abs(gains).max(initial=0.0))
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
-    """Features with undecided rank among the n largest, given the error bounds, (d,)."""
+    """Mask of features whose rank among the n largest gains is undecided, (d,).
+
+    `errors` (d,) are bounds on the errors of gains.
+    """
     low, high = gains - errors, gains + errors
     out = np.zeros(len(gains), dtype=bool)
     n = min(n, len(gains))
@@ -47,8 +51,8 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
     candidates = np.flatnonzero(high >= threshold)
     by_gain = candidates[np.argsort(-gains[candidates], kind="stable")]
     low, high = low[by_gain], high[by_gain]
-    # Sorted by gain, intervals overlap where a later one reaches above this one's lower end or
-    # an earlier one reaches below this one's upper end.
+    # Intervals are sorted by gain. They overlap if a later one reaches above this one's lower end,
+    # or an earlier one reaches below this one's upper end.
     later = np.maximum.accumulate(high[::-1])[::-1]
     earlier = np.minimum.accumulate(low)
     out[by_gain[:-1]] |= later[1:] > low[:-1]
@@ -57,7 +61,7 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 
 def largest(gains: Float, n: int, tie: float) -> Index:
-    """Positions of the n largest gains, in descending order; ties by position."""
+    """Positions of the n largest gains, in descending order of gain; ties are in position order."""
     among = _contenders(gains, n, tie)
     by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
@@ -67,7 +71,7 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 def _contenders(gains: Float, n: int, tie: float) -> Index:
-    """Positions, ascending, of the n largest gains and of ties with the smallest of them."""
+    """Ascending positions of the n largest gains, and of gains tied with the smallest of these."""
     if n >= gains.size:
         return np.arange(gains.size)
     least = np.partition(gains, gains.size - n)[gains.size - n]
@@ -76,25 +80,25 @@ def _contenders(gains: Float, n: int, tie: float) -> Index:
     return np.flatnonzero(gains >= least)
 
 
-#: Number of features up to which a round takes milliseconds, and converges at once.
+#: Number of features up to which a round uses the final engine only, in milliseconds.
 MOST_AT_ONCE = 8
-#: Remainder of the first engine of a run relative to the spread of gains by chance. With this value
-#: two of five features are scored again, with the next order, which is the cheaper way.
+#: Maximum remainder of the first engine of a run, relative to the spread of gains by chance. With
+#: this value two of five features are scored again with the next order, which is cheapest in all.
 FIRST_NEGLECTED = 0.1
 #: Highest orders that are worth a separate pass, by precision.
 HIGHEST_ORDER = {"float32": 4, "float64": 6}
-#: Cost of a pass besides its forms, in units of forms.
+#: Cost of a pass without its quadratic forms, in units of one form.
 PASS_COST = 400.0
-#: Remainders of R that a first float32 pass may leave for joining features (see `Increment`); and
-#: the one for the first round of a run, when no gains are known.
+#: Remainders of R to try in a first float32 pass over joining features (see `Increment`); and the
+#: remainder in the first round of a run, when no gains are known.
 SHARES, FIRST_SHARE = (1.0, 0.1, 0.01), 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Engine that scores all features of a round first; None for a final engine.
+    """Choice of the engine that scores all features of a round first.
 
-    `name` is recorded in the history of rounds.
+    `engine` is None for a final engine. `name` is recorded in the history of rounds.
     """
 
     name: str = field(default="", compare=False)
@@ -102,17 +106,18 @@ class EngineChoice:
 
     @staticmethod
     def of(engine: AbstractEngine) -> EngineChoice:
-        """Choice of an engine that was created for these features, or for similar ones."""
+        """Choice of this engine for the same features, or for similar ones."""
         if isinstance(engine, Dense | Increment) and not engine.is_final:
             return EngineChoice(engine.name, engine)
         return EngineChoice(engine.name)
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> EngineChoice:
-        """Choice of a round for the next one, parsed from the record in a checkpoint.
+        """Choice that a round made for the next one, parsed from its record in a checkpoint.
 
-        It is "order 2 float32" for a series, "float32, leaving 0.1" for a series with that
-        remainder, else the name of a final engine ("converged", "exact"), "low rank", or empty.
+        The record has "order 2 float32" for a series up to order 2, "float32, leaving 0.1" for a
+        series with a remainder of 0.1, the name of a final engine ("converged", "exact"), "low
+        rank", or "".
         """
         words = str(record.get("advice", ""))
         if words.startswith("order "):
@@ -137,13 +142,13 @@ LAZY = "kept"
 
 
 def is_lazy(record: Mapping[str, Any]) -> bool:
-    """Whether most gains of a round come from an earlier round, according to its record."""
+    """Whether a round reused the gains of an earlier round, according to its record."""
     return str(record.get("engine", "")).startswith(LAZY)
 
 
 @dataclass(frozen=True)
 class AbstractEngines(ABC):
-    """Engines of a round for progressive refinement."""
+    """Engines of a round: cheap ones first, then more expensive ones for undecided features."""
 
     joining: ClassVar[bool] = False  # whether features join instead of leave
     question: Any
@@ -152,16 +157,19 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        """Engine that scores all features; `choice` is None in the first round of a run."""
+        """First engine, which scores all features; `choice` is None in the first round of a run.
+
+        `facts` are statistics of the features; the n largest gains must be ranked.
+        """
 
     @final
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine that should score the undecided features.
+        """Next engine, which scores the undecided features `open_`.
 
-        Gains and errors (d,) are known or estimated for all features, of which the n largest must
-        be ranked. `caution` multiplies error bounds, once one turned out too small.
+        Gains and errors (d,) are known or estimated for all features; the n largest gains must be
+        ranked. `caution` is a factor on error bounds, above 1 if a bound was too small before.
         """
         if self.joining:
             return self._final(facts.take(open_))
@@ -169,9 +177,9 @@ class AbstractEngines(ABC):
 
     @final
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        """Features to be scored again unless their gains are final, (d,).
+        """Mask of the features to be scored again, unless their gains are final, (d,).
 
-        Includes the n best joining features, whose exact scores are recorded.
+        It includes the n best joining features, because their exact scores are recorded.
         """
         out = undecided(gains, errors, n)
         if self.joining:
@@ -180,27 +188,30 @@ class AbstractEngines(ABC):
 
     @final
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        """Choice for a round over features whose gains will be similar to these."""
+        """Choice of the first engine of the next round, whose gains will be similar to these."""
         if not gains.size:
             return EngineChoice()
-        if gains.size <= MOST_AT_ONCE:  # a final engine, whose name does not depend on features
+        if gains.size <= MOST_AT_ONCE:  # the name of a final engine does not depend on features
             return EngineChoice.of(self._final(facts.take(np.arange(0))))
         everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
         return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Engine whose gains are final."""
+        """Create the engine whose gains are final, for these features."""
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:
-        """Engines that may precede `last`, the final one, and their costs per feature."""
+        """Yield engines that may run before the final engine `last`, with costs per feature."""
 
     @final
     def _cheapest(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """The final engine, or one that reduces the total work if it runs first."""
+        """Engine with the least total work: the final one, or a cheaper one that runs before it.
+
+        For the parameters see `then`.
+        """
         open_facts = facts.take(open_)
         best = last = self._final(open_facts)
         if open_.size <= MOST_AT_ONCE:
@@ -226,7 +237,7 @@ class AbstractEngines(ABC):
 
 @dataclass(frozen=True)
 class RemovalEngines(AbstractEngines):
-    """Engines for features that leave: series of increasing order, then the converged one."""
+    """Engines for features that leave: series of increasing order, then the final engine."""
 
     question: ScoringProblem
 
@@ -235,19 +246,19 @@ class RemovalEngines(AbstractEngines):
         return rough or self._final(facts)
 
     def _guess(self, facts: FeatureStats) -> Dense | None:
-        """Series for the first round, when no gains are known; None if no series is worthwhile."""
+        """Series for the first round, when no gains are known; None if a series does not help."""
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
-        radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
+        radial = kernel.scored_by == "taylor"  # final engine: maybe the slow definition
         worth = self._has_rough and (self._is_single or radial)
         if len(facts.max_abs) <= MOST_AT_ONCE or not worth:
             return None
         if kernel.exact_order is not None:
             return Dense(kernel.exact_order, dtype)
-        first_base = 1 if radial else 0  # determines the size of gains; spread of gains by chance:
+        first_base = 1 if radial else 0  # its matrix determines the spread of gains by chance:
         chance_gain = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
         for order in self._orders(dtype.name):
             neglected = question.neglected(order, facts)
-            neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
+            neglected = np.minimum(neglected, np.finfo(np.float64).max)  # inf - inf in quantiles
             if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * chance_gain:
                 return Dense(order, dtype)
         return None
@@ -262,7 +273,10 @@ class RemovalEngines(AbstractEngines):
         return final_engine(self.question, facts)
 
     def _orders(self, precision: str) -> range:
-        """Orders worth a separate pass; radial kernels store a matrix for each."""
+        """Orders of the series that are worth a separate pass, for a precision.
+
+        Radial kernels store a matrix for each order.
+        """
         highest = HIGHEST_ORDER[precision]
         n_bases = FAMILIES[self.question.kernel.scored_by].bases or highest
         return range(1, min(highest, n_bases) + 1)
@@ -278,7 +292,7 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Engines for features that join: a truncated series in float32, then all of it in float64."""
+    """Engines for features that join: a short series in float32, then the full one in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion
@@ -290,7 +304,7 @@ class AdditionEngines(AbstractEngines):
         all_join = n == len(facts.max_abs)
         if all_join or not (self._is_single and isinstance(last, Increment)):
             return last
-        # If some features cannot use such an engine, none do:
+        # If some features cannot use the series, all are scored by the final engine:
         able = isinstance(rough, Increment) and not rough.definitions(self.question, facts)
         return rough if rough is not None and able else last
 

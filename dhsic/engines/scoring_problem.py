@@ -1,14 +1,14 @@
 r"""The scoring problem of a round, and the matrices prepared for it.
 
-It is line 4 of Algorithm 1: for every surviving feature j
+It is line 4 of Algorithm 1: for every surviving feature j compute
 
     ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``.
 
-Only the difference is computed: the values agree to 1/|S|, so their difference would be lost in
-rounding. It is called the *gain* of removing j; the features with the largest gain leave. Algorithm
-2 computes the gain of features that join. The scoring problem of a round uses all pairs of samples
-(`ScoringProblem`), or linear time (`LowRankScoringProblem`), where W and K are of low rank. In both
-cases engines need ``A = W o base`` for base matrices of the kernel.
+Only the difference is computed: the two values differ by about 1/|S|, so their difference would be
+lost in rounding. It is called the *gain* of removing j; the features with the largest gain leave.
+Algorithm 2 computes the gain of features that join. The scoring problem of a round uses all pairs
+of samples (`ScoringProblem`), or takes linear time (`LowRankScoringProblem`) if W and K are of low
+rank. In both cases engines need ``A = W o base`` for base matrices of the kernel.
 
 The remainder of the series of a radial kernel is bounded by the distances of samples (`Remainder`).
 The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely monotone profile is
@@ -42,9 +42,9 @@ from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Quadratic, Tr
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, slices
 
-#: Number of ranges of z per factor of two, and number of ranges below and above 1.
+#: Number of ranges of z per factor of two; and number of ranges below 1, and above 1.
 PER_OCTAVE, REACH = 16, 200 * 16
-#: Number of values of c per factor of two, so that features share bounds.
+#: Number of values of c per factor of two: c is rounded up to them, so that features share bounds.
 STEPS = 4
 #: Rounding error of a difference of profiles, which are 1 at 0.
 ROUNDING = 1e-14
@@ -52,7 +52,11 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are omitted, with remainder 0."""
+    """Bound on the remainder of a radial kernel's series, from sums of ``W_ij^2`` by ``z_ij``.
+
+    `squares` are sums over the pairs of samples whose scaled squared distance z is in each range.
+    Pairs with z = 0 are omitted, because their remainder is 0.
+    """
 
     kernel: AbstractRadial
     sigma: float
@@ -65,7 +69,10 @@ class Remainder:
     def of(
         kernel: AbstractRadial, sigma: float, W: Float, statistic: Statistic, each: Each
     ) -> Remainder:
-        """Remainder of all pairs of samples, summed tile by tile."""
+        """Sum ``W_ij^2`` over all pairs of samples, tile by tile, and return the result.
+
+        `statistic` contains the inner products of samples; `each` maps a function over tiles.
+        """
         norms = statistic.diagonal
 
         def count(place: tuple[slice, slice, Float]) -> Float:
@@ -88,13 +95,13 @@ class Remainder:
         return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[non_empty])
 
     def norm(self, order: int) -> float:
-        """Upper bound on ``||W o c_p||_F``, close to it."""
+        """Upper bound on the norm ``||W o c_p||_F``, p = `order`; it is close to the norm."""
         with np.errstate(all="ignore"):
             c = self.kernel.coefficient(order, self.low)
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
     def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
-        """Bound on the remainder of order P of gains, (c,), from these statistics of features."""
+        """Bound on the error of gains by the series up to `order`, (c,), from these statistics."""
         with np.errstate(all="ignore"):
             steps = np.ceil(STEPS * np.log2(4 * self.sigma * max_abs**2))
             values, place = np.unique(steps, return_inverse=True)
@@ -103,10 +110,10 @@ class Remainder:
             return np.nan_to_num(norms[place] * size, nan=np.inf, posinf=np.inf)
 
     def _remainder_norm(self, order: int, c: float) -> float:
-        """``||W o R_P(z, tau) / tau||_F``, with the largest terms of each range of z.
+        """Bound on ``||W o R_P(z, tau) / tau||_F``, P = `order`, by the largest value per range.
 
-        Terms decrease in z, so if c is below a range, the largest is at its lower end. Where tau is
-        z itself, the subtracted terms are smallest at the upper end.
+        R_P decreases in z, so if c is below a range, the largest value is at the lower end. If
+        tau = z, the subtracted terms are smallest at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
@@ -122,11 +129,11 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """Statistics of c features that engines need besides their values, each (c,)."""
+    """Statistics of c features, (c,) each, that engines need besides the values."""
 
     max_abs: Float  # max_i |x_i| of the standardised feature
     fourth_moment: Float  # mean_i x_i^4
-    n_levels: Array  # uint8, number of distinct values; 0 for many
+    n_levels: Array  # uint8, number of distinct values; 0 if there are many
 
     def take(self, which: Index | Array) -> FeatureStats:
         """Select some of the features."""
@@ -135,11 +142,11 @@ class FeatureStats:
 
 @dataclass(frozen=True)
 class ScoringProblem:
-    """Scoring problem of a round: kernel, sigma, W (m, m) and the statistic.
+    """Scoring problem of a round: kernel, sigma, weights W (m, m) and the statistic.
 
     `each` maps a function over tiles, in order, possibly in parallel. Matrices are stored in
-    `rooms`, one buffer per base, which the next round reuses. Matrices computed from a float32 W
-    are float32.
+    `rooms`, one buffer per base matrix, which the next round reuses. Matrices computed from a
+    float32 W are float32.
     """
 
     kernel: AbstractKernel
@@ -166,7 +173,7 @@ class ScoringProblem:
 
     @cached_property
     def hsic(self) -> float:
-        """``<W, K>``."""
+        """HSIC of S, ``<W, K>``."""
         if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
         if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":
@@ -175,19 +182,19 @@ class ScoringProblem:
 
     @cached_property
     def remainder(self) -> Remainder:
-        """Distances of samples, which bound the remainder of the series of a radial kernel."""
+        """Bound on the remainder of a radial kernel's series, from the distances of samples."""
         kernel = AbstractRadial.of(self.kernel)
         return Remainder.of(kernel, self.sigma, self.W, self.statistic, self.each)
 
     @cached_property
     def resolvent(self) -> Resolvent:
-        """``(K + lambda I)^-1`` for a function of the kernel matrix."""
+        """Inverse ``(K + lambda I)^-1``, for kernels that are a function of the kernel matrix."""
         return AbstractMatrixFunction.of(self.kernel).resolvent(
             self.statistic.to_dense(), self.sigma
         )
 
     def neglected(self, order: int, facts: FeatureStats) -> Float:
-        """Bound on the remainder of the expansion up to `order`, for each gain, (c,)."""
+        """Bound on the error of gains by the expansion up to `order`, (c,)."""
         if self.kernel.scored_by == "taylor":
             return self.remainder.neglected(order, facts.max_abs, facts.fourth_moment)
         expansion = self.kernel.expansion(order, self.sigma)
@@ -197,18 +204,18 @@ class ScoringProblem:
         return self.n_samples * self.norm(expansion.terms[0].base) * remainder
 
     def norm(self, base: int) -> float:
-        """``||W o base||_F``, or a close upper bound if that avoids computing the product."""
+        """Norm ``||W o base||_F``, or a close upper bound if this avoids computing the product."""
         taylor = self.kernel.scored_by == "taylor"
         return self.remainder.norm(base) if taylor else self.weighted(base).norm
 
     def weighted(self, base: int) -> Triangle:
-        """``W o base``, computed once, tile by tile over one triangle."""
+        """Matrix ``W o base``, computed once, tile by tile over one triangle."""
         if base not in self._weighted:
             self._weighted[base] = self._weigh(base)
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> Quadratic:
-        """``W o base / scale`` for quadratic forms; the last one of each base is cached."""
+        """Matrix ``W o base / scale`` for quadratic forms; the last one of each base is cached."""
         key = base, np.dtype(dtype).name
         if key not in self._forms or self._forms[key][0] != scale:
             form = self.weighted(base).form(scale, dtype, self.each, self.rooms[base])
@@ -244,17 +251,17 @@ class ScoringProblem:
             row_sums[rows] += across
             row_sums[columns] += down
             squares += square
-        squares += float(np.vdot(d := np.diagonal(T), d))  # a half has 1/4 of the square
+        squares += float(np.vdot(d := np.diagonal(T), d))  # the diagonal of T is halved
         return Triangle(T, row_sums, float(np.sqrt(2.0 * squares)))
 
 
 @dataclass(frozen=True)
 class LowRankScoringProblem:
-    """Scoring problem of a round where W and K, hence ``A = W o base``, are of low rank.
+    """Scoring problem of a round in which W and K, and so ``A = W o base``, are of low rank.
 
-    `factor` returns the low-rank base matrix of a given number, with its exact diagonal. A has at
-    most `rank` directions, and its compression may lose a fraction `tolerance` of it (default: the
-    rounding error of float32).
+    `factor` is a function from the number of a base matrix to its low-rank form, which has the
+    exact diagonal. A has at most `rank` directions, and its compression may lose a fraction
+    `tolerance` of it (default: the rounding error of float32).
     """
 
     kernel: AbstractKernel
@@ -284,11 +291,11 @@ class LowRankScoringProblem:
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> LowRankQuadratic:
-        """``W o base / scale`` for quadratic forms."""
+        """Matrix ``W o base / scale``, as low-rank quadratic forms."""
         return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
-        """Use A as ``W o base``."""
+        """Use A as ``W o base`` for this base, instead of computing it."""
         self._weighted[base] = A
 
 
@@ -298,11 +305,11 @@ AnyQuestion = ScoringProblem | LowRankScoringProblem
 
 @dataclass(frozen=True, slots=True)
 class RoundState(Movable):
-    """State of a round: ``A / scale`` for the bases that an engine needs, ``A = W o base``.
+    """State of a round for an engine: ``A / scale``, ``A = W o base``, for the bases it needs.
 
-    Mappings are by base. The scale keeps float32 values far from underflow. If some features need
-    the definition, `definition` is its state. `remainder` decides which features the series of a
-    radial kernel suffices for, if that is needed.
+    Keys of mappings are bases. The scale prevents underflow in float32. If some features need the
+    definition, `definition` is its state. For radial kernels `remainder`, if it is needed,
+    determines the features for which the series is accurate enough.
     """
 
     kernel: AbstractKernel
@@ -328,7 +335,11 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """State for these bases, in the working dtype; `scaled` by the size of the largest base."""
+        """Create the state for these bases, in the working dtype.
+
+        If `scaled`, the scale is the largest norm of A divided by the number of samples. It is 1 if
+        not, and if the scoring problem is in float32.
+        """
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0
         if scaled and weighted and not question.is_single:

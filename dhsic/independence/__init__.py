@@ -1,30 +1,30 @@
 r"""Tests of independence: the distribution of HSIC if X and Y are independent.
 
-For labels that sum to zero HSIC is a plain inner product: with ``C = R L R``, R the projection
-onto the complement of ``[1, covariates]``, and ``Kt`` = K without its diagonal,
+If the label matrix is centred, HSIC is an inner product. With ``C = R L R``, R the projection onto
+the orthogonal complement of ``[1, covariates]``, and ``Kt`` = K without its diagonal,
 
     ``HSIC = <C, A>``,  biased (JMLR eq. 4): ``A = K / (m-1)^2``,
     unbiased (JMLR eq. 5): ``A = (Kt + Diag(g)) / (m (m-3))``,
     ``g = 2 Kt 1 / (m-2) - 1' Kt 1 / ((m-1)(m-2))``.
 
-So estimators differ in the diagonal of A, and permuting the samples of the labels permutes rows and
-columns of C. The null distribution of ``<C, A>`` comes from one of three methods:
+So the estimators differ in the diagonal of A. Permuting the samples of the labels permutes rows and
+columns of C. There are three methods for the null distribution of ``<C, A>``:
 
-- `permutation`: ``<P C P', R A R>``; with covariates the residuals of the labels are permuted and
+- `permutation`: ``<P C P', R A R>``; with covariates, the residuals of the labels are permuted and
   projected again (Freedman and Lane, 1983);
 - `gamma`: a gamma distribution with the first three moments of all m! permutations;
 - `normal`: the distribution of HSIC_1 under *dependence* (JMLR Theorem 5).
 
-Labels, and data of few features, have kernel matrices of rank 20 to 40 or so; others are dense
-(`dhsic.linalg.symmetric`). If both are of low rank, a permutation costs O(m r g) and no (m, m)
-matrix is made; hundreds of permutations are one product.
+Kernel matrices of labels, and of data with few features, have a rank of about 20 to 40; others are
+dense (`dhsic.linalg.symmetric`). If both matrices have low rank (r and g), a permutation costs
+O(m r g), no (m, m) matrix is computed, and hundreds of permutations are one matrix product.
 
-`test_features` tests features of a source one by one. All of them take one pass of the criterion
-`dhsic.criteria.independence`, with any width. Features requested by name or position are held in
-memory, standardised, and also tested as one set.
+`test_features` tests features of a source one by one. To test all features, it runs one pass of the
+criterion `dhsic.criteria.independence`. Features requested by name or position are held in memory,
+standardised, and also tested together as one set.
 """
 
-# ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
+# ruff: noqa: PT028  # `test_features` is not a pytest test, and its parameters have defaults
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ from dhsic.linalg.directions import Directions
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.single_pass import looked_at
+from dhsic.renamed import takes_former_names
 from dhsic.results.views import LEVEL, of_tests
 from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
@@ -73,7 +74,7 @@ from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.sources.views import AbstractView, SubsetSource
 from dhsic.validation import SCALING, as_array
 
-#: Number of features that are printed, those with the smallest p-values.
+#: Maximum number of features that are printed; these have the smallest p-values.
 SHOWN = 20
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]
@@ -135,7 +136,7 @@ class FeatureTests:
             for name, h, p, q, shape in zip(names, *of, strict=True)
         ]
         if n_more:
-            lines.append(f"... and {n_more:,} more of larger p; to_dataframe() has all")
+            lines.append(f"... and {n_more:,} more with larger p; to_dataframe() has all")
         if self.together is not None:
             lines.append(f"together: {self.together}")
         return "\n".join(lines)
@@ -152,7 +153,7 @@ class FeatureTests:
                  if name in renamed}  # fmt: skip
         n = int((self.adjusted <= LEVEL).sum())
         title = (
-            f"{len(self.features):,} features tested, {n:,} with an adjusted p of {LEVEL} or less"
+            f"{len(self.features):,} features tested, {n:,} with an adjusted p of at most {LEVEL}"
         )
         together = "" if self.together is None else str(self.together)
         return notebook.page(notebook.table(shown, title), notebook.facts({"together": together}))
@@ -168,6 +169,7 @@ class FeatureTests:
         return pd.DataFrame({**columns, **values, **how}, index=index)
 
 
+@takes_former_names
 def test_features(
     X: Any,
     Y: Any,
@@ -179,13 +181,13 @@ def test_features(
     kernel: str | AbstractKernel = "gaussian",
     label_kernel: str = "auto",
     bandwidth: object = "multiscale",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
     method: str = "auto",
     n_permutations: int = 1000,
     random_state: int = 0,
     checkpoint: Any = None,
-    memory: int | None = None,
+    memory_limit: int | None = None,
     runtime: Any = "auto",
     sample_dim: str | int | None = None,
     variable: str | None = None,
@@ -208,21 +210,21 @@ def test_features(
         Labels of all samples, or the name of the variable of X that holds them: for AnnData a
         column of obs, or coordinates such as "obsm/spatial".
     features : (n,) array, optional
-        Positions or names of features, or a mask (d,) such as ``model.support_``. They are held in
-        memory, (m, n) float64, and also tested as one set. By default all features are tested, in
-        one pass that holds a few numbers per feature.
+        Positions or names of features, or a mask (d,) such as ``model.support_``. These features
+        are held in memory, (m, n) float64, and also tested as one set. By default all features are
+        tested, in one pass that needs memory for a few numbers per feature.
     rows : (m',) array, optional
         Positions of the samples to test on, or a mask (m,); all by default.
     standardize : "auto" or bool
         Scale features over the tested samples, see `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
-        ``"mean"``: samples with a missing value are left out of the test of that feature; in the
-        set of requested features they get the mean of the feature, unless missing values depend on
-        the labels: then the set is tested on the samples that have all values, with a warning.
-        ``"error"``: missing values raise an error.
-    kernel, label_kernel, estimator, covariates, n_permutations, random_state
-        See `hsic_test`; covariates are those of all samples. All features are tested with the same
-        permutations.
+        ``"mean"``: samples in which a feature is missing are excluded from the test of this
+        feature. In the test of the set of requested features, missing values are replaced by the
+        mean of the feature; if missing values depend on the labels, the set is tested only on the
+        samples that have all values, with a warning. ``"error"``: missing values raise an error.
+    kernel, label_kernel, statistic, covariates, n_permutations, random_state
+        See `hsic_test`; covariates have one row for every sample of X. All features are tested with
+        the same permutations.
     bandwidth : "multiscale", "median", "dimension", float or sequence of floats
         ``"multiscale"``: ranks of the feature at six widths, from a straight line to a ripple,
         combined into one p-value (`dhsic.criteria.multiscale`); about 50 microseconds per feature
@@ -234,14 +236,14 @@ def test_features(
         several widths and for all features with the Gaussian kernel, and ``"permutation"`` for
         other tests, which takes a second per feature. ``"permutation"`` and ``"normal"`` use the
         median width in place of several widths.
-    checkpoint, memory, runtime
+    checkpoint, memory_limit, runtime
         See `BAHSIC`; they apply to a pass over all features.
     sample_dim, variable, missing_code
         See `dhsic.open_source`.
     filters : Filters, optional
         Filters for samples and features of X, by name, position, frequency and so on, see
-        `dhsic.select`. Of the samples in `rows` those that pass the filters are tested; frequencies
-        are counted in all samples that pass.
+        `dhsic.select`. Samples in `rows` that pass the filters are used in the tests; frequencies
+        are computed from all samples that pass.
     by_position : bool
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
     **opening
@@ -249,7 +251,8 @@ def test_features(
     loco : bool
         For tests of all features: test each chromosome against the residuals of the labels after
         ridge regression on all other chromosomes, which removes effects of relatedness and
-        population structure.
+        population structure; their variance along the relatedness of each feature is taken into
+        account.
 
     Returns
     -------
@@ -288,19 +291,19 @@ def test_features(
     is_multiscale &= method in ("auto", "gamma") and resolve_kernel(kernel) == Gaussian()
     if isinstance(bandwidth, str) and bandwidth == MULTISCALE:
         bandwidth = "median"
-    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, statistic)
     which, called = _features_left(features, given)
     selector = OnePass(
         None,
         criterion="hsic",
         bandwidth=MULTISCALE if is_multiscale else "median",
         label_kernel=label_kernel,
-        estimator=estimator,
+        statistic=statistic,
         standardize=standardize,
         missing=missing,
         loco=loco,
         checkpoint=checkpoint if features is None else None,
-        memory=memory,
+        memory_limit=memory_limit,
         runtime=runtime,
         progress=False,
     )
@@ -312,7 +315,7 @@ def test_features(
         return _of_all(dataset, called)
     if loco:
         raise InputError(
-            "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "
+            "loco=True needs a test of all features with method='gamma' and the Gaussian kernel; "
             "leave features= out, or pass principal components as covariates (dhsic.pca)."
         )
     method = "permutation" if method == "auto" else method
@@ -324,7 +327,7 @@ def test_features(
     names = None if names is None else np.asarray(names)[which]
     together = _of_set(test, Z, absent, (labels, label_kernel), called if names is None else names)
     if is_multiscale:
-        criterion = Independence(label_kernel=label_kernel, estimator=estimator)
+        criterion = Independence(label_kernel=label_kernel, statistic=statistic)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
         return FeatureTests(called, names, **alone, together=together)
     nothing = TestResult(0.0, 1.0, method, len(Z), 0, 0.0, 0.0, np.nan)
@@ -345,12 +348,12 @@ def test_features(
 
 
 def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
-    """Restrict data to the samples of `rows` that pass the filters; with labels and covariates."""
+    """Restrict data, labels and covariates to the samples of `rows` that pass the filters."""
     passing, labels, C = given.rows, as_array(given.y, "y"), given.covariates
     m = given.source.n_samples if passing is None else passing.size
     if C is not None and len(C) != m:
         raise InputError(
-            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
+            f"covariates have shape {C.shape}, but there are {m} samples; pass one row per sample."
         )
     is_matrix = label_kernel == "precomputed" and labels.ndim > 1
     if is_matrix and passing is not None:
@@ -364,15 +367,17 @@ def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
         at = np.searchsorted(passing, selected)
     if not selected.size:
         raise InputError(
-            "filters= leaves none of the samples of rows=; pass other rows, or leave one of the "
-            "two out."
+            "filters= excludes all samples of rows=; pass other rows, or leave one of the two out."
         )
     labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
     return replace(given, y=labels, covariates=None if C is None else C[at], rows=selected)
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
-    """Positions of features among those that pass the filters, and in X; None: all that pass."""
+    """Positions of features among the features that pass the filters, and their positions in X.
+
+    `features` None means all that pass.
+    """
     passing = given.filtered.features
     if passing is None:
         which = features_at(features, given.source)
@@ -383,8 +388,8 @@ def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
     called = features_at(features, given.source.base)
     if n_lacking := int((~np.isin(called, passing)).sum()):
         raise InputError(
-            f"filters= leaves out {n_lacking:,} of the {called.size:,} features of features=; pass "
-            "features that it leaves, or other filters."
+            f"filters= excludes {n_lacking:,} of the {called.size:,} features of features=; pass "
+            "features that it keeps, or other filters."
         )
     return np.searchsorted(passing, called), called
 
@@ -394,8 +399,8 @@ def _of_set(
 ) -> TestResult | None:
     """Test the features Z (m, n) as one set; None if too few samples have all values.
 
-    All samples take part, unless missing values, `absent` (m, n), depend on the labels. `labels`
-    are as in `_of_present`.
+    `absent` (m, n) marks missing values. All samples are used, unless missing values depend on the
+    labels; then only samples that have all values are used. For `labels` see `_of_present`.
     """
     complete = complete_samples(test.C, absent, names, FEWEST_PRESENT + test.Q.shape[1])
     if complete is None:
@@ -408,8 +413,8 @@ def _of_set(
 def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
     """Test features X (m, n) on the samples that are not `absent` (m,).
 
-    `labels` are those of all samples, and the name of their kernel. If too few samples are present,
-    or all have the same label, there is no test: the p-value is 1.
+    `labels` is the array of labels of all samples, and the name of their kernel. If too few samples
+    are present, or all have the same label, nothing is tested and the p-value is 1.
     """
     if not absent.any():
         return test.of(X)
@@ -450,7 +455,7 @@ def _at_several_widths(
 
 
 def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
-    """Convert the result of a pass of the criterion over all features, at these positions of X."""
+    """Convert the result of a pass over all features; `features` are their positions in X."""
     still = found["constant"].to_numpy()
 
     def of(name: str, otherwise: float) -> Float:
@@ -464,12 +469,12 @@ def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
     return FeatureTests(features, names, *values, None, of_tests(found), *how)
 
 
-test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test
+test_features.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it as a test
 
 
 @dataclass(frozen=True, slots=True)
 class Standardise(AbstractPass):
-    """Scaling of the features, their standardised values (c, m), and mask of missing ones."""
+    """Pass that returns the scaling of features, their standardised values, and missing mask."""
 
     standardize: Scale
 
@@ -492,9 +497,9 @@ def standardised(
     standardize: Standardize,
     kernel: AbstractKernel,
 ) -> tuple[Float, Array, Array]:
-    """Features (m, n), scaled over the samples; masks of constant features, and missing values.
+    """Read features (m, n), scaled over the samples.
 
-    The masks are (n,) and (m, n).
+    Also returns the masks of constant features (n,) and of missing values (m, n).
     """
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
@@ -520,7 +525,7 @@ def standardised(
 
 
 def features_at(given: Any, source: AbstractSource) -> Index:
-    """Positions of the requested features, in order; all features by default."""
+    """Positions of the requested features, in the order requested; all features by default."""
     if given is None:
         return np.arange(source.n_features)
     ids = as_array(given, "features")
@@ -529,22 +534,23 @@ def features_at(given: Any, source: AbstractSource) -> Index:
     names = source.feature_names()
     if names is None:
         raise InputError(
-            f"features are names ({str(ids.flat[0])!r}, ...), and X names none; pass positions."
+            f"features= contains names ({str(ids.flat[0])!r}, ...), but X has no feature names; "
+            "pass positions."
         )
     place = {str(name): j for j, name in enumerate(names)}
     unknown = [str(name) for name in ids.ravel() if str(name) not in place]
     if unknown:
         raise InputError(
-            f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
-            f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
+            f"{len(unknown)} of the features are not in X (first: {unknown[0]!r})."
+            f"{did_you_mean(unknown[0], place)} Pass names of features of X, or positions."
         )
     if len(place) < len(names):
         texts, counts = np.unique(names.astype(str), return_counts=True)
         twice = sorted({str(name) for name in ids.ravel()}.intersection(texts[counts > 1]))
         if twice:
             raise InputError(
-                f"{len(twice)} of the features are there more than once in X "
-                f"({abbreviate(twice, 3)}); pass positions, which say which."
+                f"{len(twice)} of the feature names occur more than once in X "
+                f"({abbreviate(twice, 3)}); pass positions instead."
             )
     positions = np.array([place[str(name)] for name in ids.ravel()])
     return _positions(positions, len(names), "features", "features")
@@ -557,16 +563,16 @@ def _positions(asked: Array, n: int, what: str, things: str) -> Index:
     if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":
         raise InputError(
             f"{what} have shape {asked.shape} and dtype {asked.dtype}; pass positions from 0 to "
-            f"{n - 1}, at least one, or a mask of {n}."
+            f"{n - 1}, at least one, or a boolean mask of length {n}."
         )
     if asked.min() < 0 or asked.max() >= n:
         raise InputError(
-            f"{what} hold {asked.min()} to {asked.max()}, and X has {n} {things}; pass positions "
-            f"from 0 to {n - 1}."
+            f"{what} range from {asked.min()} to {asked.max()}, but X has {n} {things}; pass "
+            f"positions from 0 to {n - 1}."
         )
     if len(np.unique(asked)) < len(asked):
         raise InputError(
             f"{len(asked) - len(np.unique(asked))} of the {len(asked)} {what} are "
-            "there more than once; pass each once."
+            "repeated; pass each once."
         )
     return asked.astype(np.int64)

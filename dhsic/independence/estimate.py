@@ -1,4 +1,4 @@
-"""HSIC and its variance as functions of data and labels: the main interface of estimators."""
+"""HSIC and its variance, as functions of data and labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError, warn
-from dhsic.hsic import check_estimator, factored_weights, variance_of_hsic, weights
+from dhsic.hsic import check_statistic, factored_weights, variance_of_hsic, weights
 from dhsic.independence.forms import (
     HsicForm,
     LowRankHsic,
@@ -29,18 +29,20 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer
 from dhsic.lowrank.base import CHUNK, Landmarks, landmark_statistic, random_directions, uniform_rows
+from dhsic.renamed import takes_former_names
 from dhsic.validation import as_numbers, is_count
 
-#: Number of features whose random directions are in memory together.
+#: Maximum number of features whose random directions are in memory at a time.
 WIDTH = 16 * CHUNK
-#: Default number of samples, or random directions, from which K is factored.
+#: Default number of landmarks (samples or random directions) from which K is factored.
 LANDMARKS = 500
-#: Fraction of a label matrix that its factor may omit.
+#: Maximum fraction of a label matrix that its low-rank factor may omit.
 LABEL_ERROR = 1e-3
-#: HSIC with itself below this multiple of the largest squared entry is rounding error.
+#: HSIC of a variable with itself counts as 0 below this multiple of the largest squared entry.
 CONSTANT = 1e-14
 
 
+@takes_former_names
 def hsic(
     X: Any,
     Y: Any,
@@ -48,11 +50,11 @@ def hsic(
     kernel: str | AbstractKernel = "gaussian",
     label_kernel: str = "auto",
     bandwidth: object = "median",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
     method: str = "exact",
     rank: int | None = None,
-    tolerance: float | None = None,
+    rtol: float | None = None,
     n_landmarks: int | None = None,
     random_state: int = 0,
     normalize: bool = False,
@@ -74,7 +76,7 @@ def hsic(
         Width of the data kernel; see `dhsic.kernels.bandwidth`. The median distance is taken over
         all pairs of up to 4,096 samples; with more samples, over at most 4,096 equally spaced ones,
         the same for every method.
-    estimator : {"unbiased", "biased"}
+    statistic : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
         Covariates whose linear effects are projected out.
@@ -83,7 +85,7 @@ def hsic(
         holds them: X may be any array that can be sliced, such as a dask or zarr array. The others
         replace K by a factor of rank r and L by a factor too (JMLR Lemma 6 and 7): O(m r^2) time
         and, besides X, O(m r) memory.
-    rank, tolerance, n_landmarks : optional
+    rank, rtol, n_landmarks : optional
         Parameters of the factor of K: its maximum rank, the error at which its factorizer stops
         (see `dhsic.lowrank`), and the number of samples, or random directions, from which it is
         computed (default: 500).
@@ -117,18 +119,19 @@ def hsic(
     True
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
-    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, statistic)
     if normalize and method == "blockwise":
         raise InputError(
-            "normalize=True takes HSIC of X with itself, which method='blockwise' does not have; "
-            "pass method='exact' or 'nystrom'."
+            "normalize=True needs HSIC of X with itself, which method='blockwise' does not "
+            "compute; pass method='exact' or 'nystrom'."
         )
-    form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
+    form = _form(spec, X, method, rank, rtol, n_landmarks, random_state)
     sigma = form.sigma(spec.policy)
     value = form.values([sigma])[0]
     return value if not normalize else _normalized(value, *_own(spec, form, sigma))
 
 
+@takes_former_names
 def hsic_variance(
     X: Any,
     Y: Any,
@@ -139,7 +142,7 @@ def hsic_variance(
     covariates: Any = None,
     method: str = "exact",
     rank: int | None = None,
-    tolerance: float | None = None,
+    rtol: float | None = None,
     n_landmarks: int | None = None,
     random_state: int = 0,
     by_position: bool = False,
@@ -154,7 +157,7 @@ def hsic_variance(
     ----------
     X, Y, kernel, label_kernel, bandwidth, covariates, by_position
         See `hsic`.
-    method, rank, tolerance, n_landmarks, random_state
+    method, rank, rtol, n_landmarks, random_state
         See `hsic`: O(m^2) time for ``"exact"`` and ``"blockwise"``, O(m r^2) for the others
         (JMLR 2.6.3).
 
@@ -177,7 +180,7 @@ def hsic_variance(
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, "unbiased")
-    form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
+    form = _form(spec, X, method, rank, rtol, n_landmarks, random_state)
     return variance_of_hsic(*form.influence(form.sigma(spec.policy)))
 
 
@@ -189,10 +192,10 @@ class HsicSpec:
     covariates: Array | None
     kernel: AbstractKernel
     policy: AbstractBandwidth
-    estimator: str
+    statistic: str
 
     def __post_init__(self) -> None:
-        check_estimator(self.estimator, self.labels.n_samples)
+        check_statistic(self.statistic, self.labels.n_samples)
 
     @staticmethod
     def of(
@@ -201,16 +204,16 @@ class HsicSpec:
         kernel: object,
         label_kernel: str,
         bandwidth: object,
-        estimator: str,
+        statistic: str,
     ) -> HsicSpec:
-        """Create a specification from user parameters; labels are in the order of the samples."""
+        """Create a specification from user parameters; labels are in the order of the data."""
         chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
         L = label_matrix(labels, label_kernel, covariates).centred
-        return HsicSpec(L, covariates, chosen, policy, estimator)
+        return HsicSpec(L, covariates, chosen, policy, statistic)
 
     @cached_property
     def tiled_weights(self) -> TiledWeights:
-        return TiledWeights.of(self.labels, self.estimator, self.covariates)
+        return TiledWeights.of(self.labels, self.statistic, self.covariates)
 
     def matrix_of(self, X: Any) -> Float:
         """Convert X to numbers, (m, d); raises an error unless it has one row per label."""
@@ -224,12 +227,12 @@ class HsicSpec:
         m = self.labels.n_samples
         if len(shape) != 2 or shape[0] != m or shape[1] == 0:
             raise InputError(
-                f"X has shape {shape} and Y {m} samples; pass one row a sample in both, "
-                "and one feature or more."
+                f"X has shape {shape}, but Y has {m} samples; pass one row per sample in both, and "
+                "at least one feature."
             )
 
     def centred(self, X: Float) -> Float:
-        """Subtract the means of X if the kernel uses distances, for their precision."""
+        """Subtract the means of X if the kernel uses distances; this makes them more precise."""
         return X - X.mean(axis=0) if self.kernel.has_bandwidth else X
 
     def check_overflow(self, norms: Float) -> None:
@@ -238,7 +241,7 @@ class HsicSpec:
 
 
 def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:
-    """Labels and covariates in the order of X; raises an error if samples differ."""
+    """Return labels and covariates in the order of X; InputError if their samples differ."""
     labels = in_order(X, Y, "Y", by_position=by_position)
     if covariates is None:
         return labels, None
@@ -251,18 +254,18 @@ def _form(
     X: Any,
     method: str,
     rank: int | None,
-    tolerance: float | None,
+    rtol: float | None,
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """Create W and K for a method, with the factor parameters of `hsic`."""
+    """Create the form of W and K for a method; other parameters are as in `hsic`."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    factor_options = {"rank": rank, "tolerance": tolerance, "n_landmarks": n_landmarks}
+    factor_options = {"rank": rank, "rtol": rtol, "n_landmarks": n_landmarks}
     options = [name for name, value in factor_options.items() if value is not None]
     if options and method in EXACT:
         raise InputError(
-            f"method={method!r} is exact and takes no {' and no '.join(options)}; leave it out, "
+            f"method={method!r} is exact and does not accept {' or '.join(options)}; leave it out, "
             "or pass method='nystrom'."
         )
     if n_landmarks is not None and not is_count(n_landmarks):
@@ -275,23 +278,23 @@ def _form(
         values -= values.mean(axis=0)  # in place, because X may fill the memory
     landmarks = _landmarks(method, values, n_landmarks, seed)
     spec.check_overflow(landmarks.norms)
-    factorizer = resolve_factorizer(method, rank=rank, tolerance=tolerance)
+    factorizer = resolve_factorizer(method, rank=rank, rtol=rtol)
     factor = partial(factorizer.factor, spec.kernel, landmarks=landmarks, base=None, seed=seed)
     return LowRankHsic(spec.kernel, values.shape[1], W, factor, few_samples(values))
 
 
 def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
-    """HSIC of X with itself and of Y with itself; 0 at the level of rounding errors."""
-    estimator, C, own_values = spec.estimator, spec.covariates, []
+    """HSIC of X with itself, and of Y with itself; 0 if it is only rounding error."""
+    statistic, C, own_values = spec.statistic, spec.covariates, []
     if isinstance(form, LowRankHsic):
         for A in (form.factor(sigma), spec.labels.factor()):
-            own = float(factored_weights(A, estimator, C).hadamard_sums(A).sum())
+            own = float(factored_weights(A, statistic, C).hadamard_sums(A).sum())
             own_values.append(own if own > CONSTANT * float(np.abs(A.diagonal).max()) ** 2 else 0.0)
         return own_values
-    norms = form.sample().diagonal  # of all samples: the form is dense
+    norms = form.sample().diagonal  # `sample` has all samples, because the form is dense
     K = spec.kernel.gram(form.sample().to_dense(), norms, norms, sigma)
     for matrix in (K, spec.labels.L):
-        own = float(np.vdot(weights(matrix, estimator, C), matrix))
+        own = float(np.vdot(weights(matrix, statistic, C), matrix))
         own_values.append(own if own > CONSTANT * float(np.abs(matrix).max()) ** 2 else 0.0)
     return own_values
 
@@ -301,15 +304,15 @@ def _normalized(value: float, x: float, y: float) -> float:
     if x > 0 and y > 0:
         return value / float(np.sqrt(x) * np.sqrt(y))
     warn(
-        f"HSIC of {'Y' if x > 0 else 'X'} with itself is 0: it does not vary, or too few samples "
-        "say how; the normalized HSIC counts as 0.",
+        f"HSIC of {'Y' if x > 0 else 'X'} with itself is 0, because it is constant or has too few "
+        "samples; the normalized HSIC is set to 0.",
     )
     return 0.0
 
 
 def _dense(spec: HsicSpec, X: Any) -> HsicForm:
     values = spec.centred(spec.matrix_of(X))
-    W = weights(spec.labels.L, spec.estimator, spec.covariates)
+    W = weights(spec.labels.L, spec.statistic, spec.covariates)
     statistic = Statistic.of(values @ values.T)
     spec.check_overflow(statistic.diagonal)
     return TiledHsic(spec.kernel, values.shape[1], DenseSymmetric(W), statistic)
@@ -324,15 +327,15 @@ def tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """Low-rank W from the factor of the labels."""
+    """Low-rank W, computed from the low-rank factor of the label matrix."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
-            f"The labels ({spec.labels.description}) need more than {L.rank} directions: "
-            f"{L.error:.1%} of them is missing. Pass fewer targets, label_kernel='linear', or "
-            "method='blockwise'."
+            f"The labels ({spec.labels.description}) cannot be represented with rank {L.rank}: "
+            f"{L.error:.1%} of the label kernel matrix is lost. Pass fewer targets, "
+            "label_kernel='linear', or method='blockwise'."
         )
-    return factored_weights(L, spec.estimator, spec.covariates)
+    return factored_weights(L, spec.statistic, spec.covariates)
 
 
 def _landmarks(method: str, X: Float, n_landmarks: int | None, seed: int) -> Landmarks:

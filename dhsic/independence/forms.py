@@ -1,17 +1,18 @@
-r"""W and K of one estimate, in forms that compute ``<W, K>`` for any width of the data kernel.
+r"""Representations of W and K that compute ``<W, K>`` for any width of the data kernel.
 
-There are two forms with the same interface: tiles, all in memory or one strip at a time, and
+There are two forms with the same interface: tiles (all in memory, or one strip at a time), and
 matrices of low rank.
 
-If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips, with
-exact results: n rows, (n, m - a) from row a on, where a strip takes 64 MiB; its tiles are the
-square on the diagonal and the part beside it. Each strip reads the data once, in groups of features
-that fill a strip too. W is computed from the labels for each tile, after one pass over L:
+If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips; the
+results are exact. A strip consists of n rows of the upper triangle, (n, m - a) from row a on, and
+needs 64 MiB. Its two tiles are the square on the diagonal and the part to the right of it. Each
+strip reads the data once, in groups of features that also need about 64 MiB. W is computed from the
+labels for each tile, after one pass over L:
 
     ``R L R = L - Q P' - P Q' + Q N Q'``,  ``P = L Q``,  ``N = Q' P``,
 
-Q an orthonormal basis of ``[1, covariates]``. The unbiased estimator additionally needs only its
-diagonal (see `dhsic.hsic`).
+where Q is an orthonormal basis of ``[1, covariates]``. The unbiased estimator additionally needs
+only the diagonal of this matrix (see `dhsic.hsic`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.hsic import check_estimator
+from dhsic.hsic import check_statistic
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, AbstractBandwidth, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelMatrix
@@ -50,11 +51,11 @@ class HsicForm(ABC):
 
     @abstractmethod
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """``<W, K>`` for every sigma."""
+        """Return ``<W, K>`` for every sigma."""
 
     @abstractmethod
     def influence(self, sigma: float) -> tuple[Float, Float]:
-        """``(W o K) 1`` and ``W Kt 1``, Kt being K without its diagonal; (m,) each."""
+        """Return ``(W o K) 1`` and ``W Kt 1``, (m,) each, where Kt is K without its diagonal."""
 
     @abstractmethod
     def sample(self) -> Statistic:
@@ -111,11 +112,11 @@ class LowRankHsic(HsicForm):
     few: Float  # (n, d), samples for the median distance
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """JMLR Lemma 6 and 7, with the true diagonal of K."""
+        """Return ``<W, K>`` for every sigma by JMLR Lemma 6 and 7, with the exact diagonal of K."""
         return [float(self.W.hadamard_sums(self.factor(sigma)).sum()) for sigma in sigmas]
 
     def influence(self, sigma: float) -> tuple[Float, Float]:
-        """JMLR 2.6.3."""
+        """Return the sums of `HsicForm.influence`, computed as in JMLR 2.6.3."""
         K = self.factor(sigma)
         return self.W.hadamard_sums(K), self.W.times(K.across)
 
@@ -131,7 +132,7 @@ def strips(m: int) -> Iterator[tuple[slice, slice]]:
 
 
 def tiles(m: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the tiles of the strips: on the diagonal, and right of it."""
+    """Rows and columns of the tiles of all strips: on the diagonal, and to the right of it."""
     for rows, columns in strips(m):
         yield rows, rows
         if rows.stop < columns.stop:
@@ -139,14 +140,14 @@ def tiles(m: int) -> Iterator[tuple[slice, slice]]:
 
 
 def add_row_sums(sums: Float, rows: slice, columns: slice, tile: Float) -> None:
-    """Add the row sums of a tile, and of its mirror image beside the diagonal, in place."""
+    """Add the row sums of a tile of a symmetric matrix, and of its mirror image, to `sums`."""
     sums[rows] += tile.sum(axis=1)
     if rows != columns:
         sums[columns] += tile.sum(axis=0)
 
 
 def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Float) -> None:
-    """Add the product of a tile, and of its mirror image, with Q (m, ...), in place."""
+    """Add products with Q (m, ...) of a tile and of its mirror image to `products`."""
     products[rows] += tile @ Q[columns]
     if rows != columns:
         products[columns] += tile.T @ Q[rows]
@@ -161,13 +162,13 @@ class TiledWeights:
     P: Float  # (m, q), ``L Q``
     N: Float  # (q, q), ``Q' L Q``
     diagonal: Float  # (m,), diagonal of ``R L R``
-    estimator: str
+    statistic: str
 
     @staticmethod
-    def of(labels: LabelMatrix, estimator: str, covariates: Array | None) -> TiledWeights:
-        """Make one pass over L; raises the errors of `dhsic.hsic.weights`."""
+    def of(labels: LabelMatrix, statistic: str, covariates: Array | None) -> TiledWeights:
+        """Compute all fields in one pass over L; raises the errors of `dhsic.hsic.weights`."""
         m = labels.n_samples
-        check_estimator(estimator, m)
+        check_statistic(statistic, m)
         Q = covariate_basis(covariates, m)
         P, diagonal = np.zeros_like(Q), np.zeros(m)
         for rows, columns in tiles(m):
@@ -177,14 +178,14 @@ class TiledWeights:
             add_product(P, rows, columns, L, Q)
         N = Q.T @ P
         diagonal += np.einsum("ij,ij->i", Q @ N - 2.0 * P, Q)
-        return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, estimator)
+        return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, statistic)
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Compute a tile of W, a new array; `rows` and `columns` are those of `tiles`."""
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
         m = self.labels.n_samples
-        if self.estimator == "biased":
+        if self.statistic == "biased":
             W /= (m - 1) ** 2
             return np.asarray(W)
         W += self.diagonal[rows, None] / (m - 2)
@@ -204,10 +205,10 @@ class TiledWeights:
 
 
 class SlicedData:
-    """Data (m, d) that are read as ``X[rows, features]`` and never all at once.
+    """Data (m, d) that are read in slices ``X[rows, features]``, never all at once.
 
-    X is a NumPy array, memory map, dask array, zarr or HDF5 array, or xarray DataArray, samples
-    first. If `centred`, the means of features are subtracted, for the precision of distances.
+    X is a NumPy array, memory map, dask array, zarr or HDF5 array, or xarray DataArray; rows are
+    samples. If `centred`, the means of features are subtracted, which makes distances more precise.
     """
 
     def __init__(self, X: Any, *, centred: bool) -> None:
@@ -215,8 +216,8 @@ class SlicedData:
         self._X = self._X[:, None] if len(self._X.shape) == 1 else self._X
         if len(self._X.shape) != 2 or 0 in self._X.shape:
             raise InputError(
-                f"X has shape {self._X.shape}; pass (m, d), one row a sample and one feature or "
-                "more."
+                f"X has shape {self._X.shape}; pass (m, d), with one row per sample and at least "
+                "one feature."
             )
         self.n_samples, self.n_features = (int(n) for n in self._X.shape)
         self.means = np.zeros(self.n_features)
@@ -229,7 +230,7 @@ class SlicedData:
             self.diagonal += np.einsum("ij,ij->i", x, x)
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Rows, columns and values of the tiles of ``G = X X'``, a strip at a time."""
+        """Yield rows, columns and values of the tiles of ``G = X X'``, one strip at a time."""
         for rows, columns in strips(self.n_samples):
             n = rows.stop - rows.start
             G = np.zeros((n, columns.stop - columns.start))
@@ -254,7 +255,7 @@ class SlicedData:
         return as_numbers(self._X[rows, features], "X")
 
     def _slices(self) -> list[slice]:
-        """Groups of features that are read together: whole chunks if X is chunked."""
+        """Groups of features that are read together; they are whole chunks if X is chunked."""
         chunks = getattr(self._X, "chunks", None)
         chunk = 1 if chunks is None else int(np.max(chunks[1]))
         most = int(np.clip(STRIP_BYTES // (8 * self.n_samples), FEWEST, MOST))

@@ -1,20 +1,20 @@
-"""Missing values of a set of features that is tested together.
+"""Missing values of a set of features that are tested together.
 
-Where a value is missing the set gets the mean of the feature. If values of cases are missing more
-often than those of controls, that looks like dependence. So missing values are tested first, those
-of each feature and samples that lack any value; if they depend on the labels, the set is tested on
-the samples that have all values.
+A missing value is replaced by the mean of the feature. If cases have more missing values than
+controls, this creates a spurious dependence. So missing values are tested first: those of each
+feature, and whether a sample lacks any value. If they depend on the labels, the set is tested only
+on the samples that have all values.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.criteria.missingness import MOST_DIRECTIONS, MissingnessTest, missing_by_label
+from dhsic.criteria.missingness import MissingnessTest, missing_by_label
+from dhsic.criteria.null import log_tail, moments_permuted
 from dhsic.errors import warn
-from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
+from dhsic.linalg.symmetric import LowRankSymmetric, Symmetric
 from dhsic.sources.ids import abbreviate
 
 #: Number of feature names in the warning.
@@ -22,9 +22,10 @@ MOST_NAMED = 5
 
 
 def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> Mask | None:
-    """Samples that have all values, (m,), if missing values depend on the labels; else None.
+    """Mask (m,) of samples that have all values, if missing values depend on the labels; else None.
 
-    A warning says so. No sample takes part if fewer than `fewest` have all values.
+    In the first case a warning is given. The mask is all False if fewer than `fewest` samples have
+    all values.
 
     Parameters
     ----------
@@ -38,14 +39,13 @@ def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> 
     lacking = absent.any(axis=1)
     if not lacking.any():
         return None
-    test = MissingnessTest(label_directions(C))
     masks = np.column_stack([absent, lacking]).astype(np.float64)
-    log10_p = test.log10_p(masks.T @ test.F, masks.sum(axis=0))
+    log10_p = _log10_p(C, masks)
     by_label = missing_by_label(log10_p, np.arange(len(log10_p)))
     if not by_label.size:
         return None
     called = [names[j] for j in by_label.tolist() if j < len(names)]
-    where = "samples that lack any value of the set"
+    where = "samples with any missing value in the set"
     if called:
         where = f"{len(called):,} of the {len(names):,} features ({abbreviate(called, MOST_NAMED)})"
     complete: Mask = np.logical_not(lacking)
@@ -53,24 +53,32 @@ def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> 
     if n < fewest:
         told = (
             f"Only {n:,} samples have all values, so the set is not tested. Pass fewer features, "
-            "or take the p-values of the single features."
+            "or use the p-values of the single features."
         )
         complete = np.zeros_like(lacking)
     else:
-        told = f"So the set is tested on the {n:,} samples that have all values."
+        told = f"The set is therefore tested on the {n:,} samples that have all values."
     warn(
-        f"Missing values depend on the labels: {where}. Replaced by the mean of their feature they "
-        f"would look like dependence of the set. {told}",
+        f"Missing values depend on the labels: {where}. If they were replaced by the mean of their "
+        f"feature, this would look like dependence of the set. {told}",
     )
     return complete
 
 
-def label_directions(C: Symmetric) -> Float:
-    """Directions F (m, r) of the label matrix, the largest ones if it is dense."""
+def _log10_p(C: Symmetric, masks: Float) -> Float:
+    """``-log10 p`` of the dependence of each mask (m, k) on the labels, (k,).
+
+    A dense label matrix, such as that of many classes, may have equal eigenvalues and so no leading
+    directions. Then the test is HSIC of the mask, with the moments of all permutations.
+    """
     if isinstance(C, LowRankSymmetric):
-        return np.asarray(C.F * np.sqrt(np.abs(C.weights)))
-    assert isinstance(C, DenseSymmetric), "there are two representations"
-    m = C.n_samples
-    k = min(MOST_DIRECTIONS, m - 1)
-    values, vectors = eigsh(LinearOperator((m, m), matvec=C.times), k=k, v0=np.ones(m))
-    return np.asarray((vectors * np.sqrt(np.abs(values)))[:, ::-1])
+        test = MissingnessTest(np.asarray(C.F * np.sqrt(np.abs(C.weights))))
+        return test.log10_p(masks.T @ test.F, masks.sum(axis=0))
+    centred = masks - masks.mean(axis=0)
+    log10_p, samples = np.zeros(masks.shape[1]), np.arange(len(masks))[None]
+    for j in np.flatnonzero(centred.any(axis=0)).tolist():
+        A = LowRankSymmetric.of(centred[:, [j]], np.ones(1))
+        null = moments_permuted(C, A)
+        z = np.atleast_1d((C.inner(samples, [A])[0] - null.mean) / null.variance**0.5)
+        log10_p[j] = -float(log_tail(z, np.atleast_1d(null.skewness))[0]) / np.log(10.0)
+    return log10_p

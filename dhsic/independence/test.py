@@ -1,4 +1,4 @@
-"""Tests of independence of two sets of columns: their results, and methods for p-values."""
+"""Test of independence of two sets of variables, with several methods for p-values."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.memory import available_bytes, human
+from dhsic.renamed import takes_former_names
 from dhsic.validation import is_count
 
 METHODS = ("permutation", "gamma", "normal")
-#: Number of (m, m) float64 matrices at the peak of a dense test, besides one per width.
+#: Number of (m, m) float64 matrices at the memory peak of a dense test, plus one per width.
 SQUARES = 6
-#: Fraction of the labels below which nothing is left after covariates.
+#: Covariates explain the labels completely if they leave a smaller fraction unexplained.
 NOTHING = 1e-12
 
 
@@ -88,8 +89,8 @@ class TestResult:
         """
         if self.method != "normal":
             raise InputError(
-                f"A test with method={self.method!r} knows HSIC under independence only, and "
-                "gives no interval; pass method='normal'."
+                f"A test with method={self.method!r} has no confidence interval, because it only "
+                "describes HSIC under independence; pass method='normal'."
             )
         if isinstance(level, bool) or not 0 < level < 1:
             raise InputError(f"level={level!r}; pass a number between 0 and 1, such as 0.95.")
@@ -97,7 +98,7 @@ class TestResult:
         return self.statistic - reach, self.statistic + reach
 
     def __str__(self) -> str:
-        of_permutations = f" of {self.n_permutations:,}" if self.n_permutations else ""
+        of_permutations = f", {self.n_permutations:,} draws" if self.n_permutations else ""
         return (
             f"HSIC = {self.statistic:.4g}, p = {self.p_value:.3g} ({self.method}{of_permutations}; "
             f"{self.n_samples:,} samples, sigma = {self.sigma:.3g})"
@@ -106,7 +107,7 @@ class TestResult:
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """A test of any data against the same labels, which are processed once."""
+    """Test of different data against the same labels, which are processed once."""
 
     spec: HsicSpec
     method: str
@@ -123,17 +124,16 @@ class HsicTest:
                 f"n_permutations={self.n_permutations!r}; pass a whole number >= 1, such as 1000."
             )
         check_seed(self.seed)
-        estimator = self.spec.estimator
-        if self.method == "normal" and estimator != "unbiased":
+        statistic = self.spec.statistic
+        if self.method == "normal" and statistic != "unbiased":
             raise InputError(
-                f"method='normal' is about the unbiased estimator, and estimator="
-                f"{estimator!r}; pass estimator='unbiased', or method='permutation'."
+                f"method='normal' needs the unbiased estimator, but statistic={statistic!r}; pass "
+                "statistic='unbiased', or method='permutation'."
             )
         if self.method != "permutation" and self._grid and self.spec.kernel.has_bandwidth:
             raise InputError(
-                f"Of {len(self._grid)} bandwidths the one with the largest HSIC is taken, "
-                f"which method={self.method!r} knows nothing of; pass one of them, or "
-                "method='permutation'."
+                f"method={self.method!r} does not account for the choice among "
+                f"{len(self._grid)} bandwidths; pass one bandwidth, or method='permutation'."
             )
 
     def of(self, X: Float) -> TestResult:
@@ -144,10 +144,10 @@ class HsicTest:
         return self._normal(X, *sigmas) if self.method == "normal" else self._permuted(X, sigmas)
 
     def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """Test by the largest HSIC over all widths, against permutations or their moments."""
+        """Test the largest HSIC over all widths, with permutations or their moments."""
         C, rounding, forms = self.C, 0.0, []
         for sigma in sigmas:
-            A = estimated(self._K(X, sigma), self.spec.estimator)
+            A = estimated(self._K(X, sigma), self.spec.statistic)
             rounding = max(rounding, rounding_of(C, A))
             forms.append(A.projected(self.Q))
         as_they_are, times = np.arange(len(X))[None, :], regained(self.Q)
@@ -167,7 +167,7 @@ class HsicTest:
         return TestResult(*results, sigmas[best])
 
     def _normal(self, X: Float, sigma: float) -> TestResult:
-        """Test by the standard error of HSIC_1 (JMLR Theorem 5)."""
+        """Test HSIC_1 with its standard error (JMLR Theorem 5)."""
         row_sums, smoothed = tiled(self.spec, X).influence(sigma)
         observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
         p_value = p_of_normal(observed, variance)
@@ -175,7 +175,7 @@ class HsicTest:
 
     @cached_property
     def Q(self) -> Float:
-        """Basis of the effects that are removed from the labels."""
+        """Orthonormal basis of the effects that are removed from the labels."""
         return covariate_basis(self.spec.covariates, self.spec.labels.n_samples)
 
     @cached_property
@@ -191,7 +191,7 @@ class HsicTest:
         return C
 
     def _K(self, X: Float, sigma: float) -> Symmetric:
-        """Kernel matrix of X (m, d), of low rank if possible and C is too."""
+        """Kernel matrix of X (m, d); a low-rank matrix if possible and if C has low rank."""
         kernel = self.spec.kernel
         K = None if isinstance(self.C, DenseSymmetric) else low_rank_kernel(kernel, X, sigma)
         if K is not None:
@@ -201,12 +201,12 @@ class HsicTest:
 
     @property
     def _grid(self) -> tuple[float, ...]:
-        """Candidate widths, of which the one with the largest HSIC is used."""
+        """Candidate widths of the kernel; the one with the largest HSIC is used."""
         policy = self.spec.policy
         return policy.sigmas if isinstance(policy, Grid) else ()
 
     def _sigmas(self, X: Float) -> tuple[float, ...]:
-        """Widths of the kernel on X (m, d): one, or all candidates."""
+        """Widths of the kernel on X (m, d): a single one, or all candidates."""
         if not self.spec.kernel.has_bandwidth:
             return (1.0,)
         if self._grid:
@@ -220,12 +220,13 @@ class HsicTest:
         needed, free = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
         if needed > free:
             raise MemoryBudgetError(
-                f"Kernel matrices of {m:,} x {m:,} samples take {human(needed)}, and there are "
-                f"{human(free)}. Test on fewer samples, or on fewer features at a time (one needs "
-                "no such matrix), or pass method='normal'."
+                f"Kernel matrices of {m:,} x {m:,} samples need {human(needed)}, but "
+                f"{human(free)} are available. Test on fewer samples, or on fewer features at a "
+                "time (a single feature needs no such matrix), or pass method='normal'."
             )
 
 
+@takes_former_names
 def hsic_test(
     X: Any,
     Y: Any,
@@ -233,7 +234,7 @@ def hsic_test(
     kernel: str | AbstractKernel = "gaussian",
     label_kernel: str = "auto",
     bandwidth: object = "median",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     covariates: Any = None,
     method: str = "permutation",
     n_permutations: int = 1000,
@@ -303,12 +304,12 @@ def hsic_test(
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
     check_coded(X, Y=labels, covariates=C)
-    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, statistic)
     test = HsicTest(spec, method, n_permutations, random_state)
     values = spec.matrix_of(X)
     if not np.ptp(values, axis=0).any():
         raise InputError(
-            f"X does not vary over its {len(values)} samples: nothing depends on it. Check which "
-            "column was passed."
+            f"X is constant over its {len(values)} samples, so nothing depends on it. Check that "
+            "the correct column was passed."
         )
     return test.of(values)

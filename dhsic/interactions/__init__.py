@@ -1,12 +1,13 @@
-r"""Interactions: pairs of features whose joint effect on the labels neither has alone.
+r"""Interactions: pairs of features with a joint effect on the labels.
 
-A selection judges features jointly, and one pair among thousands is lost: the polynomial kernel of
-degree 2, for instance, is a sum over all pairs. `find_pairs` tests each pair: whether the product
-of two features explains the labels after the mean, covariates, main effects of known features and
-*both main effects of the pair* are regressed out (`dhsic.pairs.share`). It tests all d (d - 1) / 2
-pairs of d features in tiles (`dhsic.pairs.tiles`), on threads or a Dask cluster, from any source;
-permutations give the null distribution of the largest share (`dhsic.pairs.scan`). The best pairs
-are tested again, given the squares of their features (`dhsic.pairs.rescore`).
+A selection scores all features together, so a single pair among thousands is missed; the polynomial
+kernel of degree 2, for instance, is a sum over all pairs. `find_pairs` tests each pair separately:
+whether the product of the two features explains the labels after the mean, covariates, main effects
+of known features and *both main effects of the pair* are regressed out (`dhsic.pairs.share`). It
+tests all d (d - 1) / 2 pairs of d features in tiles (`dhsic.pairs.tiles`), on threads or a Dask
+cluster, for any source. Permutations give the null distribution of the largest share
+(`dhsic.pairs.scan`). The best pairs are tested again, with the squares of their features regressed
+out (`dhsic.pairs.rescore`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import xarray as xr
 from dhsic.interactions.anova import ChosenFeatures, opened, shares
 from dhsic.joins.filters import Filters
 from dhsic.pairs.test import PairTest
+from dhsic.renamed import takes_former_names
 from dhsic.results.views import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
@@ -27,6 +29,7 @@ from dhsic.validation import BYTES, seed_of
 __all__ = ["PairTest", "find_pairs", "pairs_of", "shares"]
 
 
+@takes_former_names
 def find_pairs(
     data: Any,
     target: Any,
@@ -43,7 +46,7 @@ def find_pairs(
     missing: Literal["mean", "error"] = "mean",
     random_state: Any = 0,
     checkpoint: Any = None,
-    memory: int | None = None,
+    memory_limit: int | None = None,
     runtime: Literal["auto", "threads", "dask"] | AbstractRuntime = "auto",
     sample_dim: str | int | None = None,
     variable: str | None = None,
@@ -53,7 +56,7 @@ def find_pairs(
     by_position: bool = False,
     **opening: Any,
 ) -> xr.Dataset:
-    """Find the pairs of features whose product explains most of the labels.
+    """Find the pairs of features whose products explain the labels best.
 
     Parameters
     ----------
@@ -63,11 +66,11 @@ def find_pairs(
         Labels, (m,) or (m, t): classes or real values, as in `dhsic.select`; or the name of the
         variable of `data` that holds them.
     n_pairs : int
-        Number of pairs to return, at most.
+        Maximum number of pairs to return.
     selection : Dataset, selector or sequence, optional
         Features whose main effects are regressed out of the labels first: a result of
         `dhsic.select`, a fitted selector, or positions or names of features. Pairs of these
-        features are tested too. Main effects of features that `filters` leave out are regressed out
+        features are tested too. Main effects of features that `filters` exclude are regressed out
         as well, with a warning.
     covariates : (m, q) array or frame, optional
         Covariates that are regressed out of labels and features, linearly.
@@ -80,16 +83,17 @@ def find_pairs(
     n_permutations : int
         Permutations of the labels for the family-wise and false-discovery rates; 0 for none.
     functions : {1, 2, 4}
-        Functions of each feature that are multiplied. 1: the feature itself. 2: the normal scores
-        of its ranks, and a parabola of them. 4: two more functions with more turning points. With 2
-        or 4, both features' main effects by these functions are regressed out, and ring-shaped
-        interactions are found, see `dhsic.pairs.products`; the scan takes 4 or 16 times as long.
+        Number of functions of each feature that are multiplied. 1: the feature itself. 2: the
+        normal scores of its ranks, and a parabola of them. 4: two more functions with more turning
+        points. With 2 or 4, main effects of both features by these functions are regressed out, and
+        ring-shaped interactions are found, see `dhsic.pairs.products`; the scan takes 4 or 16 times
+        as long.
     least : float
-        Smallest share of its variance that the product of a tested pair keeps after both main
-        effects are regressed out, relative to independent features. Pairs of rare variants without
-        common carriers have nothing to test.
+        A pair is tested only if its product keeps at least this share of its variance after both
+        main effects are regressed out, relative to independent features. For example, pairs of rare
+        variants without common carriers are not tested.
     linked : float
-        Largest squared correlation of the features of a tested pair.
+        A pair is tested only if the squared correlation of its features is at most this.
     missing : {"mean", "error"}
         Replace missing values by the mean of their feature, or raise an error.
     random_state : int
@@ -97,7 +101,7 @@ def find_pairs(
     checkpoint : path or URL, optional
         Folder, or URL in an object store, where partial results are saved: the same call continues
         from there, to the same result bit for bit.
-    memory : int, optional
+    memory_limit : int, optional
         Memory limit of this process in bytes; by default the memory of the machine. A scan that
         needs more is rejected before it begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
@@ -141,7 +145,7 @@ def find_pairs(
     >>> found["first"].item(), found["second"].item(), found["family_wise"].item() < 0.05
     (3, 8, True)
     """
-    BYTES("memory", memory)
+    BYTES("memory_limit", memory_limit)
     test = PairTest(
         n_pairs=n_pairs,
         alpha=alpha,
@@ -153,7 +157,7 @@ def find_pairs(
         seed=seed_of(random_state),
         missing=missing,
         checkpoint=checkpoint,
-        memory=memory,
+        memory_limit=memory_limit,
         with_effects=True,
     ).check()
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}

@@ -1,12 +1,13 @@
-r"""Functional ANOVA of HSIC: shares of main effects and of pairs of a few features.
+r"""Functional ANOVA of HSIC: shares of the main effects and pairs of a few features.
 
-HSIC is linear in the kernel, so a kernel that is a sum over sets u of features decomposes it,
+HSIC is linear in the kernel. So if the kernel is a sum over sets u of features, HSIC is a sum, too,
 
     ``K = sum_u K_u``,  ``HSIC = sum_u <W, K_u>``,
 
-exactly, for any data (Kuo et al., 2010, have such sums for functions; Durrande et al., 2013, for
-kernels; da Veiga, arXiv:2101.05487, for HSIC). The term of one feature is its main effect, the
-term of two features their joint effect; all larger sets are one number. The sums are:
+exactly, for any data (see Kuo et al., 2010, for functions; Durrande et al., 2013, for kernels; da
+Veiga, arXiv:2101.05487, for HSIC). The term of one feature is its main effect, the term of two
+features is their joint effect, and the terms of all larger sets are reported as one sum. The
+decompositions of kernels are:
 
 - for a kernel that is a product over features, such as the Gaussian, the product of single-feature
   kernels centred over the samples,
@@ -14,18 +15,19 @@ term of two features their joint effect; all larger sets are one number. The sum
       ``K = prod_j (1 + k0_j)``,  ``K_u = prod_(j in u) k0_j``,
       ``k0(x, x') = k(x, x') - E k(x, .) - E k(., x') + E E k``.
 
-  ``<W, k0_j>`` is HSIC of feature j alone, since rows of W sum to 0. What k0_j spans has mean 0
-  over the samples, so a pair of independent features gets what neither has alone. (Durrande et al.
-  take ``k - E k(x, .) E k(., x') / E E k`` for k0, in which a main effect lacks one direction.)
-  The Gaussian kernel itself is ``prod_j k_j``, and mixes the orders: each k_j is ``1 + k0_j`` but
-  for functions of one of the two samples, which is what centring takes away;
-- for the polynomial kernel ``(<x, x'> + a)^b``, its own terms, each assigned to the features in it.
-  For degree 2 these are ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``;
-- for kernels that are sums over features (linear, delta), main effects alone.
+  ``<W, k0_j>`` is HSIC of feature j alone, since rows of W sum to 0. The functions that k0_j spans
+  have mean 0 over the samples, so the term of a pair of independent features contains only their
+  joint effect. (Durrande et al. define k0 as ``k - E k(x, .) E k(., x') / E E k``; then a main
+  effect lacks one direction.) The Gaussian kernel itself is ``prod_j k_j``, which mixes the orders:
+  k_j differs from ``1 + k0_j`` by functions of one of the two samples, which centring removes;
+- for the polynomial kernel ``(<x, x'> + a)^b``: its own terms, each assigned to its features. For
+  degree 2 these are ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``;
+- for kernels that are sums over features (linear, delta): main effects only.
 
-Redundant features each have a share, and so has their pair: shares are those of kernel terms, not
-of causes. With the unbiased estimator, a null term has a share near 0 of either sign; with the
-biased one, shares are never negative, and the sum of many small terms is too large.
+If features are redundant, each of them has a share, and so has their pair: a share belongs to a
+term of the kernel, not to a cause. With the unbiased estimator, the share of a null term is near 0
+and may be negative. With the biased one, shares are never negative, and the sum of many small terms
+is too large.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.namespace import slices
 from dhsic.pairs.table import pair_table
 from dhsic.passes.call_counts import counting_on
+from dhsic.renamed import takes_former_names
 from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
@@ -66,18 +69,18 @@ from dhsic.sources.ids import abbreviate
 from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES
 
-#: Entries of the kernels of all features in memory at a time.
+#: Maximum number of entries of single-feature kernels in memory at a time.
 AT_ONCE = 1 << 22
-#: Share of HSIC below which it counts as 0.
+#: A share of higher-order terms below this counts as 0.
 ROUNDING = 1e-12
 #: Descriptions of the columns.
 DESCRIPTIONS = {
-    "first": "position in the data of the feature, or the first one of the pair",
+    "first": "position in the data of the feature, or of the first one of the pair",
     "second": "position of the second feature, -1 for a main effect",
     "first_feature": "name of the feature, or of the first one of the pair",
     "second_feature": "name of the second feature, empty for a main effect",
     "hsic": "HSIC of the labels and this term of the kernel",
-    "share": "part of HSIC of all of these features",
+    "share": "share of HSIC of all these features",
 }
 
 
@@ -93,14 +96,14 @@ class KernelTerms:
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> KernelTerms:
-        """Terms of a kernel; InputError if it is neither a product, a power nor a sum."""
+        """Terms of a kernel; InputError if it is not a product, a power or a sum over features."""
         if kernel.is_product:
             return cls(((1.0, 1),), ((1.0, 1, 1),))
         if kernel.is_additive:
             return cls(((1.0, 1),), ())
         if kernel.power is None:
             raise InputError(
-                f"kernel={kernel.name!r} is no sum over sets of features whose terms are known; "
+                f"kernel={kernel.name!r} cannot be decomposed into terms of sets of features; "
                 "pass kernel='gaussian', 'laplace-l1', 'polynomial' or 'linear'."
             )
         b, a = kernel.power
@@ -115,6 +118,7 @@ class KernelTerms:
         )
 
 
+@takes_former_names
 def shares(
     data: Any,
     target: Any,
@@ -123,11 +127,11 @@ def shares(
     kernel: str | AbstractKernel = "auto",
     bandwidth: object = "dimension",
     label_kernel: str = "auto",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     standardize: Standardize = "auto",
     covariates: Any = None,
     missing: str = "mean",
-    memory: int | None = None,
+    memory_limit: int | None = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
@@ -137,8 +141,8 @@ def shares(
 ) -> xr.Dataset:
     """Decompose HSIC of selected features into main effects and pairs.
 
-    The head of `dhsic.interactions.anova` defines the decomposition. It computes kernel matrices of
-    all samples: ``p^2 m^2`` products for p features of m samples.
+    The module docstring of `dhsic.interactions.anova` defines the decomposition. It needs kernel
+    matrices of all samples, and ``p^2 m^2`` products for p features of m samples.
 
     Parameters
     ----------
@@ -150,11 +154,11 @@ def shares(
         A product over features (``"gaussian"``, ``"laplace-l1"``), ``"polynomial"``, or a sum
         (``"linear"``, ``"delta"``); ``"auto"`` is the kernel of the selection if it is one of
         these, otherwise the Gaussian.
-    bandwidth, label_kernel, estimator, standardize, missing
+    bandwidth, label_kernel, statistic, standardize, missing
         As in `BAHSIC`, for the selected features alone; grids of widths are rejected.
     covariates, sample_dim, variable, missing_code, pass_only, filters, by_position
         As in `dhsic.select`.
-    memory : int, optional
+    memory_limit : int, optional
         Memory limit of this process in bytes; by default the memory of the machine.
 
     Returns
@@ -183,16 +187,16 @@ def shares(
     >>> found["first"].values[:2].tolist(), found["second"].values[:2].tolist()
     ([1, 3], [-1, 8])
     """
-    BYTES("memory", memory)
+    BYTES("memory_limit", memory_limit)
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
     labelled = opened(data, target, covariates, "threads", **where)
-    choices = kernel, bandwidth, label_kernel, estimator, standardize
-    return shares_of(labelled, selection, *choices, missing=missing, memory=memory)
+    choices = kernel, bandwidth, label_kernel, statistic, standardize
+    return shares_of(labelled, selection, *choices, missing=missing, memory_limit=memory_limit)
 
 
 def opened(data: Any, target: Any, covariates: Any, runtime: Any, **options: Any) -> Labelled:
-    """Open data with their labels; options are those of `dhsic.select`."""
+    """Open data together with their labels; `options` are those of `dhsic.select`."""
     counting = counting_on(partial(running, runtime))
     labelled = Labelled.of(data, target, covariates, counting=counting, **options)
     check_coded(data, y=labelled.y, covariates=labelled.covariates)
@@ -205,11 +209,11 @@ def shares_of(
     kernel: str | AbstractKernel = "auto",
     bandwidth: object = "dimension",
     label_kernel: str = "auto",
-    estimator: str = "unbiased",
+    statistic: str = "unbiased",
     standardize: Standardize = "auto",
     *,
     missing: str = "mean",
-    memory: int | None = None,
+    memory_limit: int | None = None,
 ) -> xr.Dataset:
     """Decompose HSIC of open data, see `shares`."""
     resolved = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
@@ -217,29 +221,29 @@ def shares_of(
     chosen = ChosenFeatures.of(selection, given.source)
     if chosen.elsewhere.size:
         raise InputError(
-            f"selection= has {chosen.elsewhere.size} features that filters leave out here, and "
-            "HSIC is shared out over all of them; pass the filters that it was made with, or fewer."
+            f"selection= has {chosen.elsewhere.size} features that the filters exclude, but "
+            "shares need all selected features; pass the filters of the selection, or fewer."
         )
     which = chosen.here
     check_bandwidth(resolved, bandwidth)
     if given.y is None or not which.size:
-        raise InputError("Nothing is to be shared out: pass a target, and features in selection=.")
-    spec = HsicSpec.of(given.y, given.covariates, resolved, label_kernel, bandwidth, estimator)
+        raise InputError("Shares need a target, and at least one feature in selection=.")
+    spec = HsicSpec.of(given.y, given.covariates, resolved, label_kernel, bandwidth, statistic)
     m = spec.labels.n_samples
-    MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory)
+    MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory_limit)
     X, *_ = standardised(given.source, which, given.rows, missing, standardize, resolved)
     spec.check_shape(X.shape)
     if resolved.of_inner_products:
         spec.check_overflow(np.einsum("ij,ij->i", X, X))
-    W = checked_weights(spec.labels.L, estimator, given.covariates)
+    W = checked_weights(spec.labels.L, statistic, given.covariates)
     sigma = _width(spec, X, W)
     hsic, main, pairs = shared_out(X, W, resolved, terms, sigma)
     if hsic <= 0:
         raise InputError(
-            f"HSIC of the {len(which)} features and the labels is {hsic:.3g} by the {estimator} "
-            "estimate: there is nothing to share out. Pass features that the labels depend on."
+            f"The {statistic} estimate of HSIC of the {len(which)} features and the labels is "
+            f"{hsic:.3g}, so there are no shares. Pass features on which the labels depend."
         )
-    about = {"kernel": resolved.name, "sigma": sigma, "estimator": estimator, "n_samples": m}
+    about = {"kernel": resolved.name, "sigma": sigma, "estimator": statistic, "n_samples": m}
     return _table(given.source, which, hsic, main, pairs).assign_attrs(about)
 
 
@@ -265,10 +269,10 @@ def kernel_of(selection: Any) -> AbstractKernel:
 def shared_out(
     X: Float, W: Float, kernel: AbstractKernel, terms: KernelTerms, sigma: float
 ) -> tuple[float, Float, Float]:
-    """HSIC of X (m, p), and the parts of main effects (p,) and pairs (p, p), upper triangle.
+    """HSIC of X (m, p), its main effects (p,), and its pairs (p, p) in the upper triangle.
 
-    Computed in strips of samples: with Z_j the kernels of single features, one per row, pairs are
-    ``(Z^r o w) (Z^s)'``.
+    They are computed in strips of samples. If the rows of Z are the kernels of single features, the
+    pairs are ``(Z^r o w) (Z^s)'``.
     """
     p = X.shape[1]
     hsic, main, pairs = 0.0, np.zeros(p), np.zeros((p, p))
@@ -283,7 +287,7 @@ def shared_out(
 
 
 def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
-    """Means to subtract from single-feature kernels, (p, m), once per row and once per column."""
+    """Means (p, m) that centre single-feature kernels when subtracted from rows and columns."""
     nothing = np.zeros(X.T.shape)
     if not kernel.is_product:
         return nothing
@@ -295,7 +299,10 @@ def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
 def _strips(
     X: Float, kernel: AbstractKernel, sigma: float, means: Float
 ) -> Iterator[tuple[slice, Float]]:
-    """Yield rows, and single-feature kernels (p, r, m); centred, and less 1, for products."""
+    """Yield a range of r rows, and the single-feature kernels (p, r, m) of these rows.
+
+    If the kernel is a product, these are ``k - 1``, centred.
+    """
     m, p = X.shape
     for rows in slices(m, max(1, AT_ONCE // (p * m))):
         Z = np.empty((p, rows.stop - rows.start, m))
@@ -306,8 +313,8 @@ def _strips(
 
 
 def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Float:
-    """Rows of the kernel of one feature (m,), less 1 for product kernels."""
-    if kernel.is_product:  # with minus sigma
+    """Rows of the kernel of one feature x (m,); for product kernels, ``k - 1``."""
+    if kernel.is_product:  # expects minus sigma
         return kernel.factor((x[rows, None] - x) ** 2, -sigma)
     if kernel.is_additive:
         nothing = np.empty((0, 0))
@@ -316,7 +323,7 @@ def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Floa
 
 
 def _joint_kernel(Z: Float, kernel: AbstractKernel) -> Float:
-    """Kernel of all features from single-feature kernels (p, n)."""
+    """Kernel (n,) of all features, from single-feature kernels (p, n)."""
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
     total: Float = Z.sum(axis=0)
@@ -324,7 +331,7 @@ def _joint_kernel(Z: Float, kernel: AbstractKernel) -> Float:
 
 
 def _width(spec: HsicSpec, X: Float, W: Float) -> float:
-    """Width of the kernel of X (m, p); 1 for a kernel that has none."""
+    """Width of the kernel on X (m, p); 1 for a kernel without a width."""
     if not spec.kernel.has_bandwidth:
         return 1.0
     statistic = np.zeros(W.shape, order="F")
@@ -335,7 +342,7 @@ def _width(spec: HsicSpec, X: Float, W: Float) -> float:
 def _table(
     source: AbstractSource, which: Index, hsic: float, main: Float, pairs: Float
 ) -> xr.Dataset:
-    """Table of main effects and pairs, the largest first, with their sums."""
+    """Build the table of main effects and pairs, largest first; sums are attributes."""
     j, k = np.triu_indices(len(which), 1)
     values = np.concatenate([main, pairs[j, k]])
     order = np.argsort(-values, kind="stable")
@@ -352,7 +359,7 @@ def _table(
 
 @dataclass(frozen=True)
 class ChosenFeatures:
-    """Features of a selection, ascending: those in a source, and those that filters leave out.
+    """Features of a selection, ascending: those in a source, and those that filters exclude.
 
     Attributes
     ----------
@@ -367,7 +374,7 @@ class ChosenFeatures:
 
     @classmethod
     def of(cls, selection: Any, source: AbstractSource) -> ChosenFeatures:
-        """Features of a selection, see `find_pairs`; empty without one."""
+        """Features of a selection, see `find_pairs`; empty if `selection` is None."""
         if selection is None:
             return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         result, stored = getattr(selection, "result_", selection), stored_positions(source)
@@ -379,15 +386,18 @@ class ChosenFeatures:
 
 
 def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
-    """Positions in the data of the features that a result selects; by name if both have names."""
+    """Positions in the data of the features that a result selects.
+
+    Features are matched by name if the result and the data have names.
+    """
     if "selected" not in result:
         raise InputError(
-            "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
-            "returns, a selector after fit, or positions of features."
+            "selection= is a Dataset without the variable 'selected'; pass a result of "
+            "dhsic.select, a fitted selector, or positions of features."
         )
     if result["selected"].ndim != 1:
         raise InputError(
-            f"selection= is of several runs, along {str(result['selected'].dims[0])!r}; pass one "
+            f"selection= has several runs, along {str(result['selected'].dims[0])!r}; pass one "
             "of them."
         )
     selected, names = result["selected"].to_numpy().astype(bool), whole.feature_names()
@@ -400,9 +410,8 @@ def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
         return chosen if is_same else _called(mine[selected], theirs)
     if n != whole.n_features:
         raise InputError(
-            f"selection= is about {n} features and the data have {whole.n_features}, and names "
-            "that would tell which are the same are not in both; pass a selection from the same "
-            "data."
+            f"selection= has {n} features, but the data have {whole.n_features}, and they cannot "
+            "be matched because feature names are missing; pass a selection from the same data."
         )
     return chosen
 
@@ -413,11 +422,11 @@ def _called(wanted: Array, names: Array) -> Index:
     place = each.get_indexer(pd.Index(names))
     times = np.bincount(place[place >= 0], minlength=each.size)
     repeated = (times > 1) | each.isin(wanted[pd.Index(wanted).duplicated()])
-    faults = {"not there": each[times == 0], "there more than once": each[repeated]}
+    faults = {"missing": each[times == 0], "repeated": each[repeated]}
     bad = [f"{of.size:,} {what} ({abbreviate(of)})" for what, of in faults.items() if of.size]
     if bad:
         raise InputError(
-            f"selection= has {wanted.size:,} features, which are looked for in the data by name: "
-            f"{'; '.join(bad)}. Pass a selection from data that call their features so, each once."
+            f"The {wanted.size:,} features of selection= cannot be matched to the data by name: "
+            f"{'; '.join(bad)}. Pass a selection from data with the same, unique names."
         )
     return np.flatnonzero(place >= 0)

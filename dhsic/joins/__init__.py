@@ -1,1 +1,1 @@
-"""Labels and covariates joined with samples: by name, or by position where somebody says so."""
+"""Join of labels and covariates with samples: by name, or by position on request."""

@@ -1,8 +1,8 @@
-"""Names of classes and of groups that are none: words for a missing value, and two spellings.
+"""Checks of class and group names: words for missing values, and spellings that differ in case.
 
-A word such as "unknown" makes a class of samples that have nothing in common, and "M" beside "m"
-makes two of one. Both change a ranking without a sign of it, so they are refused unless somebody
-says that they are names. Words that often are names ("none" of a treatment) are told instead.
+A word such as "unknown" forms a class of samples that have nothing in common, and "M" and "m" form
+two classes of one. Both change a ranking without a sign of it, so they are refused unless the user
+states that they are names. Words that are often real names ("none" as a treatment) give a warning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.sources.ids import abbreviate
 
-#: Words, in lower case, for a value that is not there; hardly a name of a class.
+#: Words, in lower case, for a missing value; they are hardly ever names of classes.
 NO_VALUE = frozenset(
     (
         *("missing", "unknown", "unk", "not available", "not done", "not known", "no data"),
@@ -26,28 +26,35 @@ NO_VALUE = frozenset(
         *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "..", "...", "_"),
     )
 )
-#: Words that are names of classes, too: treatment "none", "ND" for people without diabetes.
+#: Words that may also be names of classes: treatment "none", "ND" for people without diabetes.
 MAY_BE_CLASS = frozenset(
     (
         *("none", "nil", "lost", "refused", "error", "failed", "invalid", "nd", "nk", "blank"),
         *("not applicable", "undetermined"),
     )
 )
-#: Signs around a word that change nothing.
+#: Characters that are stripped from both ends of a word before it is looked up.
 AROUND = "()[]<>{} "
-#: Names beside which a word is their opposite, by the word; and what words begin with.
-OPPOSITES = {"-": ("+", "++", "+/-", "-/-"), "--": ("+", "++"), "missing": ("present",)}
+#: Other names beside which a word is itself a name (its opposite, another cell type), by the word;
+#: and prefixes that negate a word.
+OPPOSITES = {
+    "-": ("+", "++", "+/-", "-/-"),
+    "--": ("+", "++"),
+    "missing": ("present",),
+    "nk": ("b", "t", "b cell", "b cells", "t cell", "t cells", "cd4", "cd8", "cd4 t", "cd8 t"),
+}
 NEGATIONS = ("not ", "un", "no ")
-#: Names beside a word, at least: of the samples of a single other one nothing could be learnt.
+#: Minimum number of other names: with a single one, nothing could be learnt from its samples.
 FEWEST_OTHERS = 2
 
 
 def words_among(
     text: Array, words: Collection[str] = NO_VALUE, known: Collection[str] = ()
 ) -> dict[str, int]:
-    """Count names (m,) that are words for a missing value, by name; "" is none.
+    """Count the names in `text` (m,) that are words for a missing value, by name; "" is excluded.
 
-    A word beside its opposite, beside a single other name, or `known` to be a name is one.
+    A word counts as a real name if its opposite occurs too, if there are fewer than two other
+    names, or if it is in `known`.
 
     >>> words_among(np.array(["a", "b", "Unknown", "a", "?"]))
     {'?': 1, 'Unknown': 1}
@@ -72,7 +79,7 @@ def _is_word(name: str, words: Collection[str]) -> bool:
 
 
 def _has_opposite(name: str, names: Collection[str]) -> bool:
-    """Whether names hold what a word denies."""
+    """Whether `names` contain the opposite of a word."""
     bare = name.strip(AROUND)
     opposites = (*OPPOSITES.get(bare, ()), *(bare.removeprefix(n) for n in NEGATIONS))
     return any(opposite in names for opposite in opposites if opposite != bare)
@@ -81,17 +88,18 @@ def _has_opposite(name: str, names: Collection[str]) -> bool:
 def refuse_words(
     called: str, text: Array, remedy: Callable[[list[str]], str], known: Collection[str] = ()
 ) -> None:
-    """Refuse names of classes or groups (m,) that are words for a missing value.
+    """Refuse names of classes or groups, `text` (m,), that are words for a missing value.
 
-    `remedy` makes a sentence of what to do about the words; those `known` to be names are taken.
+    `remedy` returns the sentence that advises what to do about the words. Names in `known` are
+    accepted.
     """
     n_of = words_among(text, known=known)
     if n_of:
         listed = " or ".join(map(repr, n_of))
-        stands = "stands" if len(n_of) == 1 else "stand"
+        means = "means" if len(n_of) == 1 else "mean"
         raise InputError(
             f"{sum(n_of.values()):,} of {text.size:,} values of {called} are {listed}, which "
-            f"{stands} for missing ones. {remedy([*n_of])}"
+            f"usually {means} a missing value. {remedy([*n_of])}"
         )
 
 
@@ -101,17 +109,21 @@ def words_told(
     na: Callable[[list[str]], str] | None = None,
     known: Collection[str] = (),
 ) -> str:
-    """Sentence on names (m,) that may stand for missing values, with the option `na`; or ""."""
+    """Return a sentence on class names in `text` (m,) that may mean a missing value; "" if none do.
+
+    `called` describes the values. `na` formats the option that declares words as missing; without
+    it, the sentence suggests no option. Names in `known` are not reported.
+    """
     n_of = words_among(text, MAY_BE_CLASS, known)
     if not n_of:
         return ""
     listed = abbreviate(f"{word!r} ({n:,})" for word, n in n_of.items())
-    option = "" if na is None else f"; if it does: {na([*n_of])} --drop-missing"
-    return f"{listed} of {called} is a name, and may stand for missing values{option}"
+    option = "" if na is None else f"; if it does, use {na([*n_of])} --drop-missing"
+    return f"{listed} in {called} is used as a name, but may mean a missing value{option}"
 
 
 def alike(text: Array) -> list[list[str]]:
-    """Names that are the same but for upper and lower case or blanks within; none if all are.
+    """Return groups of names that differ only in case or blanks; empty if all names form one group.
 
     >>> alike(np.array(["m", "M", "f"])), alike(np.array(["m", "M"]))
     ([['M', 'm']], [])
@@ -124,11 +136,14 @@ def alike(text: Array) -> list[list[str]]:
 
 
 def refuse_alike(called: str, are: str, text: Array, remedy: str) -> None:
-    """Refuse names of classes or groups (m,) that are the same but for case or blanks."""
+    """Refuse names of classes or groups, `text` (m,), that differ only in case or blanks.
+
+    `called` and `are` begin the sentence ("Labels ... are classes"), and `remedy` ends it.
+    """
     several = alike(text)
     if several:
         raise InputError(
-            f"{called} are {are}, and some are the same but for upper and lower case "
-            f"or blanks ({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). "
-            f"Write them alike; {remedy}"
+            f"{called} are {are}, and some differ only in upper and lower case or in spaces "
+            f"({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). Spell "
+            f"them the same way; {remedy}"
         )

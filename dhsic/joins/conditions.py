@@ -1,7 +1,7 @@
-"""A condition on variables, as users write it: ``18 <= age < 65 and sample_sex == 1``.
+"""Conditions on variables, as users write them: ``18 <= age < 65 and sample_sex == 1``.
 
-It is parsed with Python's grammar and may hold comparisons of variables with numbers and text,
-`in` lists of these, `and`, `or` and `not`; it is never executed as code.
+A condition is parsed with Python's grammar and is never executed as code. It may contain
+comparisons of variables with numbers and text, `in` with lists of these, `and`, `or` and `not`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-#: Variable in backticks, as in pandas, whose name is no identifier; prefix of its substitute.
+#: Variable in backticks, as in pandas, if its name is not an identifier; prefix of the identifier
+#: that replaces it for parsing.
 QUOTED, MARK = re.compile(r"`([^`]+)`"), "quoted_name_"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition; `what` is the name of the parameter that holds it, for messages.
+    """A condition on variables, whose names are in `names`.
 
-    Items with a missing value in one of the variables (`names`) never meet the condition.
+    Items with a missing value in one of these variables never meet the condition. `said` is the
+    text of the condition, `tree` its syntax tree, and `what` the parameter that contains it, for
+    messages.
 
     Examples
     --------
@@ -73,9 +76,10 @@ class Condition:
             is_one = False
         if not is_one:
             raise InputError(
-                f"{what}={said!r} is no condition on variables; write one like 'age >= 18 and "
-                'sex == "F"\': variables (in `backticks` where they are no words) compared with '
-                "numbers and quoted text, by ==, !=, <, <=, >, >= and in [...], with and, or, not."
+                f"{what}={said!r} is not a valid condition. Write one like 'age >= 18 and sex == "
+                '"F"\'. Compare variables with numbers or quoted text by ==, !=, <, <=, >, >= '
+                "or in [...], and combine conditions with and, or, not. Names of variables that "
+                "are not plain words go in `backticks`."
             )
         return cls(what, said, tree, tuple(dict.fromkeys(node.id for node in variables)))
 
@@ -115,16 +119,16 @@ class Condition:
             mask = COMPARED[type(op)](*texts)
         else:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
-            held = "; ".join(f"{n} holds {abbreviate(_first(values[n]))}" for n in names)
+            held = "; ".join(f"{n} contains {abbreviate(_first(values[n]))}" for n in names)
             raise InputError(
-                f"{self.what}={self.said!r} compares what cannot be compared: {held}. Numbers are "
-                "compared with numbers, text in quotes by == and !=."
+                f"{self.what}={self.said!r} compares numbers with text, or text by size: {held}. "
+                "Compare numbers with numbers, and text with text in quotes, by == or !=."
             )
         return np.asarray(mask, dtype=bool)
 
 
 def _is_condition(node: ast.expr) -> bool:
-    """Whether a syntax tree holds nothing but comparisons of variables."""
+    """Whether a syntax tree contains only comparisons of variables."""
     if isinstance(node, ast.BoolOp):
         return all(map(_is_condition, node.values))
     if isinstance(node, ast.UnaryOp):

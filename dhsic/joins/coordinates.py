@@ -1,4 +1,4 @@
-"""Coordinates of samples, in space or of an embedding: the matrices in obsm of AnnData."""
+"""Coordinates of samples, in space or in an embedding: the matrices in obsm of AnnData."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from dhsic.sources.options import MissingChunks
 
 
 def coordinates_of(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
-    """Coordinates of the samples of AnnData, (m, t) float64: a matrix in obsm, by its full name.
+    """Read the coordinates of AnnData samples, (m, t) float64: the matrix `name` of obsm.
 
-    Whole numbers (a grid of spots) become the centres of its cells: labels that are whole and few
-    are taken for classes, and these are measured. A dimension in which all samples are at the same
-    place (a flat section in three dimensions) is left out, with a warning.
+    `name` is the full name. Whole numbers (a grid of spots) are shifted by 0.5, to the centres of
+    the cells: a few whole-number labels are treated as classes, but coordinates are measurements. A
+    dimension in which all samples have the same value (a flat section in three dimensions) is
+    dropped, with a warning.
 
     Raises
     ------
@@ -34,18 +35,18 @@ def coordinates_of(data: Any, name: str, missing_chunks: MissingChunks = "error"
         values = source.read(Block(0, 0, source.n_features)).astype(np.float64)
     except DataError as error:
         raise DataError(f"The coordinates {name!r} cannot be read: {error}") from error
-    present = np.where(np.isnan(values), -np.inf, values)  # the highest, and the lowest
+    present = np.where(np.isnan(values), -np.inf, values)  # for the maximum; below, for the minimum
     varies = present.max(axis=0) > np.where(np.isnan(values), np.inf, values).min(axis=0)
     if not varies.any():
         raise InputError(
-            f"All samples have the same coordinates in {name!r}: nothing depends on them. Choose "
-            "another target."
+            f"All samples have the same coordinates in {name!r}, so no feature can depend on "
+            "them. Choose another target."
         )
     if not varies.all():
         flat = ", ".join(map(str, np.flatnonzero(~varies)))
         warn(
-            f"All samples have the same coordinate in column {flat} of {name!r}, which is left "
-            "out.",
+            f"All samples have the same coordinate in column {flat} of {name!r}; this column is "
+            "ignored.",
         )
     values = values[:, varies]
     is_whole = (np.floor(values) == values) | np.isnan(values)

@@ -1,8 +1,8 @@
-"""Dates among labels and covariates: as text each is a class of its own, as numbers they mislead.
+"""Dates among labels and covariates, which would be misread as classes or as numbers.
 
-Time is a number (of days), so dates are refused with what makes one of them. A few dates of several
-samples each are batches, and stay groups. `dhsic.joins.written_numbers` has dates that read as
-numbers.
+As text, every date would be its own class. Dates are therefore refused, with a command that
+converts them to numbers of days. A few dates with several samples each are treated as batches, and
+remain groups. Dates that read as numbers are handled in `dhsic.joins.written_numbers`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.ids import abbreviate
 from dhsic.validation import is_numeral
 
-#: Ways to write a day; then the time of day that may follow; and other ways to write times.
+#: Formats of a day; of the time of day that may follow it; and other formats of dates and times.
 DAYS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y"),
     *("%d/%m/%y", "%m/%d/%y", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%d-%b-%Y"),
@@ -25,18 +25,19 @@ DAYS = (
 )
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 OTHERS = ("ISO8601", "%b %Y", "%b-%y", "%m/%Y", "%d.%m.", "%H:%M", "%H:%M:%S")
-#: A text that may be a date, so that other texts cost nothing.
+#: Pattern of texts that may be dates; other texts are not parsed.
 MAY_BE = re.compile(r".*\d.*[-./: ].*\d.*|\d{1,2}\.\d{1,2}\.|\d?\d?[A-Za-z]{3,9}[- ]?\d{2,4}")
-#: What to do about names that are dates.
+#: Advice if the dates are names.
 LETTER = "write a letter in front of each"
-#: Different dates from which on a column is no list of batches, whatever their samples.
+#: Fewer distinct dates than this are always treated as batches.
 FEWEST = 4
-#: Samples of each date, in the mean, from which on dates are batches: of up to `FEW`, and of more.
+#: Dates are batches if they have on average `OF_FEW` samples or more, if there are at most `FEW`
+#: dates; otherwise `OF_MORE`.
 FEW, OF_FEW, OF_MORE = 20, 3, 10
 
 
 def date_formats(text: Array) -> list[str]:
-    """Formats that read all texts (m,) but "" as dates; none where these are no dates.
+    """Return the date formats that read all texts in `text` (m,) except ""; empty if not dates.
 
     >>> import numpy as np
     >>> date_formats(np.array(["3/14/19", "12/1/20"])), date_formats(np.array(["20-29", "1/2"]))
@@ -54,14 +55,15 @@ def date_formats(text: Array) -> list[str]:
 
 
 def reads(way: str, texts: list[str]) -> bool:
-    """Whether a format of dates reads all texts."""
+    """Whether the date format `way` reads all texts."""
     return bool(pd.to_datetime(texts, format=way, errors="coerce", utc=True).notna().all())
 
 
 def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> str:
-    """Refuse texts (m,) that are dates, each a class or group; return a sentence on batches, or "".
+    """Refuse texts (m,) that are dates, so that each would be a class or group.
 
-    `group` is what such a name is, "class" or "group", and `remedy` says that they are names.
+    Returns a sentence if the dates are few enough to be batches, and "" if the texts are not dates.
+    `group` is "class" or "group"; `remedy` is the advice for dates that are names.
     """
     formats = date_formats(text)
     if not formats:
@@ -69,18 +71,21 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
     counts = pd.Series(text[text != ""]).value_counts()
     n, shown = len(counts), abbreviate(sorted(counts.index), 3)
     if n < FEWEST or n * (OF_FEW if n <= FEW else OF_MORE) <= counts.sum():
-        return f"{column.called}: each of {n} dates ({shown}) is a {group}, such as a batch"
+        return (
+            f"{column.called} has {n} different dates ({shown}), and each is treated as a "
+            f"{group}, such as a batch"
+        )
     month_first = [way for way in formats[1:] if way.startswith("%m")]
     which = f" (format={month_first[0]!r} if the month comes first)" if month_first else ""
     raise InputError(
-        f"Values of {column.called} are dates ({shown}), {n} of them in {counts.sum():,} samples, "
-        f"so that each would be a {group} of its own. Time is a number. For numbers of days, "
+        f"Values of {column.called} are dates ({shown}): {n} different dates in {counts.sum():,} "
+        f"samples, so each date would be its own {group}. Convert the dates to numbers of days: "
         f"{column.rewritten(days_of(formats[0]))}{which}. If they are names, {remedy}."
     )
 
 
 def days_of(way: str) -> str:
-    """Expression of pandas for days, from dates of a format."""
+    """Return a pandas expression that converts dates in the format `way` to numbers of days."""
     has_year = way == "ISO8601" or "%y" in way.lower()
     origin = "2000-01-01" if has_year else "1900-01-01"
     return (

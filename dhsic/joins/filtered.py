@@ -11,13 +11,13 @@ from dhsic._typing import Array, Index
 from dhsic.sources import AbstractSource
 from dhsic.sources.views import SubsetSource
 
-#: Filters of samples, which come before those of features.
+#: Filters of samples, which are applied before those of features.
 OF_SAMPLES = ("keep", "remove", "keep_if", "mind")
 
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """Positions of the samples and features that filters left, None for all of them."""
+    """Positions of the samples and features that remain after filters; None means all."""
 
     samples: Index | None = None  # (m',), ascending
     features: Index | None = None  # (d',), ascending, in the source as opened
@@ -26,9 +26,8 @@ class Filtered:
 
     @classmethod
     def of(cls, source: AbstractSource) -> Filtered:
-        """All samples and features of a source, which may have been opened with `pass_only`."""
-        n = max(0, source.n_features_filtered - len(source.not_features))  # said by name
-        return cls(left_out={"pass_only": n} if n else {})
+        """All samples and features of a source, without those that it was opened without."""
+        return cls(left_out=dict(source.left_out))
 
     def features_of(self, source: AbstractSource) -> AbstractSource:
         """Return the source restricted to the remaining features."""
@@ -39,6 +38,6 @@ class Filtered:
         return values if self.samples is None else values[self.samples]
 
     def attributes(self) -> dict[str, Any]:
-        """Attributes of a result: number of samples removed, and JSON of removals per filter."""
+        """Return attributes of a result: removed samples, and removals per filter as JSON."""
         n = sum(n for name, n in self.left_out.items() if name in OF_SAMPLES)
         return {"n_samples_filtered": n, "left_out": json.dumps(dict(self.left_out))}

@@ -1,7 +1,7 @@
-"""Filters: which samples and features of the data take part, by name, place or condition.
+"""Filters that select samples and features of the data, by name, position or condition.
 
-As in PLINK 2, filters of samples run before those of features. Data are not copied: the result is
-a set of positions in the data (`Filtered`), so later steps need neither names nor files.
+As in PLINK 2, filters of samples run before those of features. Data are not copied: the result is a
+set of positions in the data (`Filtered`), so later steps need neither names nor files.
 """
 
 from __future__ import annotations
@@ -22,28 +22,36 @@ from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
 from dhsic.joins.places import chromosome_codes, described, features_at
 from dhsic.joins.regions import Regions
-from dhsic.joins.sexes import missing_rates, on_y
+from dhsic.joins.sexes import (
+    BY_SEX,
+    KNOWN_BY,
+    OF_BOTH,
+    ONE_COPY,
+    full_dosages,
+    males_of,
+    missing_rates,
+    on_y,
+)
 from dhsic.joins.table import names_of
 from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.sources import AbstractSource
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.plink import AbstractPlinkSource
+from dhsic.sources.sexes import DIPLOID, dosages_of
 from dhsic.sources.values import Alleles
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_number
 
-#: Chromosomes with at most one copy, and chromosomes whose copy number depends on the sex.
-ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
 #: Number of features per block when haploid calls are counted.
 BLOCK_FEATURES = 1024
 #: Filters that remove the samples or features they name.
 LEAVING_OUT = ("remove", "exclude", "exclude_regions")
-#: A max_missing above this may be meant as in vcftools, where it is the call rate.
+#: A max_missing above this may be meant as in vcftools, where it is the minimum call rate.
 MOSTLY = 0.5
 
 
 class AbstractCounting(ABC):
-    """Computes the counts that filters need, over the samples `rows` (None: all) of a source."""
+    """Counts that filters need, over the samples `rows` (None: all) of a source."""
 
     @abstractmethod
     def alleles(
@@ -142,7 +150,7 @@ class Filters:
     def by_name(
         self, data: Any, source: AbstractSource, missing_chunks: MissingChunks = "error"
     ) -> Filtered:
-        """Apply the filters by name, place and condition, which do not read feature values."""
+        """Apply the filters by name, position and condition, which do not read feature values."""
         self._check()
         keep_if, extract_if = (
             None if said is None else Condition.of(said, name)
@@ -159,10 +167,10 @@ class Filters:
             return features_listed(given, name, described(source))
 
         def of_samples(name: str) -> Array:
-            return labels_at(data, name, missing_chunks, "names of samples with keep=")
+            return labels_at(data, name, missing_chunks, "sample names with keep=")
 
         def of_features(name: str) -> Array:
-            known, otherwise = described(source), "names of features with extract="
+            known, otherwise = described(source), "feature names with extract="
             if name in known:
                 return known[name].read(slice(0, source.n_features))
             return values_of_features(
@@ -201,20 +209,26 @@ class Filters:
         for name, most in limits.items():
             value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 <= value <= most):
-                raise InputError(f"{name}={value!r}; pass a number from 0 to {most}, 1% is 0.01.")
+                raise InputError(
+                    f"{name}={value!r} is out of range; pass a number from 0 to {most} (1% is "
+                    "0.01)."
+                )
         if self.max_missing is not None and MOSTLY < self.max_missing < 1:
             warn(
-                f"max_missing={self.max_missing:g} leaves in features that lack up to "
-                f"{self.max_missing:.0%} of their values. If so many are to be there, as vcftools "
-                f"means it, pass {1 - self.max_missing:.4g}.",
+                f"max_missing={self.max_missing:g} keeps features with up to "
+                f"{self.max_missing:.0%} missing values. If you mean the minimum share of values "
+                f"that must be present, as in vcftools, pass {1 - self.max_missing:.4g}.",
             )
         if self.regions_start is not None:
             if str(self.regions_start) not in ("0", "1"):
-                raise InputError(f"regions_start={self.regions_start!r}; pass 0 or 1.")
+                raise InputError(
+                    f"regions_start={self.regions_start!r} is not 0 or 1; pass the number of the "
+                    "first base of a chromosome."
+                )
             if self.extract_regions is None and self.exclude_regions is None:
                 raise InputError(
-                    "regions_start= is about the regions of extract_regions= and "
-                    "exclude_regions=, and there are none; leave it out."
+                    "regions_start= applies only to extract_regions= and exclude_regions=, and "
+                    "neither is used. Remove regions_start=, or pass regions."
                 )
 
     def by_samples(
@@ -285,29 +299,25 @@ class Filters:
 
 
 def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> Index:
-    """Return genotype counts (d, 3) without haploid calls, 0 for features that are not tested.
+    """Return genotype counts (d, 3) of diploid calls only; 0 for features that are not tested.
 
     Features on X are read again for females only, if sexes are known; otherwise they are not
     tested, with a warning. Features on Y and MT are never tested.
     """
-    placed = chromosome_codes(source)
-    if placed is None:
-        return counts
-    codes, names = placed
-    counts, base_source, on_x = counts.copy(), whole_of(source), np.isin(names, BY_SEX)[codes]
-    is_mixed = np.isin(np.arange(source.n_features), source.haploid_features())
-    if isinstance(base_source, AbstractPlinkSource) and (
-        base_source.males.any() or base_source.females.any()
-    ):
-        is_mixed = on_x
+    d, sexes = source.n_features, source.sexes()
+    codes, names = chromosome_codes(source) or (np.zeros(d, dtype=np.int64), np.array([""]))
+    counts, on_x = counts.copy(), np.isin(names, BY_SEX)[codes]
+    is_mixed = np.isin(np.arange(d), source.haploid_features())
+    if sexes is not None and sexes.are_known:
+        is_mixed |= (names == OF_BOTH)[codes]
     counts[np.isin(names, ONE_COPY)[codes]] = 0
     of_unknown = on_x & ~is_mixed
     if of_unknown.any():
         counts[of_unknown] = 0
         warn(
-            f"hwe= does not test {int(of_unknown.sum()):,} features on X, as the sexes of the "
-            "samples are not known: they stay. Sexes are those of .fam and .psam, or told by the "
-            "haploid calls of VCF Zarr; chromosomes= leaves X out.",
+            f"hwe= was not applied to {int(of_unknown.sum()):,} features on X, because the sexes "
+            f"of the samples are unknown; these features are kept. {KNOWN_BY} To exclude X, use "
+            "chromosomes=.",
         )
     diploid = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
     if diploid.size:
@@ -321,43 +331,64 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
 def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
     """Return allele frequencies (d,) that count a haploid call, as of males on X, as one allele.
 
-    Features with both haploid and diploid calls are read again for this.
+    Frequencies on Y are those of males, if sexes are known, as in PLINK. Features with both haploid
+    and diploid calls, and features on Y, are read again for this.
     """
-    features = source.haploid_features() if source.ploidy is not None else np.arange(0)
-    if not features.size:
-        return frequency
-    here, frequencies = SubsetSource(source, features), frequency.copy()
-    for block in here.blocks(BLOCK_FEATURES):
-        counts = here.allele_counts(block, np.arange(block.width), rows)
-        nothing = np.full(block.width, np.nan)
-        frequencies[features[block.start : block.stop]] = np.divide(
-            *counts, out=nothing, where=counts[1] > 0
-        )
+    frequencies = frequency * ((source.ploidy or DIPLOID) / full_dosages(source))
+    features = source.haploid_features()
+    if features.size:
+        frequencies[features] = _of_alleles(SubsetSource(source, features), rows)
+    males = males_of(source)
+    mask = on_y(source) if males is not None and males.any() else None
+    if mask is not None and males is not None:
+        only = np.flatnonzero(males) if rows is None else rows[males[rows]]
+        here = SubsetSource(source, np.flatnonzero(mask))
+        frequencies[mask] = _mean_dosages(here, only) / full_dosages(here)
     return frequencies
 
 
+def _of_alleles(source: AbstractSource, rows: Index | None) -> Float:
+    """Frequencies (d,) by `allele_counts`; NaN without calls."""
+    parts = []
+    for block in source.blocks(BLOCK_FEATURES):
+        counts = source.allele_counts(block, np.arange(block.width), rows)
+        nothing = np.full(block.width, np.nan)
+        parts.append(np.divide(*counts, out=nothing, where=counts[1] > 0))
+    return np.concatenate(parts)
+
+
+def _mean_dosages(source: AbstractSource, rows: Index) -> Float:
+    """Means (d,) of the values of samples `rows`; NaN without values."""
+    parts = []
+    for block in source.blocks(BLOCK_FEATURES):
+        raw, missing = dosages_of(source, block, np.arange(block.width), rows)
+        n, nothing = (~missing).sum(axis=1), np.full(block.width, np.nan)
+        parts.append(np.divide(raw.sum(axis=1), n, out=nothing, where=n > 0))
+    return np.concatenate(parts)
+
+
 class _RemainingMask:
-    """Mask of the remaining ones of `n` samples or features; `out` counts removals by filter."""
+    """Mask of the remaining samples or features, out of `n`; `out` counts removals by filter."""
 
     def __init__(self, noun: str, n: int, mask: Mask | None = None) -> None:
         self.noun, self.n, self.out = noun, n, dict[str, int]()
         self._mask = np.ones(n, dtype=bool) if mask is None else mask
 
     def filter(self, name: str, met: Mask) -> None:
-        """Apply the mask of a filter; InputError if nothing remains."""
+        """Apply the mask `met` of a filter; InputError if nothing remains."""
         before = int(self._mask.sum())
         self._mask &= met
         self.out[name] = before - int(self._mask.sum())
         if self.out[name] == before:
             other_filters = [f"{other}=" for other in self.out if other != name]
-            beside = f" that {', '.join(other_filters)} left" if other_filters else ""
+            beside = f" that remain after {', '.join(other_filters)}" if other_filters else ""
             raise InputError(
-                f"{name}= leaves none of the {before:,} {self.noun}{beside}. Check what it says "
-                "against the data (dhsic inspect), or leave it out."
+                f"{name}= removes all {before:,} {self.noun}{beside}. Compare it with the data "
+                "(dhsic inspect), or do not use this filter."
             )
 
     def keep(self, name: str, given: Any, called: Callable[[Any, str], Mask]) -> None:
-        """Apply a filter given as a mask or as names; `called` turns names into a mask."""
+        """Apply a filter given as a mask or as names; `called` converts names to a mask."""
         if given is None:
             return
         if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
@@ -366,25 +397,26 @@ class _RemainingMask:
             mask = np.asarray(given)
         if mask.shape != (self.n,):
             raise InputError(
-                f"{name}= is a mask of shape {mask.shape} and there are {self.n} {self.noun}; pass "
-                "one value for each of them, or names."
+                f"{name}= is a mask of shape {mask.shape}, but there are {self.n} {self.noun}. "
+                "Pass one value for each of them, or names."
             )
         self.filter(name, ~mask if name in LEAVING_OUT else mask)
 
     def meet(self, condition: Condition | None, read: Callable[[str], Array]) -> None:
-        """Filter by a condition on variables."""
+        """Apply a condition on variables; `read` returns the values of a variable by name."""
         if condition is None:
             return
         values = {name: read(name) for name in condition.names}
         for name, column in values.items():
             if column.shape != (self.n,):
                 raise InputError(
-                    f"{condition.what}={condition.said!r}: {name} has shape {column.shape} and "
-                    f"there are {self.n} {self.noun}; take a variable with one value for each."
+                    f"{condition.what}={condition.said!r}: {name} has shape {column.shape}, but "
+                    f"there are {self.n} {self.noun}. Use a variable with one value for each of "
+                    "them."
                 )
         self.filter(condition.what, condition.holds(values))
 
     @property
     def positions(self) -> Index | None:
-        """Positions of the remaining ones, ascending; None for all."""
+        """Positions of the remaining samples or features, ascending; None for all."""
         return None if self._mask.all() else np.flatnonzero(self._mask)

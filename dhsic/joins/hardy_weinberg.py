@@ -1,14 +1,16 @@
-r"""Hardy-Weinberg equilibrium: the exact test of genotype counts, as ``plink2 --hwe`` has it.
+r"""Hardy-Weinberg equilibrium: the exact test of genotype counts, as in ``plink2 --hwe``.
 
-Of n genotypes with a alternative and b other alleles, h of them heterozygous, under random mating
+For n genotypes with a alternative and b other alleles, the probability of h heterozygous genotypes
+under random mating is
 
     ``P(h) = 2^h n! a! b! / (((a - h) / 2)! h! ((b - h) / 2)! (2 n)!)``,
 
-and the p-value is the sum of ``P`` over all h, of the same parity as a, that are at most as likely
-as the one observed (Wigginton, Cutler and Abecasis, 2005). There is no mid-p correction.
+and the p-value is the sum of ``P`` over all h with the parity of a that are at most as likely as
+the observed h (Wigginton, Cutler and Abecasis, 2005). There is no mid-p correction.
 
-A filter asks only whether the p-value reaches a limit. It is at least ``P`` of the genotypes
-observed, and at most that times the number of possible h, so the sum is taken of few variants.
+A filter needs only to know whether the p-value reaches a limit. The p-value is at least ``P`` of
+the observed genotypes, and at most this times the number of possible h, so few variants need the
+sum.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from scipy.special import gammaln
 
 from dhsic._typing import Array, Float, Index, Mask
 
-#: Relative difference of two probabilities that are the same but for rounding.
+#: Relative difference below which two probabilities are equal up to rounding.
 ROUNDING = 1e-7
 
 
@@ -28,9 +30,9 @@ def log_factorials(n: int) -> Float:
 
 
 def log_probability(heterozygous: Array, alternative: Array, n: Array, factorial: Float) -> Float:
-    """Logarithm of the probability of so many heterozygous of n genotypes, given the alleles.
+    """Logarithm of the probability of `heterozygous` among n genotypes, given the allele counts.
 
-    `factorial` are `log_factorials` of all alleles, ``2 n``, at least.
+    `factorial` are the `log_factorials` up to at least ``2 n``, the number of alleles.
     """
     h, a, b = heterozygous, alternative, 2 * n - alternative
     of_all = factorial[n] + factorial[a] + factorial[b] - factorial[2 * n]
@@ -52,7 +54,7 @@ def exact_p(counts: Index) -> Float:
 
 
 def is_in_equilibrium(counts: Index, least: float) -> Mask:
-    """Whether p-values (c,) of counts (c, 3) are `least` or more; True without any genotype."""
+    """Whether the p-values (c,) of counts (c, 3) are at least `least`; True without genotypes."""
     n, alternative = counts.sum(axis=1), counts[:, 1] + 2 * counts[:, 2]
     factorial = log_factorials(2 * int(n.max(initial=0)))
     observed = log_probability(counts[:, 1], alternative, n, factorial)

@@ -26,7 +26,7 @@ MOST_ALIKE = 1 << 20
 
 
 class IdList:
-    """Ids of a filter, and the number of times each occurs in the data."""
+    """Ids of a filter, and how often each occurs in the data."""
 
     def __init__(self, given: Iterable[str]) -> None:
         self.names = pd.Index(pd.unique(as_text(given)), dtype=object)
@@ -42,28 +42,30 @@ class IdList:
         return at >= 0
 
     def tell(self, name: str, noun: str, ours: Iterable[str]) -> None:
-        """Warn of ids that the data lack, or have more than once; InputError if they lack all.
+        """Warn of ids that the data lack or contain more than once; InputError if they lack all.
 
-        `ours` are the names of the data, which the error compares with the ids.
+        `ours` are the names in the data, which the error compares with the ids. `name` is the
+        filter, and `noun` is "samples" or "features".
         """
         lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
         if lacking.size == self.names.size:
             hint = difference(self.names[:MOST_ALIKE], islice(ours, MOST_ALIKE))[0]
             hint += " " * bool(hint)
             raise InputError(
-                f"{name}= names {self.names.size:,} {noun} and none of the data "
-                f"({abbreviate(self.names) or 'it is empty'}). {hint}Check how they are called "
-                "(dhsic inspect), or leave it out."
+                f"{name}= lists {self.names.size:,} {noun}, but none of them is in the data "
+                f"({abbreviate(self.names) or 'the list is empty'}). {hint}Compare the names "
+                f"with those in the data (dhsic inspect), or do not use {name}=."
             )
         if lacking.size:
             warn(
-                f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
-                f"not have ({abbreviate(lacking)}).",
+                f"{name}= lists {self.names.size:,} {noun}. Not in the data: {lacking.size:,} of "
+                f"them ({abbreviate(lacking)}).",
             )
         if repeated.size:
             warn(
-                f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
-                f"have more than once ({abbreviate(repeated)}); all of these count.",
+                f"{name}= lists {self.names.size:,} {noun}. Repeated in the data: "
+                f"{repeated.size:,} of these names ({abbreviate(repeated)}). All occurrences are "
+                "used.",
             )
 
 
@@ -71,18 +73,23 @@ def _listed(given: Any, name: str) -> Array:
     """Return the ids of a sequence as text."""
     values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
     if values.ndim != 1 or np.ndim(given) == 0:
-        raise InputError(f"{name}={given!r}; pass the path of a file, or a list of ids.")
+        raise InputError(
+            f"{name}={given!r} is not a list; pass the path of a file, or a list of ids."
+        )
     return as_text(values)
 
 
 def samples_listed(
     given: Any, name: str, known: Array | None, families: tuple[Array, Array] | None = None
 ) -> Mask:
-    """Return the mask of samples in a list or file of ids; `families` are FID and IID."""
+    """Return the mask of samples in a list or file of ids; `families` are their FIDs and IIDs.
+
+    `known` (m,) are the sample names of the data; InputError if there are none.
+    """
     if known is None:
         raise InputError(
-            f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
-            "an array of bool, one value a sample."
+            f"The data have no sample names, so {name}= cannot find any samples. In Python, pass "
+            "a mask instead: a bool array with one value per sample."
         )
     names = as_text(known)
     once = written_once(names)
@@ -102,13 +109,14 @@ def samples_listed(
         own = families[1][wrong[0]]
         theirs = listed.families[listed.own.index(own)]
         sentence = (
-            f"{name}= names {wrong.size:,} samples by an IID of the data and another FID (first: "
-            f"FID {theirs} of {own}, which is {families[0][wrong[0]]} in the data)"
+            f"{name}= lists {wrong.size:,} samples whose IID is in the data but with a different "
+            f"FID (first: IID {own} has FID {theirs} in the list and {families[0][wrong[0]]} in "
+            "the data)"
         )
-        remedy = "Correct the FIDs, or list IIDs alone, one in each line."
+        remedy = "Correct the FIDs, or list only IIDs, one per line."
         if wrong.size == mask.sum():
-            raise InputError(f"{sentence}, and no others. {remedy}")
-        warn(f"{sentence}; as in PLINK they are not meant. {remedy}")
+            raise InputError(f"{sentence}, and no other samples. {remedy}")
+        warn(f"{sentence}. These samples do not match, as in PLINK. {remedy}")
         mask[wrong] = False
     return mask
 
@@ -118,12 +126,12 @@ def features_listed(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
     columns = [known[of] for of in (IDS, NAME) if of in known]
     if not columns:
         raise InputError(
-            f"The data do not name their features, so {name}= finds none; in Python, pass a mask: "
-            "an array of bool, one value a feature."
+            f"The data have no feature names, so {name}= cannot find any features. In Python, "
+            "pass a mask instead: a bool array with one value per feature."
         )
     if isinstance(given, str | PathLike):
         text = Delimited(fspath(given), is_list=True)
-        text.separator = ""  # ids may hold commas
+        text.separator = ""  # ids may contain commas
         ids = IdList(word for line in text.lists() for word in line)
     else:
         ids = IdList(_listed(given, name))

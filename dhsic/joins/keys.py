@@ -18,7 +18,7 @@ from dhsic._typing import Array, Index
 from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
-#: Columns of PLINK's files that identify a sample.
+#: Names of the columns of PLINK files that identify a sample.
 FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
 
 
@@ -56,7 +56,7 @@ def is_count(names: Any) -> bool:
 
 
 def is_whole(names: Any) -> bool:
-    """Whether names are of an integer type, not text."""
+    """Whether names have an integer type; text does not."""
     index = pd.Index(np.asarray(names), tupleize_cols=False)
     return bool(pd.api.types.is_integer_dtype(index.infer_objects()))
 
@@ -71,25 +71,25 @@ def written_once(values: Array) -> Array | None:
 
 def quoted(name: str) -> str:
     """Format a column name for messages; the first column may have no name."""
-    return repr(name) if name else "without a name"
+    return repr(name) if name else "(unnamed)"
 
 
 @dataclass(frozen=True)
 class Key:
-    """A way to name the rows of a table."""
+    """A possible match of the rows of a table to samples, by the names in one or two columns."""
 
-    columns: tuple[str, ...]  # columns whose joined values are the names
-    told: str  # the columns, as text for messages
+    columns: tuple[str, ...]  # columns; the names are their joined values
+    told: str  # description of the columns for messages
     values: Array  # (rows,), the names
-    at: Index  # (rows,), position of the named sample, -1 for none
-    m: int  # samples
+    at: Index  # (rows,), position of the named sample; -1 if none
+    m: int  # number of samples
     is_id: bool = True  # the column name is typical of ids
-    is_luck: bool = False  # it may match by chance
-    is_family: bool = False  # it holds families: a repeated FID, beside an IID
+    is_luck: bool = False  # the match may be chance
+    is_family: bool = False  # a FID with repeats, in a table with IIDs
 
     @cached_property
     def rows(self) -> Index:
-        """First row of every sample, (m,), -1 for none."""
+        """First row of every sample, (m,); -1 if it has none."""
         rows = np.full(self.m, -1, dtype=np.int64)
         named_rows = np.flatnonzero(self.at >= 0)[::-1]
         rows[self.at[named_rows]] = named_rows
@@ -97,7 +97,7 @@ class Key:
 
     @cached_property
     def n_named(self) -> int:
-        """Number of samples that the key names."""
+        """Number of samples that the key matches."""
         return int((self.rows >= 0).sum())
 
     @cached_property
@@ -108,23 +108,28 @@ class Key:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the key names all samples."""
+        """Whether the key matches all samples."""
         return self.n_named == self.m
 
     @property
     def is_large(self) -> bool:
-        """Whether the key names at least half of the samples, or of the rows."""
+        """Whether the key matches at least half as many samples as there are samples, or rows."""
         return 2 * self.n_named >= min(self.m, len(self.at))
 
     @property
     def counts(self) -> bool:
-        """Whether the key is plausible, rather than numbers that match a few names by chance."""
+        """Whether the key is plausible, and not a few numbers that match by chance."""
         sure = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
         return sure and self.n_named > 0 and not self.is_family
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Sort key: prefer id columns to families, complete unique matches, and none by chance."""
+        """Sort key of keys: the best key has the largest.
+
+        Criteria are, in this order: id columns before FID and unnamed columns, and these before
+        others; complete matches without repeated samples; matches that are not chance; the number
+        of matched samples; IID.
+        """
         called = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
         by_name = self.is_id and called not in {FAMILY, *NAMELESS}, self.is_id
         sure = self.is_whole and not self.repeated.size
@@ -141,11 +146,16 @@ class Keys:
     """All possible keys of a table."""
 
     columns: Mapping[str, Array]  # text columns, (rows,) each
-    wanted: tuple[str, ...]  # columns of labels or covariates, which are no keys
-    ours: Array  # (m,), names of the samples
+    wanted: tuple[str, ...]  # columns of labels or covariates, which are not keys
+    ours: Array  # (m,), sample names of the data
+    #: Whether the sample names only count rows; such an index of the table is not a key either.
+    count_rows: bool = False
 
     def all(self, said: str | None = None) -> list[Key]:
-        """Return all keys, or those of the column `said`; keys of doubled ids come last."""
+        """Return all keys, or those of the column `said`.
+
+        If none of them is plausible, keys for doubled ids are appended.
+        """
         direct = list(self._direct(said))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
@@ -156,7 +166,7 @@ class Keys:
         names = free(self.columns, self.wanted) if said is None else []
         has_ids = any(is_id(name) and plain(name) not in NAMELESS for name in names)
         for name in names:
-            if not (has_ids and is_index(name, self.columns[name])):
+            if not ((has_ids or self.count_rows) and is_index(name, self.columns[name])):
                 yield self._judged(self._of((name,), quoted(name), self.columns[name]))
         yield from self._combined_keys()
 
@@ -168,7 +178,7 @@ class Keys:
             yield self._of((fid, iid), f"{fid!r} and {iid!r} as {fid}_{iid}", values)
 
     def _twice(self, keys: list[Key]) -> Iterator[Key]:
-        """Yield keys for doubled ids (``id_id``), as written by tools that lack families."""
+        """Yield keys for doubled ids (``id_id``), as written by tools for data without families."""
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
         if fid is not None and iid is not None:
             families = self.columns[fid]
@@ -216,5 +226,5 @@ class Keys:
 
 
 def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
-    """Return the columns that may name samples."""
+    """Return the columns that may contain sample names: neither values nor ids of parents."""
     return [name for name in columns if name not in wanted and plain(name) not in PARENTS]

@@ -1,13 +1,13 @@
-"""Labels and covariates as users pass them, in the order of the samples of the data.
+"""Labels and covariates as users pass them, matched to the samples of the data.
 
-They are arrays, frames with names of samples, or names of variables (`dhsic.joins.variables`).
+They are arrays, frames with sample names, or names of variables (`dhsic.joins.variables`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
-from dhsic.joins.covariates import covariates_of, design_of
+from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
+from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
-from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
+from dhsic.joins.slips import warn_of_slips
+from dhsic.joins.table import id_columns, in_pandas, join, names_of, names_to_match, values_of
 from dhsic.joins.targets import (
     names_said,
     refuse_held,
@@ -41,20 +43,57 @@ from dhsic.sources.opening import (
     open_source,
 )
 from dhsic.sources.options import MissingChunks
+from dhsic.validation import is_numeral
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Data that are open, with a row of labels and covariates for every sample that takes part."""
+    """Opened data, with one row of labels and covariates for each sample that is used."""
 
     source: AbstractSource
-    y: Array | None  # (m,) or (m, t); None where the data are their own labels
+    y: Array | None  # (m,) or (m, t); None if the data are their own labels
     covariates: Array | None  # (m, q)
-    rows: Index | None = None  # (m,), which samples of the data; None for all
-    #: Counts, by the names of `dhsic.results.schema.LEFT_OUT`.
+    rows: Index | None = None  # (m,), positions of the samples in the data; None: all
+    #: Numbers of excluded samples, by the names in `dhsic.results.schema.LEFT_OUT`.
     left_out: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # where it came from and how rows were matched, for people
-    filtered: Filtered = field(default_factory=Filtered)  # what was left out before
+    notes: tuple[str, ...] = ()  # sentences: origin of the labels, and how rows were matched
+    filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        target: Any,
+        covariates: Any = None,
+        *,
+        counting: AbstractCounting | None = None,
+        **options: Any,
+    ) -> Labelled:
+        """Open data with `open_source`, and join labels and covariates.
+
+        `options` are those of `Inputs.of`.
+        """
+        inputs = Inputs.of(data, target, covariates, **options)
+        source = open_source(inputs.data, n_samples=inputs.n_samples, **inputs.opening)
+        return inputs.join(source, counting)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Data, labels and covariates as passed by the user.
+
+    There are three steps. `Inputs.of` separates features from labels. The caller opens `data` with
+    the options `opening` and `n_samples`. `join` matches labels and covariates to the samples.
+    """
+
+    passed: Any  # the data as passed, including label columns
+    data: Any  # the features without label columns, for `open_source`
+    target: Any
+    covariates: Any
+    what: str  # name of the labels in messages
+    by_position: bool
+    filters: Filters | Filtered | None
+    opening: Mapping[str, Any]  # options of `open_source`
 
     @classmethod
     def of(
@@ -66,78 +105,140 @@ class Labelled:
         what: str = "y",
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
-        counting: AbstractCounting | None = None,
-        opened_by: Callable[..., AbstractSource] = open_source,
         not_features: Collection[str] = (),
-        compares_samples: bool = True,
         **opening: Any,
-    ) -> Labelled:
-        """Open data, and match labels and covariates to its samples by name, if both have names.
+    ) -> Inputs:
+        """Separate features from labels, covariates and other columns.
 
         Parameters
         ----------
         target : str, list of str, array or None
-            Labels, called `what` in messages, or the variables of `data` that hold them; columns of
-            a frame or a table that are named are no features.
+            Labels, called `what` in messages, or the variables of `data` that hold them; named
+            columns of a frame or a table are not features.
         by_position : bool
             Whether rows are in the order of the samples, regardless of their names.
         filters : Filters or Filtered, optional
             Samples and features to use. Labels cover all samples, or name those they cover.
-        counting : AbstractCounting, optional
-            Computes the counts that `filters` need.
-        opened_by : callable
-            Function that opens the data; `opening` are its options, see `dhsic.open_source`.
         not_features : collection of str
-            Other columns of a frame or a table that are no features.
-        compares_samples : bool
-            Whether some features are read to warn of samples that are there twice.
+            Other columns of a frame or a table that are not features.
+        **opening
+            Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        given = data
+        passed = data
         if isinstance(data, pd.DataFrame):
             data, target, covariates = split_frame(data, target, covariates, not_features)
         else:
             opening |= _columns_apart(data, target, covariates, not_features)
-        if "not_features" in opening and is_table(data):  # its labels come with it
-            data = opened_by(data, n_samples=None, **opening)
-            opened_by = partial(_same, data)
-        check_mixed(what, target)
-        check_mixed("covariates", covariates)
-        fill = opening.get("missing_chunks", "error")
-        covariates = _as_covariates(covariates, data, fill)
-        labels = None if target is None else as_labels(target, data, fill)
-        may_be_some = filters is not None and names_of(target) is not None
-        is_matched = not by_position and (may_be_some or bool(id_columns(target)))
-        n_labels = None if labels is None or is_matched else len(labels)
-        source = hinted(opened_by(data, n_samples=n_labels, **opening))
-        refuse_held(given, source, target, what)
+        return cls(passed, data, target, covariates, what, by_position, filters, opening)
+
+    @property
+    def n_samples(self) -> int | None:
+        """Number of samples according to the labels, which identifies the axis of the samples.
+
+        It is None if there are no labels, if they are matched by name, or if a table contains them.
+        """
+        if self._holds_labels:
+            return None
+        labels, _ = self._values
+        may_be_some = self.filters is not None and names_of(self.target) is not None
+        is_matched = not self.by_position and (may_be_some or bool(id_columns(self.target)))
+        return None if labels is None or is_matched else len(labels)
+
+    @property
+    def _holds_labels(self) -> bool:
+        """Whether the data are a table with label columns, which are read with its features."""
+        return "not_features" in self.opening and is_table(self.data)
+
+    @cached_property
+    def _values(self) -> tuple[Array | None, Any]:
+        return self._read(self.data)
+
+    def _read(self, data: Any) -> tuple[Array | None, Any]:
+        """Return labels as an array, and covariates; if they are names, read them from `data`."""
+        check_mixed(self.what, self.target)
+        check_mixed("covariates", self.covariates)
+        fill = self.opening.get("missing_chunks", "error")
+        covariates = _as_covariates(self.covariates, data, fill)
+        return None if self.target is None else as_labels(self.target, data, fill), covariates
+
+    def join(
+        self,
+        source: AbstractSource,
+        counting: AbstractCounting | None = None,
+        *,
+        compares_samples: bool = True,
+    ) -> Labelled:
+        """Match labels and covariates to the samples of a source, by name if both sides have names.
+
+        `counting` computes the counts that filters need. With `compares_samples`, some features are
+        read to warn of samples that occur twice.
+        """
+        target, what = self.target, self.what
+        data = source if self._holds_labels else self.data
+        labels, covariates = self._read(source) if self._holds_labels else self._values
+        source = hinted(source)
+        refuse_held(self.passed, source, target, what)
         names = source.sample_names()
-        if not by_position and names is None and names_of(data) is None:
+        if not self.by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
-        filtered = _filtered(filters, data, source, counting, fill)
-        source, notes, m = filtered.features_of(source), list[str](), source.n_samples
-
-        def align_rows(given: Any, called: str, values: Array | None = None) -> Array | None:
-            if given is None:
-                return None
-            store = hasattr(given, "iloc") and not hasattr(data, "iloc")
-            remedy = f"{called}.loc[dhsic.open_source(X).sample_names()]" if store else None
-            values = covariates_of(given) if values is None else values
-            is_of_all = len(values) == m and not id_columns(given)
-            ours = names if names is None or is_of_all else filtered.samples_of(names)
-            order = join(ours, given, called, by_position=by_position, remedy=remedy)
-            if order is None:
-                if is_of_all or by_position or ours is None or names_of(given) is None:
-                    return _remaining_rows(values, called, filtered, m)
-                return values  # of the samples that are left, by name
-            notes.append(f"{called}: {order.note}")
-            return order.take(values)
-
-        y, C = align_rows(target, what, labels), align_rows(covariates, "covariates")
-        warn_of_leaks(given, source, y, filtered.samples)
+        fill = self.opening.get("missing_chunks", "error")
+        filtered = _filtered(self.filters, data, source, counting, fill)
+        source = filtered.features_of(source)
+        rows = _Rows(self, data, names, filtered, source)
+        y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
+        ours = None if names is None else filtered.samples_of(names)
+        for column in [] if y is None else np.atleast_2d(y.T):
+            warn_of_slips(what, column, ours)
+        warn_of_leaks(self.passed, source, y, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
-        return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
+        warn_of_replicates(ours)
+        return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+
+
+@dataclass
+class _Rows:
+    """Samples of opened data, to which rows of labels and covariates are matched.
+
+    `names` (m,) are the names of all samples, or None. `notes` are sentences on how rows were
+    matched.
+    """
+
+    inputs: Inputs
+    data: Any
+    names: Array | None
+    filtered: Filtered
+    source: AbstractSource
+    notes: list[str] = field(default_factory=list)
+
+    def aligned(self, given: Any, called: str, values: Array | None = None) -> Array | None:
+        """Return the rows of labels or covariates for the samples used, in their order.
+
+        `called` is the name of the parameter, and `values` are the values of `given` if they are
+        known. The result is None if `given` is None.
+        """
+        if given is None:
+            return None
+        names, filtered, by_position = self.names, self.filtered, self.inputs.by_position
+        n_samples, count_rows = self.source.n_samples, False
+        if self.source.row_numbers and id_columns(given):
+            columns = {str(name): np.asarray(given[name]) for name in given.columns}
+            names, count_rows = names_to_match(self.source, columns)
+        store = hasattr(given, "iloc") and not hasattr(self.data, "iloc")
+        remedy = f"{called}.loc[dhsic.open_source(X).sample_names()]" if store else None
+        values = covariates_of(given) if values is None else values
+        is_of_all = len(values) == n_samples and not id_columns(given)
+        ours = names if names is None or is_of_all else filtered.samples_of(names)
+        order = join(
+            ours, given, called, by_position=by_position, remedy=remedy, count_rows=count_rows
+        )
+        if order is None:
+            if is_of_all or by_position or ours is None or names_of(given) is None:
+                return _remaining_rows(values, called, filtered, n_samples)
+            return values  # they are those of the remaining samples, by name
+        self.notes.append(f"{called}: {order.note}")
+        return order.take(values)
 
 
 def _filtered(
@@ -162,8 +263,9 @@ def _columns_apart(
     """Return the option `not_features`; in tables it includes label and covariate columns."""
     if not_features and isinstance(data, np.ndarray | list | tuple):
         raise InputError(
-            f"not_features={[*not_features]!r} names features, and those of an array have no "
-            "names. Leave out columns by their positions: X = numpy.delete(X, [3], axis=1)."
+            f"not_features={[*not_features]!r} lists feature names, but the features of an array "
+            "have no names. Delete columns by their positions instead: X = numpy.delete(X, [3], "
+            "axis=1)."
         )
     label_columns = (*names_said(target), *_names_in(covariates, data)) if is_table(data) else ()
     columns = tuple(dict.fromkeys((*label_columns, *not_features)))
@@ -181,16 +283,11 @@ def _remaining_rows(values: Array, what: str, filtered: Filtered, m: int) -> Arr
     """Select the rows of the remaining samples from labels or covariates of all m samples."""
     if filtered.samples is not None and len(values) != m:
         raise InputError(
-            f"{what} has {len(values)} rows and the data have {m} samples, of which filters leave "
-            f"{filtered.samples.size}; pass one row for each sample of the data, or rows with the "
-            "names of samples."
+            f"{what} has {len(values)} rows, but the data have {m} samples, and "
+            f"{filtered.samples.size} of them remain after the filters. Pass one row for each "
+            "sample of the data, or rows that have sample names."
         )
     return filtered.samples_of(values)
-
-
-def _same(source: AbstractSource, *_: Any, **__: Any) -> AbstractSource:
-    """Return a source that is already open; options are ignored."""
-    return source
 
 
 def _check_each_other(target: Any, covariates: Any, what: str) -> None:
@@ -200,16 +297,16 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
         return
     if not (first.astype(str) == second.astype(str)).all():
         raise InputError(
-            f"Samples are in another order in covariates than in {what}, and X does not name them. "
-            "Put both in the order of X, or pass by_position=True if rows belong together by "
-            "position."
+            f"The samples of the covariates are in a different order from those of {what}, and X "
+            "has no sample names. Put both in the order of X, or pass by_position=True if the "
+            "rows already match by position."
         )
 
 
 def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
-    """Labels as an array: what was given, or the variables of `data` that it names.
+    """Return labels as an array: the values passed, or the variables of `data` that they name.
 
-    Columns of ids are left out of frames. Categories are text, though they be numbers.
+    Id columns of frames are dropped. Categories become text, even if they are numbers.
     """
     names = names_said(y) if isinstance(y, str) or has_variables(data) else ()
     if names:
@@ -222,19 +319,37 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
         labels = values_of(_of_categories(y), "y")
         refuse_records(labels, "y")
         refuse_ids(getattr(y, "name", None), labels)
+    if not names:
+        _refuse_texts(labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
-            f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
-            "y.ravel(), or y.T."
+            f"y has shape {labels.shape}: one row of {labels.shape[1]} values. Pass one row per "
+            "sample: y.ravel(), or y.T."
         )
     labels = labels.astype(object) if labels.dtype.kind == "T" else labels
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
-        labels = labels.astype(str)  # text names classes, though they be called "0" and "1"
+        labels = labels.astype(str)  # text is a class name, even "0" or "1"
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
 
 
+def _refuse_texts(labels: Array) -> None:
+    """Refuse text (m,) of numbers most of which differ, so that they are not classes."""
+    if labels.ndim != 1 or labels.dtype.kind not in "OUT":
+        return
+    texts = [value.strip() for value in labels.tolist() if isinstance(value, str)]
+    distinct = {*texts}
+    are_numbers = len(texts) == labels.size and all(map(is_numeral, distinct))
+    if not are_numbers or len(distinct) <= MOST_CLASSES or 2 * len(distinct) <= len(texts):
+        return
+    raise InputError(
+        f"y is text, and {len(distinct):,} of its {len(texts):,} values differ "
+        f"({abbreviate(map(repr, texts), 3)}), so they are not classes. Pass numbers: "
+        "numpy.asarray(y, dtype=float)."
+    )
+
+
 def _of_categories(y: Any) -> Any:
-    """Labels of pandas in which categories are text, "" where missing; others as they are."""
+    """Convert pandas categories to text, "" if missing; other labels are returned unchanged."""
     if isinstance(y, pd.Categorical):
         y = pd.Series(y)
     if not isinstance(y, pd.Series | pd.DataFrame):
@@ -264,11 +379,13 @@ def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
     columns = [(name, read_target(data, name, missing_chunks)) for name in names]
     for name, values in columns:
         _check_names_of(name, values)
+    as_groups = "pass pandas.Series(dhsic.read_target(X, {name!r}), dtype='category')"
+    warn_of_codes(columns, as_groups.format)
     return np.column_stack([design_of(*column) for column in columns]) if columns else given
 
 
 def _check_names_of(name: str, values: Array) -> None:
-    """Refuse words and dates among the classes or groups (m,) of a variable of the data."""
+    """Refuse words for missing values, and dates, among the classes or groups (m,) of `name`."""
     if values.ndim == 1 and values.dtype.kind in "OUT":
         check_names(f"dhsic.read_target(X, {name!r})", values, are_apart=True)
 
@@ -279,10 +396,11 @@ def refuse_ids(name: Any, labels: Array) -> None:
     if not is_named or labels.ndim != 1:
         return
     n = len(set(labels.tolist()))
-    is_measured = n > MOST_CLASSES and labels.dtype.kind in "iuf"  # no classes that samples share
+    is_measured = n > MOST_CLASSES and labels.dtype.kind in "iuf"  # too many values for classes
     if 2 * n > len(labels) > 2 or is_measured:
         raise InputError(
-            f"The labels are {name!r}, which names the samples: {n:,} of {len(labels):,} values "
-            f"differ ({abbreviate(labels.tolist(), 3)}). Pass what was measured of the samples; if "
-            "this is it, give it a name that is not one of ids."
+            f"The labels are {name!r}, which looks like a column of sample ids: {n:,} of "
+            f"{len(labels):,} values differ ({abbreviate(labels.tolist(), 3)}). Pass a measured "
+            "trait instead. If these values are the trait, rename them so that the name does not "
+            "look like ids."
         )

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 #: Spelling differences between programs, each with a function that normalises a name.
 _WAYS: dict[str, Callable[[str], str]] = {
-    "blanks and characters that are not seen": lambda name: re.sub(
+    "spaces and invisible characters": lambda name: re.sub(
         "[\\s\u00ad\u200b-\u200f\u2060\ufeff]+", "", name
     ),
     "upper and lower case": str.casefold,
     "leading zeros": lambda name: re.sub(r"(?<!\d)0+(?=\d)", "", name),
-    "'.0', which spreadsheets add to numbers": lambda name: re.sub(r"\.0+$", "", name),
-    "signs such as '.', '-' and '_'": lambda name: re.sub(r"[\W_]+", ".", name),
+    "'.0', which spreadsheets append to numbers": lambda name: re.sub(r"\.0+$", "", name),
+    "punctuation such as '.', '-' and '_'": lambda name: re.sub(r"[\W_]+", ".", name),
     "an 'X' at the front, which R adds to numbers": lambda name: re.sub(r"^X(?=[\d.])", "", name),
-    "an 'X' at the front and signs as '.', as R writes names": lambda name: re.sub(
+    "an 'X' at the front and '.' for punctuation, which R writes": lambda name: re.sub(
         r"[\W_]+", ".", re.sub(r"^X(?=[\d._])", "", name)
     ),
     "'chr' at the front": lambda name: re.sub("^chr", "", name, flags=re.IGNORECASE),
@@ -28,20 +28,24 @@ _WAYS: dict[str, Callable[[str], str]] = {
     ),
 }
 #: Spelling difference: one side prefixes names with the family id.
-_FAMILY = "the FID before '_'"
-#: Spelling difference: one side goes on, with a sample or an aliquot of a patient; marks of parts.
+_FAMILY = "the part before '_', such as a FID"
+#: Spelling difference: names of one side are longer, such as the ids of samples or aliquots, which
+#: begin with the id of a patient; and the separators of parts.
 _LONGER, _MARKS = "parts at the end", "-_.:|/"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
-    """Return a sentence on how `names` of a table differ from those of the data, and how many do.
+    """Return a sentence on how `names` of a table differ from those of the data, and a count.
 
-    The sentence is "" and the count 0 if no normalisation makes any two names equal.
+    The count is the number of names that match after the change. The sentence is "" and the count 0
+    if no change makes any two names equal.
 
     >>> difference(["007", "008"], ["7", "8"])[0]
-    "They are the same but for leading zeros: '007' there is '7' in the data."
+    "They differ only in leading zeros: for example, '007' is '7' in the data."
     >>> difference(["a", "b"], ["c", "d"])
     ('', 0)
+    >>> difference(["AC", "GT"], ["AC-1", "GT-1"])[0]
+    "They are the same but for parts at the end: 'AC' there is 'AC-1' in the data."
     """
     strangers, known = list(dict.fromkeys(names)), set(ours)
     strangers = [name for name in strangers if name not in known]
@@ -55,14 +59,18 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     for mark, n in (*_parts_of(strangers), *_parts_of(known)):
         cut = matched(_beginning(mark, n))
         pairs[_LONGER] = max(pairs.get(_LONGER, []), cut, key=len)
+    for mark, _ in _parts_of(known):
+        first = _beginning(mark, 1)
+        if len({first(name) for name in known}) == len(known):
+            pairs[_LONGER] = max(pairs.get(_LONGER, []), matched(first), key=len)
     way = max(pairs, key=lambda way: len(pairs[way]))
     if not pairs[way]:
-        pairs["the ways in which they are written"] = matched(_changed_in_all_ways)
-        way = "the ways in which they are written"
+        pairs["several details of spelling"] = matched(_changed_in_all_ways)
+        way = "several details of spelling"
     if not pairs[way]:
         return "", 0
     theirs, our = pairs[way][0]
-    sentence = f"They are the same but for {way}: {theirs!r} there is {our!r} in the data."
+    sentence = f"They differ only in {way}: for example, {theirs!r} is {our!r} in the data."
     return sentence, len(pairs[way])
 
 
@@ -95,7 +103,7 @@ MOST_TRIED = 3
 
 
 def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield marks that split all names into equally many parts, with their number."""
+    """Yield separators that split all names into the same number of parts, with this number."""
     for mark in _MARKS:
         counts = {name.count(mark) + 1 for name in names}
         if len(counts) == 1 and (n := counts.pop()) > 1:
@@ -103,14 +111,16 @@ def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _beginning(mark: str, n: int) -> Callable[[str], str]:
-    """Return a function that cuts a name after some parts."""
+    """Return a function that keeps the first n parts of a name."""
     return lambda s: mark.join(s.split(mark)[:n])
 
 
 def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return a Python dictionary of the data's names {samples} by shorter ones of a table.
+    """Return Python code of a dictionary that maps shortened names of the data to the full names.
 
-    It is "" if the names of the data do not begin with those of the table, each of another one.
+    The shortened names are those that a table has in `names`; `ours` are the names of the data,
+    which the code calls {samples}. The code is "" unless shortening by a number of parts keeps the
+    names of the data distinct and matches more names of the table than the full names do.
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     "{{'-'.join(n.split('-')[:2]): n for n in {samples}}}"
@@ -131,9 +141,10 @@ def _between(before: str, after: str) -> Callable[[str], str]:
 
 
 def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return a Python expression of s that turns names of a table into those of the data.
+    """Return a Python expression of s that converts names of a table to those of the data.
 
-    It is "" if no change matches more names than the unchanged names do, each once.
+    It is "" if no change gives more matches than the unchanged names, or if the changed names
+    repeat.
 
     >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
     ("s.lstrip('0')", 's.zfill(3)')
@@ -153,7 +164,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
             around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
             changes[around] = added = _between(before, after)
             if 2 * len(known.intersection(map(added, theirs))) < min(len(theirs), len(known)):
-                del changes[around]  # parts that are of few names
+                del changes[around]  # an affix that few names have
 
     def n_matched(change: Callable[[str], str]) -> int:
         matched = [name for name in map(change, theirs) if name in known]

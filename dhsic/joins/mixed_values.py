@@ -1,4 +1,4 @@
-"""Labels and covariates that are numbers but for some text: slips of the pen, or codes."""
+"""Checks of labels and covariates that are numbers except for some text: typos, or codes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.odd_fields import OddFields
 from dhsic.validation import is_numeral
 
-#: Different numbers from which on a column is measured, though some of its values are text; fewer
-#: may be names of groups, unless text says that there is no value.
+#: A column with at least this many distinct numbers is a measurement, even if some of its values
+#: are text. Fewer numbers may be names of groups, unless a text means a missing value.
 MEASURED = 10
-#: Words for a value that is not there, in lower case, among numbers.
+#: Words, in lower case, that mean a missing value among numbers.
 NOT_THERE = NO_VALUE | MAY_BE_CLASS
 
 
 def text_among_numbers(
     called: str, name: str, values: Array, place: Callable[[int], str]
 ) -> OddFields:
-    """Texts of a column (m,), without those of missing values; `place` says where a row is."""
+    """Collect the texts of a column (m,), except those of missing values.
+
+    `place` describes the position of a row, for messages.
+    """
     odd = OddFields(called, name)
     for i, value in enumerate(values.tolist()):
         text = value.strip() if isinstance(value, str) else str(value)
@@ -45,7 +48,7 @@ def text_among_numbers(
 
 
 def is_measured(odd: OddFields, values: Array) -> bool:
-    """Whether a column most of which are numbers is measured, and no names of groups."""
+    """Whether a column of mostly numbers is a measurement, and not names of groups."""
     if odd.places and _are_written(values):
         return True
     if not odd.are_few:
@@ -55,29 +58,33 @@ def is_measured(odd: OddFields, values: Array) -> bool:
 
 
 def _are_written(values: Array) -> bool:
-    """Whether all values (m,) are numbers as people write them, some with commas or percent."""
+    """Whether all texts (m,) are numbers as people write them, some with commas or percent."""
     texts = {str(value).strip() for value in values.tolist() if isinstance(value, str)}
     texts = {text for text in texts if text and not stands_for_none(text)}
     return bool(texts) and all(map(WRITTEN.fullmatch, texts))
 
 
 def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Refuse a covariate of a table that is numbers but for some text."""
+    """Refuse a covariate of a table that has numbers except for some text.
+
+    `place` describes the position of a row, for messages.
+    """
     odd = text_among_numbers(f"covariate {name!r}", name, values, place)
     if not is_measured(odd, values):
         return
-    na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in odd.markers)
-    missing = f" If they are missing: {na} --drop-missing." if na else ""
+    markers = odd.limits or odd.markers
+    na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in markers)
+    missing = f" If these values are missing, use {na} --drop-missing." if na else ""
     raise InputError(
-        f"{odd.sentence} Write numbers there, with decimal points.{missing} If all are names of "
-        "groups, begin each with a letter."
+        f"{odd.sentence} Replace them by numbers, with decimal points.{missing} If all values "
+        "are names of groups, begin each with a letter."
     )
 
 
 def check_mixed(called: str, given: Any) -> None:
-    """Refuse labels or covariates (m,) or (m, q) of Python some of which are numbers, some text.
+    """Refuse labels or covariates, (m,) or (m, q), that mix numbers and text in Python.
 
-    Categories of pandas are names, whatever they are; columns of ids are no values.
+    Pandas categories are always names. Id columns are not checked.
     """
     frame = given if isinstance(given, pd.DataFrame) else _columns_of(given)
     if frame is None:
@@ -96,36 +103,37 @@ def check_mixed(called: str, given: Any) -> None:
         odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
         if is_measured(odd, values):
             raise InputError(
-                f"{odd.sentence} Pass numbers: pandas.to_numeric({one}, errors='coerce') has NaN "
-                f"for text, and samples of NaN are left out. If all are names of groups, say so: "
-                f"pandas.Series({one}, dtype='category')."
+                f"{odd.sentence} Pass numbers: pandas.to_numeric({one}, errors='coerce') "
+                "replaces text by NaN, and samples with NaN are excluded. If all values are "
+                f"names of groups, declare them as categories: pandas.Series({one}, "
+                "dtype='category')."
             )
         check_names(one, values)
 
 
 def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
-    """Refuse names (m,) of classes or groups of Python that are none; tell of those that may be.
+    """Refuse class or group names (m,) that are not names, and warn of names that may not be.
 
-    These are words for a missing value, dates, and, unless they `are_apart`, names that are the
-    same but for case. `called` is an expression for the values.
+    Refused are words for a missing value, dates, and, unless `are_apart`, names that differ only in
+    case. `called` is a Python expression for the values.
 
     Raises
     ------
     InputError
-        The sentence says which names, and that categories of pandas are taken as they are.
+        The message lists the names, and says that pandas categories are accepted unchanged.
     """
     if not all(isinstance(v, str) or pd.isna(v) for v in values):
         return
     text = np.array([v.strip() if isinstance(v, str) else "" for v in values], dtype=object)
     text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
-    category = f"say so: pandas.Series({called}, dtype='category')"
+    category = f"declare categories: pandas.Series({called}, dtype='category')"
 
     def remedy(words: list[str]) -> str:
-        are = "it is a name" if len(words) == 1 else "they are names"
+        are = "it is a real name" if len(words) == 1 else "they are real names"
         one = f"pandas.Series({called})"
         return (
-            f"Leave those samples out: keep = ~{one}.isin({words!r}).to_numpy() has the others. "
-            f"If {are}, {category}."
+            f"Exclude these samples: keep = ~{one}.isin({words!r}).to_numpy() selects the "
+            f"others. If {are}, {category}."
         )
 
     refuse_words(called, text, remedy)
@@ -133,11 +141,11 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
         warn(f"{sentence}.")
     refuse_dates(WrittenColumn(called, "", values=called), text, "group", category)
     if not are_apart:
-        refuse_alike(f"Values of {called}", "names", text[text != ""], f"else {category}.")
+        refuse_alike(f"Values of {called}", "names", text[text != ""], f"otherwise {category}.")
 
 
 def _columns_of(given: Any) -> pd.DataFrame | None:
-    """Columns of a series or an array of objects or text; None for others."""
+    """Return the columns of a series, or of an array of objects or text; None for other input."""
     if isinstance(given, pd.Series):
         return given.to_frame()
     if isinstance(given, np.ndarray | list | tuple):

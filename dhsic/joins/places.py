@@ -1,4 +1,4 @@
-"""Chromosomes and places on them, as people and genome browsers write them."""
+"""Chromosomes and intervals on them, as people and genome browsers write them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,29 @@ from dhsic.sources.variants import (
     plink_numbers,
 )
 
-#: Chromosomes from one number to another, and a place on one.
+#: Pattern of a range of chromosomes, and of an interval on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 PLACE = re.compile(rf"(.+):({NUMBER})-({NUMBER})")
-#: What stands between commas, but for those within numbers of a place, as browsers write it.
+#: Pattern of the text between commas; commas within the numbers of an interval do not separate.
 BETWEEN = re.compile(rf"[^,]+:{NUMBER}-{NUMBER}(?=\s*(?:,|$))|[^,]+")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Chromosomes, or an interval of one, as the user wrote it; for `alias` see `plink_numbers`."""
+    """Chromosomes, or an interval of one, as the user wrote it (`said`).
+
+    `alias` maps chromosome names, see `plink_numbers`.
+    """
 
     said: str
     alias: Mapping[str, str]
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
-        """Return the mask of features of a chromosome inside this place; or a bool for all."""
+        """Return the mask of the features of a chromosome that lie inside; a bool if for all.
+
+        `positions` are those of its features.
+        """
         name, span = self._name(chromosome), SPAN.fullmatch(self.said)
         if name == self._name(self.said):
             return True
@@ -54,8 +60,8 @@ class Place:
             return False
         if positions is None:
             raise InputError(
-                f"chromosomes={self.said!r} is a place, and the data do not say where on a "
-                "chromosome features lie; pass chromosomes alone."
+                f"chromosomes={self.said!r} is an interval, but the data have no feature "
+                "positions. Pass only chromosomes."
             )
         first, last = (int(place[i].replace(",", "")) for i in (2, 3))
         return np.asarray((first <= positions) & (positions <= last))
@@ -66,7 +72,7 @@ class Place:
 
 
 def places_in(said: Any) -> list[str]:
-    """Chromosomes and places as they were written; commas within numbers separate nothing.
+    """Split text into chromosomes and intervals; commas within numbers do not separate.
 
     >>> places_in("1-5,X,chr6:25,000,000-34,000,000"), places_in(["6:1-5", "7"])
     (['1-5', 'X', 'chr6:25,000,000-34,000,000'], ['6:1-5', '7'])
@@ -78,18 +84,18 @@ def places_in(said: Any) -> list[str]:
 
 
 def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
-    """Mask (d,) of the features that lie at places.
+    """Return the mask (d,) of the features on the chromosomes or in the intervals in `said`.
 
     Raises
     ------
     InputError
-        No feature lies at one of them, or the data have no chromosomes.
+        One of them contains no feature, or the data have no chromosomes.
     """
     texts = places_in(said)
     if CONTIG not in known:
         raise InputError(
-            "The data do not say on which chromosome features lie, so chromosomes= finds none; "
-            "take them by name (extract=), or by a variable of the data (extract_if=)."
+            "The data do not specify the chromosomes of features, so chromosomes= cannot find "
+            "any. Select features by name (extract=), or by a variable of the data (extract_if=)."
         )
     stretches = [*slices(known[CONTIG].n, STRETCH)]
     each = [pd.factorize(as_text(known[CONTIG].read(rows))) for rows in stretches]
@@ -108,17 +114,17 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
         place.said for place, is_there in zip(places, is_matched, strict=True) if not is_there
     ]
     if unknown or not places:
-        which = "" if len(unknown) == len(places) else f"{abbreviate(unknown, 30)} of "
+        which = "" if len(unknown) == len(places) else f"{abbreviate(unknown, 30)}, part of "
         raise InputError(
-            f"No feature lies at {which}chromosomes={said!r}; the data have those of "
-            f"{abbreviate(chromosomes, 30)}. Pass names, numbers such as 1-5, or places such as "
-            "6:25000000-34000000."
+            f"No feature lies in {which}chromosomes={said!r}; the data have the chromosomes "
+            f"{abbreviate(chromosomes, 30)}. Pass names, numbers such as 1-5, or intervals such "
+            "as 6:25000000-34000000."
         )
     return mask
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Return the columns of a source along its features; names are ``feature``."""
+    """Return the annotations of features as columns, by name; the feature names are ``feature``."""
     columns = source.feature_columns()
     if columns is not None:
         return columns
@@ -132,9 +138,10 @@ def described(source: AbstractSource) -> Mapping[str, Column]:
 
 
 def chromosome_codes(source: AbstractSource) -> tuple[Index, Array] | None:
-    """Chromosome of each feature (d,), by its place among the names; None where none are told.
+    """Return the chromosome of each feature as a code (d,), and the names; None if unknown.
 
-    Names are those that are compared: "chr6" is "6", and PLINK's 23 is "X".
+    A code is an index into the names. The names are normalised: "chr6" becomes "6", and PLINK's 23
+    becomes "X".
     """
     columns = described(source)
     if CONTIG not in columns:

@@ -1,4 +1,4 @@
-"""Regions of a genome in a file: PLINK's ranges (``bed1``), which count from 1, and BED, from 0."""
+"""Regions of a genome from a file: PLINK's ranges (``bed1``) count from 1, BED counts from 0."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import POSITION, chromosome_name, plink_numbers
 
-#: Lines of BED that are no regions begin so.
+#: First words of lines of BED that are not regions.
 OF_BROWSERS = ("track", "browser")
-#: Fields of a region: chromosome, start, end; a name and others may follow.
+#: Number of required fields of a region: chromosome, start, end. Other fields may follow.
 FIELDS = 3
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions as chromosomes, and positions (n,) from 1; both ends belong to a region."""
+    """Regions: chromosomes, and start and end positions (n,) from 1; both ends are included."""
 
     chromosomes: list[str]
     starts: Index
@@ -34,22 +34,22 @@ class Regions:
 
     @classmethod
     def of(cls, given: Any, name: str, first: int | None) -> Regions:
-        """Regions of a file, or of a sequence of (chromosome, start, end).
+        """Create regions from a file, or from a sequence of (chromosome, start, end).
 
         Parameters
         ----------
         given : path or sequence of tuples
-            Where they are.
+            The file, or the regions.
         name : str
-            The parameter, for sentences.
+            Name of the parameter, for messages.
         first : {0, 1} or None
-            The number of the first base of a chromosome. None: 0 in a file ``.bed`` or ``.bed.gz``,
-            as BED has it, whose ends do not belong to a region; else 1.
+            Number of the first base of a chromosome. None: 0 for files ``.bed`` and ``.bed.gz``, in
+            which, as in BED, regions exclude their end; otherwise 1.
 
         Raises
         ------
         InputError
-            A line is no region.
+            A line is not a region.
         """
         is_file = isinstance(given, str | PathLike)
         if first is None:
@@ -57,24 +57,24 @@ class Regions:
             first = 0 if ".bed" in [suffix.lower() for suffix in suffixes[-2:]] else 1
         regions = [*_parsed(_lines(fspath(given)) if is_file else _rows(given, name), first)]
         if not regions:
-            raise InputError(f"{name}= has no regions; pass lines of chromosome, start and end.")
+            raise InputError(f"{name}= has no regions; pass lines with chromosome, start and end.")
         chromosomes, starts, ends = zip(*regions, strict=True)
-        # BED counts from 0 and leaves the end out: its end is the last base, counted from 1.
+        # BED counts from 0 and excludes the end, so its end is the last base if counted from 1.
         return cls(list(chromosomes), np.array(starts) + (1 - first), np.array(ends))
 
     def holding(self, source: AbstractSource, name: str) -> Mask:
-        """Which features (d,) of a source lie in a region.
+        """Return the mask (d,) of the features of a source that lie in a region.
 
         Raises
         ------
         InputError
-            No feature lies in any, or the data do not say where they lie.
+            No feature lies in any region, or the data have no positions of features.
         """
         placed, columns = chromosome_codes(source), described(source)
         if placed is None or POSITION not in columns:
             raise InputError(
-                f"The data do not say on which chromosome and where features lie, so {name}= finds "
-                "none; take them by name (extract=, exclude=)."
+                f"The data do not specify the chromosomes and positions of features, so {name}= "
+                "cannot find any. Select features by name instead (extract=, exclude=)."
             )
         codes, names = placed
         positions = columns[POSITION].read(slice(0, source.n_features))
@@ -98,55 +98,63 @@ class Regions:
         return mask
 
     def _tell(self, name: str, n_held: Index, names: Iterable[str]) -> None:
-        """Warn of regions without a feature; refuse where no region has one."""
+        """Warn of regions without features; InputError if no region has a feature.
+
+        `n_held` (n,) are the numbers of features per region, and `names` the chromosomes of the
+        data.
+        """
         empty = np.flatnonzero(n_held == 0)
         listed = [f"{self.chromosomes[i]}:{self.starts[i]}-{self.ends[i]}" for i in empty]
         if empty.size == n_held.size:
             raise InputError(
-                f"{name}= lists {n_held.size:,} regions, and no feature of the data lies in any "
-                f"({abbreviate(listed)}). The data have the chromosomes {abbreviate(names, 30)}. "
-                "Check that both are of the same genome build, or leave it out."
+                f"{name}= lists {n_held.size:,} regions, but no feature of the data lies in any "
+                f"of them ({abbreviate(listed)}). The data have the chromosomes "
+                f"{abbreviate(names, 30)}. Check that both use the same genome build, or do not "
+                f"use {name}=."
             )
         if empty.size:
             warn(
-                f"{name}= lists {n_held.size:,} regions, {empty.size:,} of which hold no feature "
-                f"of the data ({abbreviate(listed)}).",
+                f"{name}= lists {n_held.size:,} regions. Without a feature of the data: "
+                f"{empty.size:,} of them ({abbreviate(listed)}).",
             )
 
 
 def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
-    """Fields of the lines of a file that are not comments, each with what a sentence calls it."""
+    """Yield the fields of all lines of a file that are not comments, each with a description.
+
+    The description names the line in messages.
+    """
     text = Delimited(path, is_list=True)
     for number, fields in enumerate(text.lists(), 1):
         if fields[0].startswith("#") or fields[0] in OF_BROWSERS:
             continue
-        if number == 1 and len(fields) >= FIELDS and fields[1].isalpha():  # names of columns
+        if number == 1 and len(fields) >= FIELDS and fields[1].isalpha():  # a header
             continue
-        yield f"{path} has a line {' '.join(fields[:5])!r}, which is", fields
+        yield f"Line {' '.join(fields[:5])!r} of {path}", fields
 
 
 def _rows(given: Any, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Fields of regions in memory."""
+    """Yield the fields of each region in memory, with a description for messages."""
     for row in given:
         fields = [row] if isinstance(row, str) or np.ndim(row) == 0 else [*row]
-        yield f"{name}= has {row!r}, which is", [str(field) for field in fields]
+        yield f"Region {row!r} of {name}=", [str(field) for field in fields]
 
 
 def _parsed(lines: Iterable[tuple[str, list[str]]], first: int) -> Iterator[tuple[str, int, int]]:
-    """Chromosome, start and end of each line."""
+    """Yield chromosome, start and end of each line."""
     for subject, fields in lines:
         numbers = [field.replace(",", "") for field in fields[1:FIELDS]]
         if len(numbers) < FIELDS - 1 or not all(number.isdecimal() for number in numbers):
             raise InputError(
-                f"{subject} no region: pass the chromosome, the start and the end of each, three "
-                "columns; chromosomes= takes whole chromosomes, and places such as 6:25-34."
+                f"{subject} is not a region. Write three columns: chromosome, start and end. For "
+                "whole chromosomes, and intervals such as 6:25-34, use chromosomes=."
             )
         start, end = map(int, numbers)
         if start < first:
             raise InputError(
-                f"{subject} no region of positions that count from 1. If they count from 0, as in "
-                "BED, pass regions_start=0."
+                f"{subject} has a position of 0, but positions are counted from 1 here. If they "
+                "are counted from 0, as in BED, pass regions_start=0."
             )
         if end < start:
-            raise InputError(f"{subject} a region whose end lies before its start. Mend that line.")
+            raise InputError(f"{subject} ends before it starts. Correct this line.")
         yield fields[0], start, end

@@ -1,4 +1,4 @@
-"""How to write a column of labels or covariates anew: a command for a table, pandas elsewhere."""
+"""Advice on how to convert a column of labels or covariates: a shell command, or pandas code."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dhsic.sources.marked_numbers import command
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """A column of labels or covariates, as sentences call it and as remedies reach it.
+    """A column of labels or covariates, with its description and the code that accesses it.
 
     Attributes
     ----------
     called : str
-        The column, for sentences.
+        Description of the column, for messages.
     name : str
-        Its name in the table.
+        Name of the column in the table.
     path : str
-        The table; "" where there is none.
+        Path of the table; "" if there is none.
     values : str
-        Expression of Python for its values; "" for those of a table.
+        Python expression for the values; "" for a column of a table.
     """
 
     called: str
@@ -30,15 +30,19 @@ class WrittenColumn:
     values: str = ""
 
     def rewritten(self, expression: str) -> str:
-        """How to write it anew, by an expression of pandas, {p}, on the text of the column, {v}."""
+        """Return advice on how to convert the column.
+
+        `expression` is a pandas expression, in which {p} is pandas and {v} the text of the column.
+        """
         if self.values:
             return f"pass {expression.format(p='pandas', v=f'pandas.Series({self.values})')}"
         return self._command(expression) or (
-            f"take this of pandas, v being the column: {expression.format(p='pandas', v='v')}"
+            "compute this with pandas, where v is the column: "
+            f"{expression.format(p='pandas', v='v')}"
         )
 
     def _command(self, expression: str) -> str:
-        """Command that writes the table anew; "" if it has no header, or is no text."""
+        """Return a command that converts the table; "" if it has no header or is not text."""
         if not is_text_table(self.path):
             return ""
         table = Delimited(self.path)

@@ -1,9 +1,9 @@
-"""Samples that are there twice, under whatever names: rows with the same values.
+"""Samples that occur twice, under any names: rows with the same values.
 
-Equal rows are ordinary where values are few: genotypes, presence, counts of cells that are mostly
-0. Of features whose values nearly all differ, a row that equals another in twenty of them is its
-copy. So some features are read, of the first block and, where rows agree there, of blocks all over
-the data: never all of a large matrix.
+Equal rows are common if features have few values: genotypes, presence, counts of cells that are
+mostly 0. If nearly all values of a feature differ, a row that equals another in twenty such
+features is a copy. Only some features are compared: those of the first block and, if rows agree
+there, those of blocks spread over the data. A large matrix is never read completely.
 """
 
 from __future__ import annotations
@@ -22,30 +22,33 @@ from dhsic.sources.sparse import SparseSource
 from dhsic.sources.stored_sparse import StoredSparse
 from dhsic.sources.views import SubsetSource, whole_of
 
-#: Features read at once; continuous ones among them from which on equal rows are copies; and how
-#: many samples at most share the most frequent value of a continuous feature.
+#: Number of features read at once; minimum number of continuous ones among them, so that equal rows
+#: are copies; and maximum share of samples with the same value of a continuous feature.
 READ, FEWEST, SHARED = 64, 20, 0.1
-#: Parts of the data that are compared where rows agree in the first; values up to which all are.
+#: Number of parts of the data that are compared if rows agree in the first block; and maximum
+#: number of values of data that are compared completely.
 MOST_PARTS, MOST_VALUES = 8, 1 << 24
-#: Samples below which a tenth of them says little, and pairs that a sentence names.
-FEWEST_SAMPLES, MOST_NAMED = 10, 3
-#: Samples by which it is told whether a feature is continuous.
+#: Minimum number of samples for the comparison; maximum number of groups that a warning lists, and
+#: of copies that its remedy lists.
+FEWEST_SAMPLES, MOST_NAMED, MOST_LISTED = 10, 20, 200
+#: Maximum number of samples from which it is determined whether a feature is continuous.
 LOOKED_AT = 2000
 
 
 def warn_of_same_samples(
     source: AbstractSource, rows: Index | None, names: Array | None, *, skip: bool = False
 ) -> None:
-    """Warn of samples (`rows` of a source, None for all) that have the values of another one.
+    """Warn of samples that have the same values as another one.
 
-    `names` are those of all samples (m,), if they have any. With `skip` nothing is read.
+    `rows` are the samples of the source that are compared (None: all). `names` (m,) are those of
+    all samples, or None. With `skip`, nothing is read.
     """
     groups, n_compared = ([], 0) if skip else repeated_samples(source, rows)
     if not groups:
         return
     d = source.n_features
     at = np.arange(source.n_samples) if rows is None else rows
-    if names is not None and source.read_as:  # tables of text tell of rows that have one name
+    if names is not None and source.read_as:  # text tables warn of repeated names
         groups = [group for group in groups if len({names[at[i]] for i in group}) == len(group)]
         if not groups:
             return
@@ -57,25 +60,27 @@ def warn_of_same_samples(
     are, them = ("is", "it has") if n == 1 else ("are", "they have")
     values = "all values" if n_compared == d else f"the values of {n_compared:,} of {d:,} features"
     what = "sample" if n == 1 else "samples"
-    remedy = (
-        "remove= takes their names"
-        if names is not None
-        else "delete the rows, counted from 0, and their labels"
-    )
+    counted = " (counted from 0)" if names is None else ""
+    remedy = f"delete their rows{counted} and their labels"
+    copies = [] if names is None else [str(names[at[i]]) for group in groups for i in group[1:]]
+    if copies and all(name.split() == [name] for name in copies):
+        remedy = f"filters=dhsic.Filters(remove={copies[:MOST_LISTED]!r})"
+        if n > MOST_LISTED:
+            remedy += f" removes {MOST_LISTED} of them; the next run lists the others"
     warn(
-        f"{n:,} {what} {are} in the data twice: {them} {values} of another one "
-        f"({abbreviate(called, MOST_NAMED)}), and {'counts' if n == 1 else 'count'} twice. Leave "
-        f"out all but one of each: {remedy}."
+        f"{n:,} {what} {are} in the data twice: {them} {values} of another sample "
+        f"({abbreviate(called, MOST_NAMED)}), and so {'counts' if n == 1 else 'count'} twice. "
+        f"Remove all but one of each group: {remedy}."
     )
 
 
 def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[list[int]], int]:
-    """Find samples with the same values, as positions in `rows`, and how many features agree.
+    """Find samples with the same values, as positions in `rows`.
 
     Returns
     -------
-    Groups of two or more samples in order, and the number of features that were compared. No groups
-    where too few features are continuous.
+    Groups of two or more samples in order, and the number of features that were compared. There are
+    no groups if too few features are continuous.
     """
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     is_sparse = isinstance(whole_of(source), StoredSparse | SparseSource)  # mostly 0
@@ -101,14 +106,14 @@ def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[l
 
 
 def _values(source: AbstractSource, features: Index, rows: Index | None) -> Array:
-    """Stored values (m, c) of some features, NaN where they are NaN."""
+    """Stored values (m, c) of some features; NaN if missing."""
     part = SubsetSource(source, features)
     blocks: list[Block] = [*part.blocks(features.size)]
     return np.concatenate([part.read(block, rows) for block in blocks], axis=1)
 
 
 def _continuous(values: Array) -> Array:
-    """Which features (m, c) have values most of which differ, (c,)."""
+    """Mask (c,) of the features (m, c) in which most values differ."""
     values = values[:: -(-len(values) // LOOKED_AT)]
     ordered, m = np.sort(values, axis=0), len(values)
     lag = max(1, int(SHARED * m))
@@ -118,14 +123,14 @@ def _continuous(values: Array) -> Array:
 
 
 def _codes(values: Array) -> Index:
-    """Number of the distinct row that each row of (m, c) is, (m,)."""
+    """Code of each row of values (m, c), (m,); equal rows have equal codes."""
     frame = pd.DataFrame(values)
     codes, _ = pd.factorize(pd.util.hash_pandas_object(frame, index=False))
     return np.asarray(codes, dtype=np.int64)
 
 
 def _groups(codes: Index) -> list[list[int]]:
-    """Rows of each code that two or more rows have."""
+    """Return the groups of rows that have the same code."""
     order = np.argsort(codes, kind="stable")
     runs = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     return sorted(run.tolist() for run in runs if run.size > 1)

@@ -1,4 +1,4 @@
-"""Lists of samples in files, as ``--keep`` and ``--remove`` of PLINK take them."""
+"""Lists of samples in files, in the formats of PLINK's ``--keep`` and ``--remove``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dhsic.sources.ids import PARENTS, is_id, plain
 
 @dataclass(frozen=True)
 class SampleList:
-    """Samples of a file: their IIDs (`own`), FIDs, and first column where it may be either.
+    """Samples of a file: IIDs (`own`), FIDs (`families`), and the first column.
 
-    Without a header two columns are FID and IID, as PLINK has them.
+    Without a header, two columns are FID and IID, as in PLINK; `first` is then the first column,
+    which may also contain the names. It is None if there is a header or only one column.
     """
 
     own: list[str]
@@ -24,7 +25,7 @@ class SampleList:
 
     @classmethod
     def read(cls, path: str) -> SampleList:
-        """Read a file of ids; InputError where a line lacks one."""
+        """Read a file of ids; InputError if a line lacks one."""
         lines = [*Delimited(path, is_list=True).lists()]
         first = [field.removeprefix("#") for field in lines[0]]
         has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
@@ -41,7 +42,8 @@ class SampleList:
         short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
         if short is not None:
             raise InputError(
-                f"{path} has a line {' '.join(short)!r} with fewer columns than others."
+                f"Line {' '.join(short)!r} of {path} has fewer columns than the other lines. "
+                "Complete this line."
             )
         return cls(
             [row[n_iid] for row in rows],
@@ -50,7 +52,7 @@ class SampleList:
         )
 
     def keys(self) -> Iterator[list[str]]:
-        """Ways in which it may name samples, the likely ones first: IID, FID_IID, first column."""
+        """Yield lists of possible sample names, most likely first: IID, FID_IID, first column."""
         yield self.own
         if self.families is not None:
             yield [f"{fid}_{iid}" for fid, iid in zip(self.families, self.own, strict=True)]

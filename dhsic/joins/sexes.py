@@ -1,4 +1,4 @@
-"""Sexes of samples, for features on chromosomes that not all samples have."""
+"""Sexes of samples, for features on chromosomes that only some samples have."""
 
 from __future__ import annotations
 
@@ -10,36 +10,66 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.errors import warn
 from dhsic.joins.places import chromosome_codes
 from dhsic.sources import AbstractSource
-from dhsic.sources.plink import AbstractPlinkSource
+from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.values import Alleles
 from dhsic.sources.vcz import CallSource
-from dhsic.sources.views import SubsetSource, whole_of
+from dhsic.sources.views import SubsetSource, stored_positions, whole_of
 
-#: Chromosome that only males have.
-OF_MALES = "Y"
+#: Chromosomes with at most one copy, and chromosomes whose copy number depends on the sex.
+ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
+#: Chromosome that only males have, and the one of which they have one copy.
+OF_MALES, OF_BOTH = "Y", "X"
+#: Sources of the sexes, for sentences.
+KNOWN_BY = "Sexes are read from .fam and .psam files, or inferred from the calls on X."
 
 
 def on_y(source: AbstractSource) -> Mask | None:
     """Features on Y, (d,); None if there are none, or no chromosomes are known."""
+    return _on(source, (OF_MALES,))
+
+
+def of_one_copy(source: AbstractSource) -> Mask | None:
+    """Features on Y, MT and W, (d,); None if there are none, or no chromosomes are known."""
+    return _on(source, ONE_COPY)
+
+
+def _on(source: AbstractSource, chromosomes: tuple[str, ...]) -> Mask | None:
+    """Features on some chromosomes, (d,); None if there are none."""
     placed = chromosome_codes(source)
     if placed is None:
         return None
-    mask = (placed[1] == OF_MALES)[placed[0]]
+    mask: Mask = np.isin(placed[1], chromosomes)[placed[0]]
     return mask if mask.any() else None
 
 
 def males_of(source: AbstractSource) -> Mask | None:
-    """Samples that are male, (m,), of all samples; None if the sex of no sample is known.
+    """Mask of the male samples, (m,), of all samples; None if the sex of all samples is unknown.
 
-    Sexes are SEX of .fam and .psam, or told by the haploid calls of VCF Zarr on X.
+    Sexes are SEX of .fam and .psam, or told by the calls on X.
     """
+    sexes = source.sexes()
+    return sexes.males if sexes is not None and sexes.are_known else None
+
+
+def features_on_x(source: AbstractSource) -> Index:
+    """Positions of the features on X of a source of dosages; none of others."""
+    if source.on_x is None:
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(np.isin(stored_positions(source), source.on_x.positions))
+
+
+def full_dosages(source: AbstractSource) -> Float:
+    """Dosage of a call that has A1 alone, of each feature, (d,).
+
+    It is the ploidy of the data, but 1 where haploid calls are stored as such and not scaled.
+    """
+    full = np.full(source.n_features, float(source.ploidy or DIPLOID))
     whole = whole_of(source)
-    if isinstance(whole, AbstractPlinkSource):
-        is_known = whole.males.any() or whole.females.any()
-        return whole.males if is_known else None
-    if isinstance(whole, CallSource) and whole.calls.males.any():
-        return whole.calls.males
-    return None
+    if not isinstance(whole, CallSource) or whole.calls.policy != "count":
+        return full
+    stored = stored_positions(source)
+    once = np.isin(stored, whole.calls.haploid_only_features)
+    return np.where(once, 1.0, full)
 
 
 def missing_rates(
@@ -48,14 +78,15 @@ def missing_rates(
     rows: Index | None,
     count: Callable[[AbstractSource, Index | None], Alleles],
 ) -> Float:
-    """Missing rate of each feature in the samples `rows`, (d,); on Y in males, as PLINK counts.
+    """Missing rate of each feature in the samples `rows`, (d,).
 
-    Features on Y have the rate 0, with a warning, if sexes are not known.
+    On Y, it is the rate in males, as in PLINK. If sexes are unknown, features on Y have the rate 0,
+    with a warning.
 
     Parameters
     ----------
     n_missing : (d,)
-        Missing values of the features of `source` in `rows` (None: all samples).
+        Number of missing values of each feature of `source` in `rows` (None: all samples).
     count : callable
         Counts alleles and missing values of all features of a source in some samples.
     """
@@ -68,9 +99,9 @@ def missing_rates(
     rates[at] = 0.0
     if males is None and n_lacking:
         warn(
-            f"max_missing= does not count {n_lacking:,} features on Y that lack values, as the "
-            "sexes of the samples are not known: they stay. Sexes are those of .fam and .psam, or "
-            "told by the haploid calls of VCF Zarr on X; chromosomes= leaves Y out.",
+            f"max_missing= was not applied to {n_lacking:,} features on Y with missing values, "
+            f"because the sexes of the samples are unknown; these features are kept. {KNOWN_BY} "
+            "To exclude Y, use chromosomes=.",
         )
     if males is None or not n_lacking:
         return np.asarray(rates)

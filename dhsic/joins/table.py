@@ -1,30 +1,33 @@
-"""Tables of labels and covariates, and which of their rows is which sample.
+"""Match of the rows of a table of labels or covariates to the samples of the data.
 
-They are frames of Python, or text (`dhsic.joins.text`). Arrays of NumPy go by position. Where both
-sides carry names (the index of pandas, the coordinate of xarray, the sample names of a store) and
-the names say otherwise, position is wrong, and silently so; then there is an error. Columns of ids
-are names, never values.
+A table is a frame in Python or a file (`dhsic.joins.text`). NumPy arrays are matched by position.
+If both sides have names (the index of pandas, a coordinate of xarray, the sample names of a store)
+and the names contradict the positions, a match by position would be silently wrong, so it is an
+error. Id columns contain names, never values.
 
-The rule, for tables and frames with columns of ids alike:
+The same rules hold for tables and for frames with id columns:
 
-1. Keys are all columns of the table but those that are wanted as values and those that name
-   parents, and FID and IID joined by "_". Only where none of them names a sample, and nobody is
-   of a family, are ids tried that one side writes twice (``1_1`` for ``1``).
-2. The key that names *all* samples is used. It is refused where a sample has several rows, and
-   where another key says otherwise: any that names all samples too, or a column of ids that names
-   some of them by other rows. Columns of ids that name any sample go before others, FID and one
-   without a name after the rest. A FID that repeats, beside an IID, is a family and says nothing.
-3. Without such a key the table is refused, with the counts of the one that names most. Where
-   samples may be left out, that one is used if it names half of the samples, or half of the rows
-   name some, and no other says otherwise.
-4. What may be luck is no key: whole numbers in a column that is not called like ids, where the
-   names of the samples are a dense range of whole numbers; a nameless count of rows, which is what
-   programs write for an index, unless it changes no order.
-5. Rows go by position where that is asked for, or where neither side names anything: the data have
-   no sample names, and the table has no column of ids and a row for each sample.
+1. Possible keys are all columns except those used as values and those that name parents, and FID
+   and IID joined by "_". Doubled ids (``1_1`` for ``1``) are tried only if none of these keys
+   matches a sample, and the table has no family names (every FID is 0 or the IID).
+2. The key that matches *all* samples is used. It is refused if a sample has several rows, or if
+   another key matches the samples to different rows: any other key that matches all samples, or an
+   id column that matches some. Id columns that match any sample take precedence over other columns;
+   FID and unnamed columns are the last of the id columns. A FID with repeats, in a table with IIDs,
+   contains families and is not a key.
+3. If no key matches all samples, the table is refused, with the counts of the key that matches
+   most. If samples may be dropped, this key is used if it matches at least half of the samples or
+   of the rows, and no other key contradicts it.
+4. Matches that may be chance are not used: whole numbers in a column whose name does not suggest
+   ids, if the sample names are a dense range of whole numbers; and an unnamed row count, which
+   programs write as an index, unless it leaves the order unchanged. If both sides count their rows,
+   neither count is a name; a column that both have is then used, if it names the samples.
+5. Rows are matched by position if the user requests it, or if neither side has names: the data have
+   no sample names, or count their rows as the table does, and the table has no id column and one
+   row per sample.
 
-A column holds ids by what it is called (`dhsic.joins.keys.is_id`); in a table for data without
-names, by what it holds too: a word of its own in every row.
+An id column is recognised by its name (`dhsic.sources.ids.is_id`). If the data have no names, a
+column with a different word in every row is an id column, too.
 """
 
 from __future__ import annotations
@@ -52,41 +55,42 @@ from dhsic.joins.keys import (
     quoted,
 )
 from dhsic.joins.likeness import difference, lengthening, renaming
+from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, abbreviate, did_you_mean, is_id, is_index, plain
 from dhsic.validation import as_array
 
-#: What callers may do about a table that does not fit: about its key, about samples that it lacks.
-REMEDIES = "drop the columns that do not hold them", "Take the samples that both have"
+#: Advice if a table does not match: on columns that are not the key, and on samples without a row.
+REMEDIES = "drop the columns that do not contain them", "Keep only the samples that are in both"
 BY_POSITION = "pass by_position=True if the rows are in the order of the data."
 
 
 @dataclass(frozen=True)
 class RowOrder:
-    """Which row of a table is which sample."""
+    """Match of the rows of a table to the samples of the data."""
 
-    rows: Index  # (m,), row of every sample in the order of the samples, -1 where there is none
-    key: tuple[str, ...]  # columns with the sample names; empty where rows were taken in order
-    note: str  # how it came about, for people
-    n_passed_over: int = 0  # rows of no sample of the data
-    n_elsewhere: int = 0  # rows taken in order that name a sample at another place
+    rows: Index  # (m,), row of every sample of the data, -1 if there is none
+    key: tuple[str, ...]  # columns with the sample names; empty if matched by position
+    note: str  # sentence on how rows were matched
+    n_passed_over: int = 0  # rows that match no sample of the data
+    n_elsewhere: int = 0  # rows matched by position that name another sample
 
     def take(self, values: Array) -> Array:
-        """Rows of the table in the order of the samples; "" where it lacks one."""
+        """Return the rows of `values` in the order of the samples; "" for samples without a row."""
         if (self.rows >= 0).all():
             return values[self.rows]
-        return np.append(values, "")[self.rows]  # the last one, at -1
+        return np.append(values, "")[self.rows]  # index -1 is the appended ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, with a row for each of some samples."""
+    """A table of labels or covariates, with one row per sample."""
 
-    what: str  # how messages call it; the path of a file
+    what: str  # name for messages; the path of a file
     columns: Mapping[str, Array]  # (rows,) each, by name without a leading "#"
-    assumed: str = ""  # what was assumed of a file without a header, for people
+    assumed: str = ""  # sentence on the columns of a file without header
     remedies: tuple[str, str] = REMEDIES
-    lines: tuple[int, ...] = ()  # (rows,), where rows stand in a file of text
+    lines: tuple[int, ...] = ()  # (rows,), line numbers of the rows of a text file
 
     @property
     def n_rows(self) -> int:
@@ -94,7 +98,7 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def column_name(self, name: str) -> str:
-        """Name of a column, which may be written with or without the "#" of a header."""
+        """Return the name of a column, given with or without the "#" of a header."""
         bare = name.removeprefix("#")
         if bare not in self.columns:
             assumed = f" ({self.assumed})" if self.assumed else ""
@@ -106,26 +110,26 @@ class Table:
         return bare
 
     def column(self, name: str) -> Array:
-        """Values of a column, (rows,)."""
+        """Return the values of a column, (rows,)."""
         return self.columns[self.column_name(name)]
 
     def place(self, row: int) -> str:
-        """Where a row stands, for sentences."""
+        """Describe the position of a row, for messages."""
         return f"in line {self.lines[row]}" if self.lines else f"in row {row + 1}"
 
-    def in_order(self, m: int, why: str = "as asked for") -> RowOrder:
-        """Take rows as they come; refused where there are more or fewer than the m samples."""
+    def in_order(self, m: int, why: str = "as requested") -> RowOrder:
+        """Match rows by position; InputError unless there are m of them. `why` ends the note."""
         if self.n_rows != m:
             raise InputError(
-                f"{self.what} has {self.n_rows} rows and the data have {m} samples; to go by "
-                "position, pass one row a sample."
+                f"{self.what} has {self.n_rows} rows, but the data have {m} samples. To match by "
+                "position, pass one row per sample."
             )
-        return RowOrder(np.arange(m), (), f"rows taken in order, by position, {why}")
+        return RowOrder(np.arange(m), (), f"rows matched by position, {why}")
 
     def n_elsewhere(self, names: Array, wanted: tuple[str, ...] = ()) -> int:
-        """Rows that name a sample of the data other than the one at their place.
+        """Number of rows that name a sample of the data other than the one at their position.
 
-        Names are those of the samples; what is `wanted` as values names none.
+        `names` are those of the samples. Columns in `wanted` are values, not names.
         """
         text = {name: as_text(values) for name, values in self.columns.items()}
         keys = [key for key in Keys(text, wanted, as_text(names)).all() if key.counts]
@@ -135,7 +139,7 @@ class Table:
         return int(((best.at >= 0) & (best.at != np.arange(best.at.size))).sum())
 
     def has_key(self, said: str) -> bool:
-        """Whether it has the column that somebody said; FID_IID are both of them."""
+        """Whether the table has the column `said`; FID_IID means both FID and IID."""
         both = {FAMILY, SAMPLE} <= set(map(plain, self.columns))
         return said.removeprefix("#") in self.columns or (both and plain(said) == JOINED)
 
@@ -147,37 +151,44 @@ class Table:
         wanted: tuple[str, ...] = (),
         said: str | None = None,
         drop_missing: bool = False,
+        count_rows: bool = False,
     ) -> RowOrder:
-        """Match rows by name, as the rule above has it.
+        """Match rows by name, according to the rules of the module.
 
         Parameters
         ----------
         names : (m,) array or None
             Sample names of the data.
         wanted : tuple of str
-            Columns that hold labels or covariates, so no names.
+            Columns that contain labels or covariates, and therefore no names.
         said : str, optional
-            The column with the sample names; FID_IID for both of them.
+            Column with the sample names; FID_IID for both FID and IID.
         drop_missing : bool
-            Samples that the table lacks are left out.
+            Whether samples without a row are dropped.
+        count_rows : bool
+            Whether `names` only count the rows of the data, see `names_to_match`.
         """
         if said is not None and (said in self.columns or plain(said) != JOINED):
             said = self.column_name(said)
         text = {name: as_text(values) for name, values in self.columns.items()}
         if names is None:
             self._check_nameless(text, wanted, said)
-            return self.in_order(m, "for neither the table nor the data name samples")
+            return self.in_order(m, "because neither the table nor the data have sample names")
         ours = as_text(names)
         if not pd.Index(ours).is_unique:
             twice = np.unique(ours[pd.Index(ours).duplicated()].astype(str))
             raise InputError(
-                f"The data name {len(twice)} samples more than once ({abbreviate(twice)}), so rows "
-                f"of {self.what} cannot be matched by name; make sample names unique, or "
+                f"Some sample names occur more than once in the data ({abbreviate(twice)}), so "
+                f"rows of {self.what} cannot be matched by name. Make sample names unique, or "
                 f"{BY_POSITION}"
             )
-        able = [key for key in Keys(text, wanted, ours).all(said) if key.counts]
+        able = [key for key in Keys(text, wanted, ours, count_rows).all(said) if key.counts]
+        if not able and count_rows and any(is_index(name, text[name]) for name in text):
+            self._check_nameless(text, wanted, said)
+            return self.in_order(m, "for table and data only count their rows")
         if not able:
-            self._refuse_strangers(text, wanted, ours)
+            only = text if said is None or said not in text else {said: text[said]}
+            self._refuse_strangers(only, wanted, ours)
         key = self._best(able, ours)
         if not key.is_whole:
             is_sure = said is not None or key.is_large
@@ -187,33 +198,35 @@ class Table:
     def _check_nameless(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], said: str | None
     ) -> None:
-        """Refuse a table that names samples where the data have no names."""
+        """Refuse a table with sample names if the data have none."""
         if said is not None:
             raise InputError(
-                f"sample_column={said!r} was given, and the data have no sample names to compare "
-                "with; leave it out, and pass by_position=True to take the rows in order."
+                f"sample_column={said!r} has no effect, because the data have no sample names to "
+                "compare with. Remove it, and pass by_position=True to match rows by position."
             )
         for name in _ids(text, wanted):
             if not is_index(name, text[name]):
                 raise InputError(
-                    f"{self.what} names its rows (column {quoted(name)}: "
-                    f"{abbreviate(text[name], 3)}), and the data have no sample names to compare "
-                    "with. Pass by_position=True if the rows are in the order of the data."
+                    f"{self.what} has sample names (column {quoted(name)}: "
+                    f"{abbreviate(text[name], 3)}), but the data have no sample names to compare "
+                    "with. Pass by_position=True if the rows are in the order of the data, or add "
+                    "a first column with these names to the data."
                 )
 
     def _best(self, able: list[Key], ours: Array) -> Key:
-        """The key that names all samples, or most of them; refused where others differ."""
+        """Return the key that matches all or most samples; InputError if others contradict it."""
         best, *other_keys = sorted(able, key=lambda key: key.worth, reverse=True)
         if best.is_luck:
             raise InputError(
-                f"Column {best.told} of {self.what} holds whole numbers, as the names of the "
-                f"samples are ({abbreviate(ours)}), and may be no names: it is not called like "
-                f"ids. If it holds the names of the samples, {self.remedies[0]}; or {BY_POSITION}"
+                f"Column {best.told} of {self.what} contains whole numbers, like the sample "
+                f"names of the data ({abbreviate(ours)}), but its name does not suggest ids, so "
+                "the match may be chance. If the column contains the sample names, "
+                f"{self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
-                f"Column {best.told} of {self.what} names {len(best.repeated)} samples more than "
-                f"once ({abbreviate(best.repeated)}); make sample names unique, a row each."
+                f"In column {best.told} of {self.what}, some sample names occur more than once "
+                f"({abbreviate(best.repeated)}). Give each sample one row."
             )
         for other in other_keys:
             self._check_other(best, other)
@@ -224,10 +237,10 @@ class Table:
         if not differs.size or (best.is_whole and not (other.is_whole or other.is_id)):
             return
         raise InputError(
-            f"{best.told} and {other.told} of {self.what} name samples of the data in ways that "
-            f"differ: the first names {best.n_named} of {best.m}, the second {other.n_named}, and "
-            f"{len(differs)} of them by other rows. If one of them holds the names of the "
-            f"samples, {self.remedies[0]}; or {BY_POSITION}"
+            f"{best.told} and {other.told} of {self.what} match different rows to the samples of "
+            f"the data: the first matches {best.n_named} of {best.m} samples, the second "
+            f"{other.n_named}, and for {len(differs)} of these the rows differ. If one of them "
+            f"contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
         )
 
     def _refuse_strangers(
@@ -239,52 +252,52 @@ class Table:
         hint = ""
         if alike and alike[likely][1]:
             ids, hint = [likely], f" {alike[likely][0]}"
-        else:  # FID names families where there is an IID
+        else:  # with IID, FID contains family names
             ids = sorted(_ids(text, wanted), key=lambda name: plain(name) == FAMILY)
         if ids:
             problem = (
-                f"Column {quoted(ids[0])} of {self.what} looks like names "
-                f"({abbreviate(text[ids[0]])}), and none of them is a sample of the data "
+                f"Column {quoted(ids[0])} of {self.what} looks like sample names "
+                f"({abbreviate(text[ids[0]])}), but none of them is in the data "
                 f"({abbreviate(ours)})"
             )
         else:
             problem = (
-                f"No column of {self.what} names the samples of the data ({abbreviate(ours)}); it "
-                f"has {abbreviate(map(repr, text), 20)}"
+                f"No column of {self.what} contains the sample names of the data "
+                f"({abbreviate(ours)}); its columns are {abbreviate(map(repr, text), 20)}"
             )
         if hint and (remedy := self._renamed(likely, text[likely], ours)):
             raise InputError(f"{problem}.{hint} {remedy}")
         raise InputError(
-            f"{problem}.{hint} Make names the same, {self.remedies[0]}, or {BY_POSITION}"
+            f"{problem}.{hint} Make the names the same, {self.remedies[0]}, or {BY_POSITION}"
         )
 
     def _renamed(self, column: str, names: Array, ours: Array) -> str:
-        """How to write the names of a column as the data have them; "" where no rule does."""
+        """Return advice on how to convert names of a column to those of the data; "" if unknown."""
         change, setup = _renaming(names, ours, "'DATA'" if self.lines else "X")
         if not change:
             return ""
         if not self.lines:
             where = f"{self.what}[{column!r}]"
             return (
-                f"Make names the same: import re; {setup}{where} = [{change} for s in "
+                f"Make the names the same: import re; {setup}{where} = [{change} for s in "
                 f"{where}.astype(str)]."
             )
         top = Delimited(self.what)
         if top.names is None or column not in top.names:
-            return f"Make names the same, for each name s there: {setup}{change}."
+            return f"Make the names the same; for each name s of the table: {setup}{change}."
         sep = {"": r"r'\s+'"}.get(top.separator, repr(top.separator))
         at, skipped = top.names.index(column), top.top.n_skipped
         return (
-            f"Make names the same{', DATA being the data' if setup else ''}: "
-            f'python -c "import re, pandas as p; {setup}t = p.read_csv('
-            f"{self.what!r}, sep={sep}, skiprows={skipped}, dtype=str, keep_default_na=False, "
-            f"skipinitialspace=True); c = t.columns[{at}]; t[c] = [{change} for s in "
-            f"t[c].str.strip()]; t.to_csv('NEW.tsv', sep='\\t', index=False)\". Then pass NEW.tsv."
+            f"Make the names the same{' (DATA is the path of the data)' if setup else ''}: "
+            f'python -c "import re, pandas as p; {setup}t = p.read_csv({self.what!r}, sep={sep}, '
+            f"skiprows={skipped}, dtype=str, keep_default_na=False, skipinitialspace=True); c = "
+            f"t.columns[{at}]; t[c] = [{change} for s in t[c].str.strip()]; t.to_csv('NEW.tsv', "
+            "sep='\\t', index=False)\". Then pass NEW.tsv."
         )
 
     @staticmethod
     def _alike_by_family(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
-        """How FID and IID, joined, differ from the names of the data, by the column of IID."""
+        """Return the `difference` of FID and IID, joined, from names of the data, by IID column."""
         by_name = {plain(name): name for name in text}
         if not {FAMILY, SAMPLE} <= set(by_name):
             return {}
@@ -295,32 +308,32 @@ class Table:
         return {iid: max(joined, own, key=lambda one: one[1])}
 
     def _check_lacking(self, key: Key, ours: Array, *, is_asked: bool, is_sure: bool) -> None:
-        """Refuse samples without a row, unless they may be left out and the key is sure."""
+        """Refuse samples without a row, unless they may be dropped and the key is not chance."""
         lacking = ours[key.rows < 0]
         if set(lacking) & set(self.columns):
             raise InputError(
-                f"The first row of {self.what} names a sample of the data "
-                f"({abbreviate(self.columns)}), and the names of the columns are expected there; "
-                "write a row of them."
+                f"The first row of {self.what} contains a sample name of the data "
+                f"({abbreviate(self.columns)}), but it should contain the column names. Add a "
+                "row of column names."
             )
         if is_asked and is_sure:
             return
         more = int((key.at < 0).sum())
-        luck = " Those that it names are few, and may be there by luck." if is_asked else ""
+        luck = f" It also has {more} name{'s' * (more > 1)} not in the data." if more else ""
+        luck += " Only few samples match, which may be chance." if is_asked else ""
         told, n_alike = difference(key.values[key.at < 0], lacking)
-        luck += f" {told.replace('They', f'{n_alike} of these', 1)}" if told else ""
+        luck += f" {told.replace('They', f'{n_alike} of these names', 1)}" if told else ""
         if told and len(key.columns) == 1 and key.columns[0] in self.columns:
             renamed = self._renamed(key.columns[0], key.values, ours)
             luck += f" {renamed}" if renamed else ""
         raise InputError(
             f"Column {key.told} of {self.what} lacks {len(lacking)} of the {key.m} samples of "
-            f"the data: {abbreviate(lacking)}. It names {more} that they do not have.{luck} "
-            f"{self.remedies[1]}, or {self.remedies[0]}."
+            f"the data: {abbreviate(lacking)}.{luck} {self.remedies[1]}, or {self.remedies[0]}."
         )
 
 
 def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
-    """Columns that name rows, by what they are called or hold."""
+    """Return the columns that contain names, according to their own name or their values."""
     return [name for name in free(text, wanted) if is_id(name) or names_rows(text[name])]
 
 
@@ -331,32 +344,32 @@ def _note(key: Key) -> str:
     note = f"rows matched by sample name{told}, in {order} order"
     more, lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
     if more:
-        note += f"; {more:,} rows of samples that take no part were passed over"
+        note += f"; {more:,} rows of other samples were ignored"
     if lacking:
-        note += f"; {lacking:,} samples of the data are not there"
+        note += f"; {lacking:,} samples of the data have no row"
     return note
 
 
 def in_pandas(given: Any) -> Any:
-    """A frame or series of polars as pandas has it, nulls as NaN or None; others as they are."""
+    """Convert a polars frame or series to pandas, nulls to NaN or None; keep other input."""
     if type(given).__module__.partition(".")[0] != "polars":
         return given
     if hasattr(given, "collect"):
-        raise InputError("A LazyFrame of polars is a query, not data. Pass its .collect().")
+        raise InputError("A polars LazyFrame is a query, not data. Pass its .collect().")
     if hasattr(given, "columns"):
         return pd.DataFrame({name: _of_polars(given[name]) for name in given.columns})
     return pd.Series(_of_polars(given), name=given.name or None)
 
 
 def _of_polars(series: Any) -> Array:
-    """Values of a series of polars; decimal numbers and columns of nothing as floats."""
+    """Return the values of a polars series; decimal numbers and null columns become floats."""
     kind = str(series.dtype)
     is_float = kind.startswith("Decimal") or kind == "Null"
     return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
 
 
 def names_of(given: Any) -> Array | None:
-    """Names that a pandas or xarray object carries for its rows, or None."""
+    """Return the names of the rows of a pandas or xarray object; None if it has none."""
     if hasattr(given, "iloc"):  # pandas, whose names are its index
         return np.asarray(given.index)
     dims = getattr(given, "dims", ())
@@ -366,9 +379,9 @@ def names_of(given: Any) -> Array | None:
 
 
 def id_columns(given: Any) -> list[Hashable]:
-    """Columns of a frame that hold ids: by what they are called, or a word of its own in each row.
+    """Return the id columns of a frame, recognised by name, or by a different word in every row.
 
-    A word is no name where there is no other column.
+    Words count as ids only if there is another column.
     """
     if not (hasattr(given, "iloc") and hasattr(given, "columns")):
         return []
@@ -385,14 +398,14 @@ def id_columns(given: Any) -> list[Hashable]:
 
 
 def values_of(given: Any, what: str) -> Array:
-    """Labels or covariates as an array, without columns of ids."""
+    """Return labels or covariates as an array, without id columns."""
     ids = id_columns(given)
     if not ids:
         return as_array(given, what)
     if len(ids) == len(given.columns):
         raise InputError(
-            f"{what} has no column but {', '.join(map(repr, ids))}, which name samples. Pass "
-            f"values too; or {what}.to_numpy() if these are the values."
+            f"{what} has no columns other than {', '.join(map(repr, ids))}, which are sample "
+            f"names. Pass values too; if these columns are the values, pass {what}.to_numpy()."
         )
     return as_array(given.drop(columns=ids), what)
 
@@ -404,12 +417,14 @@ def join(
     *,
     by_position: bool = False,
     remedy: str | None = None,
+    count_rows: bool = False,
 ) -> RowOrder | None:
-    """Match labels or covariates (`what`) to the samples of the data; None leaves them in order.
+    """Match labels or covariates to the samples of the data; None if they are in order already.
 
-    `names` are those of the samples (m,); `given` has its own, if any. With `by_position` rows are
-    in the order of the samples, whatever they are called; `remedy` is an expression that puts them
-    in order, for people.
+    `names` (m,) are the sample names; `given` may have names too. `what` is its name in messages.
+    With `by_position`, rows are in the order of the samples, regardless of their names. `remedy` is
+    advice: an expression that puts the rows in order. With `count_rows`, the names only count rows,
+    see `names_to_match`.
     """
     ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
     if not ids:
@@ -422,7 +437,37 @@ def join(
     if index.name is not None or is_same or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
     m = len(given) if row_names is None else len(row_names)
-    return Table(what, columns).by_name(row_names, m)
+    return Table(what, columns).by_name(row_names, m, count_rows=count_rows)
+
+
+def names_to_match(
+    source: AbstractSource, columns: Mapping[str, Array], wanted: tuple[str, ...] = ()
+) -> tuple[Array | None, bool]:
+    """Names of samples that rows of a table are matched by, and whether they only count rows.
+
+    If they do, columns of the data that are no features may name the samples, where the table has
+    the same names: in a column that is called the same, or words of their own in each row.
+
+    Parameters
+    ----------
+    columns : mapping
+        Columns of the table, (rows,) each.
+    wanted : tuple of str
+        Those that hold labels or covariates.
+    """
+    names = source.sample_names()
+    if names is None or not source.row_numbers:
+        return names, False
+    ours = {name: as_text(values) for name, values in source.sample_coords().items()}
+    ours = {name: of for name, of in ours.items() if pd.Index(of).is_unique and name not in wanted}
+    theirs = {name: {*as_text(columns[name])} for name in free(columns, wanted)}
+    for name, values in ours.items():
+        if not theirs.get(name, set()).isdisjoint(values):
+            return values, False
+    for values in filter(names_rows, ours.values()):
+        if any(not texts.isdisjoint(values) for texts in theirs.values()):
+            return values, False
+    return names, True
 
 
 def in_order(
@@ -434,9 +479,9 @@ def in_order(
     by_position: bool = False,
     remedy: str | None = None,
 ) -> Array:
-    """Labels or covariates as an array, in the order of the samples of X, which is in memory.
+    """Return labels or covariates as an array, in the order of the samples of X in memory.
 
-    `values` are those of `given`, where they are known.
+    `values` are the values of `given`, if they are known already.
     """
     alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
     values = values_of(given, what) if values is None else values
@@ -451,11 +496,11 @@ def check_order(
     *,
     by_position: bool = False,
 ) -> None:
-    """Refuse labels or covariates (`what`) that name other samples than the data, or another order.
+    """Refuse labels or covariates whose sample names differ from those of the data in set or order.
 
-    A count 0, 1, 2, ..., which pandas gives where nobody named anything, says nothing; unless the
-    other side holds whole numbers some of which are the same, so that both may be of one frame.
-    Parameters are those of `join`, `samples` the names of the data's.
+    A count 0, 1, 2, ..., which pandas creates by default, is ignored. It is compared only if the
+    other side has whole numbers, some of them the same, so that both may come from one frame.
+    `samples` are the sample names of the data; other parameters are those of `join`.
     """
     theirs = names_of(given)
     if by_position or samples is None or theirs is None or len(samples) != len(theirs):
@@ -472,33 +517,34 @@ def check_order(
         i for i, pair in enumerate(zip(ours, row_names, strict=True)) if pair[0] != pair[1]
     )
     problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
-    position = "by_position=True if the rows belong together by position"
+    position = "by_position=True if the rows already match by position"
     lacking = len(set(ours) - set(row_names))
     if lacking:
         told, _ = difference(row_names, set(ours) - set(row_names))
         raise InputError(
-            f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
-            f"names are not among them ({problem}). "
-            f"{_explain_mismatch(told, what, row_names, ours)}Take the samples that both have, or "
-            f"pass {position}."
+            f"{what} and X have different samples: {lacking} of the {len(set(ours))} sample "
+            f"names of X are not in {what} ({problem}). "
+            f"{_explain_mismatch(told, what, row_names, ours)}Keep only the samples that are in "
+            f"both, or pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(
-            f"Samples are in another order in {what} than in X ({problem}), and names repeat, so "
-            f"they cannot be matched. Make names unique, or pass {position}."
+            f"The samples of {what} are in a different order from those of X ({problem}), and "
+            "some names repeat, so they cannot be matched. Make sample names unique, or pass "
+            f"{position}."
         )
     in_pandas = hasattr(given, "iloc")
     put = ".loc[X.index]" if in_pandas else f".sel({given.dims[0]}=X[{given.dims[0]!r}])"
     raise InputError(
-        f"Samples are in another order in {what} than in X: {problem}. Pass "
+        f"The samples of {what} are in a different order from those of X: {problem}. Pass "
         f"{remedy or f'{what}{put}'}, or {position}."
     )
 
 
 def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
-    """Return an expression of s that renames a sample, and statements that go before it.
+    """Return a Python expression that renames sample s, and statements that precede it.
 
-    `data` are the data in Python. Both are "" where no rule makes names the same.
+    `data` is an expression for the data. Both results are "" if no rule makes the names equal.
     """
     if change := renaming(names, ours):
         return change, ""
@@ -509,11 +555,11 @@ def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
 
 
 def _explain_mismatch(told: str, what: str, named: Array, ours: Array) -> str:
-    """How names of an index differ from those of the data, and what makes them the same."""
+    """Return a sentence on how the names of an index differ from those of the data, with advice."""
     change, setup = _renaming(named, ours, "X") if told else ("", "")
     if not change:
         return f"{told} " if told else ""
     return (
-        f"{told} Make them the same: import re; {setup}{what}.index = [{change} for s in "
+        f"{told} Make the names the same: import re; {setup}{what}.index = [{change} for s in "
         f"{what}.index.astype(str)]. Otherwise: "
     )

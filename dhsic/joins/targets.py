@@ -1,8 +1,8 @@
-"""Targets and covariates that are columns of the data, by their names: they are no features.
+"""Labels and covariates that are named columns of the data, and are not features.
 
-A text, or several that differ, names columns of a frame or a table, or variables of a store. Labels
-that are handed over beside a frame or a table must not be one of its columns: the feature would
-tell the labels.
+One text, or a list of distinct texts, names columns of a frame or table, or variables of a store.
+Labels that are passed beside a frame or table must not also be one of its columns, because this
+feature would reveal the labels.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.opening import is_table
 
-#: Samples from which on a feature that tells all labels is hardly one by chance.
+#: Minimum number of samples; with fewer, a feature may reveal all labels by chance.
 FEWEST_TOLD = 12
 
 
 def names_said(given: Any) -> tuple[str, ...]:
-    """Names that labels or covariates are said by: a text, or several that differ; else nothing.
+    """Return the column names in `given`: one text, or several distinct ones; otherwise ().
 
     >>> names_said("status"), names_said(["status", "bmi"]), names_said(["case", "case"])
     (('status',), ('status', 'bmi'), ())
@@ -39,16 +39,16 @@ def names_said(given: Any) -> tuple[str, ...]:
 def split_frame(
     X: pd.DataFrame, target: Any, covariates: Any, not_features: Collection[str] = ()
 ) -> tuple[pd.DataFrame, Any, Any]:
-    """Take columns that are named as labels or covariates, or as no features, out of a frame.
+    """Separate the columns of labels, covariates and `not_features` from a frame.
 
     Returns
     -------
-    The features, labels and covariates; a Series where one text names them, else a frame.
+    Features, labels and covariates. A single name gives a Series, a list of names a frame.
 
     Raises
     ------
     InputError
-        There is no column of that name, or more than one.
+        No column has this name, or several have it.
     """
     columns = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
     for name in columns:
@@ -73,7 +73,10 @@ def split_frame(
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:
-    """One column as it is, several side by side, where classes called "0" and "1" stay classes."""
+    """Combine named columns side by side; a single column is returned unchanged.
+
+    Text is prefixed with the name of its column, so that classes called "0" and "1" stay classes.
+    """
     columns = [
         np.char.add(f"{name}=", values) if values.dtype.kind == "U" and len(named) > 1 else values
         for name, values in named
@@ -86,10 +89,11 @@ def stacked(named: Sequence[tuple[str, Array]]) -> Array:
 
 
 def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> None:
-    """Refuse labels that are a column of the data too, by name or, without a name, by value.
+    """Refuse labels that are also a column of the data: by name or, if they have none, by value.
 
-    Labels with a name get a warning if a column of another name has their values. Values are
-    compared in frames alone: those of the first sample, then those of columns that agree there.
+    If labels have a name, and a column with another name has the same values, there is a warning.
+    Values are compared in frames only: first those of the first sample, then those of the columns
+    that agree there.
     """
     names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
     feature_names = source.feature_names() if is_frame or is_table(data) else None
@@ -100,28 +104,28 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     if shared:
         name = min(shared)
         raise InputError(
-            f"{name!r} is a column of X too, where it would be a feature that tells the labels. "
-            f"Leave it out: {columns.format(name)}. If it is another measurement than {what}, give "
-            f"{what} another name."
+            f"{name!r} is also a column of X, where it would be a feature that reveals the "
+            f"labels. Remove it from X: {columns.format(name)}. If it is a different measurement "
+            f"from {what}, give {what} another name."
         )
     same = _column_equal(data, target, set(feature_names)) if is_frame else None
     if same is None:
         return
     leak = (
-        f"Column {same!r} of X has the values of {what}, so it would be a feature that tells "
-        f"the labels. Leave it out: {columns.format(same)}."
+        f"Column {same!r} of X has the values of {what}, so it would be a feature that reveals "
+        f"the labels. Remove it from X: {columns.format(same)}."
     )
     if names:
         warn(leak)
         return
     raise InputError(
-        f"{leak} If it is another measurement than {what}, give {what} a name: "
+        f"{leak} If it is a different measurement from {what}, give {what} a name: "
         f"pandas.Series({what}, index=X.index, name='labels')."
     )
 
 
 def _names_of(target: Any) -> list[str]:
-    """Names that labels have: of a series, or of the columns of a frame."""
+    """Return the names of labels: of a series, or of the columns of a frame."""
     if isinstance(target, pd.DataFrame):
         return [name for name in target.columns if isinstance(name, str)]
     name = getattr(target, "name", None)
@@ -129,7 +133,7 @@ def _names_of(target: Any) -> list[str]:
 
 
 def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> Any:
-    """Name of a feature with the values of labels (m,), None where there is none."""
+    """Return the name of a feature with the same values as the labels (m,); None if none."""
     y = np.asarray(target)
     if y.shape != (len(X),) or y.dtype.kind not in "biuf" or not y.size:
         return None
@@ -139,12 +143,12 @@ def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> An
 
 
 def tells_all_leaks(data: Any, source: AbstractSource) -> bool:
-    """Whether every feature is compared with the labels: of tables, which are in memory."""
+    """Whether every feature is compared with the labels; this holds for tables in memory."""
     return is_table(data) and source.in_memory and source.feature_names() is not None
 
 
 def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Index | None) -> None:
-    """Warn of features of a table in memory that tell the labels (m,): a value for each class.
+    """Warn of features of a table in memory that reveal the labels (m,): one value per class.
 
     `rows` are the samples of the source that have labels.
     """
@@ -153,7 +157,7 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     names = source.feature_names()
     assert names is not None, "a table that is compared names its columns"
     if y.dtype.kind in "iufb" and len(np.unique(y)) > MOST_CLASSES:
-        first, codes = np.arange(len(y)), np.arange(len(y))  # equal, value for value
+        first, codes = np.arange(len(y)), np.arange(len(y))  # all values must be equal
     else:
         _, first, codes = np.unique(y.astype(str), return_index=True, return_inverse=True)
     if len(first) < 2:
@@ -170,28 +174,29 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
             same = np.asarray((y[:, None] == X).all(axis=0))
         leaks += [str(name) for name in names[block.start : block.stop][same]]
     if leaks:
-        what = "a value of its own for each class" if of_classes else "the values"
+        what = "a different value for each class of" if of_classes else "the same values as"
         warn(
-            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} of "
-            f"the labels, so it tells them. If it is no measurement: not_features={leaks[:4]!r}."
+            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} "
+            "the labels, so the labels can be read from it. If it is not a measurement, exclude "
+            f"it: not_features={leaks[:4]!r}."
         )
 
 
 def refuse_records(y: Array, what: str) -> None:
-    """Refuse labels that are records, such as times of survival beside whether they were seen."""
+    """Refuse labels that are records, such as survival times with event indicators."""
     names = y.dtype.names
     if names is None:
         return
     event_field = next((name for name in names if y.dtype[name].kind == "b"), None)
     if event_field is None:
         raise InputError(
-            f"{what} holds records of {abbreviate(map(repr, names))}. Pass one field: "
-            f"{what}[{names[0]!r}]."
+            f"{what} contains records with the fields {abbreviate(map(repr, names))}. Pass one "
+            f"field: {what}[{names[0]!r}]."
         )
     raise InputError(
-        f"{what} holds records of {abbreviate(map(repr, names))}, as of survival: times, and "
-        "whether their end was seen. dhsic has no target for times that are cut off. Pass a number "
-        "for each sample: martingale residuals of a Cox model without the features (lifelines has "
-        f"them), which rank as real labels; or {what}[{event_field!r}] alone, if all samples were "
-        "followed for as long."
+        f"{what} contains records with the fields {abbreviate(map(repr, names))}, which look "
+        "like survival data: times, and whether the event was observed. dhsic has no target for "
+        "censored times. Pass one number per sample, such as martingale residuals of a Cox model "
+        "without the features (lifelines computes them); they are ranked like any numeric label. "
+        f"If all samples had the same follow-up time, pass {what}[{event_field!r}]."
     )

@@ -1,8 +1,9 @@
-"""Labels and covariates as text: tables in files, and what of them is missing.
+"""Tables of labels and covariates in files, and text that means a missing value.
 
-Files are TSV, CSV, white space or PLINK's, with a header or without. Text says that a value is
-missing in several ways (``NA``), and PLINK writes -9, or 0 beside its codes of cases and controls.
-Taken for values they would be learnt from, so they are refused unless somebody says what they are.
+Files are TSV, CSV, separated by white space, or PLINK files, with or without a header. Text has
+several forms for missing values (``NA``). PLINK writes -9, or 0 beside its codes for cases and
+controls. If such codes were treated as values, they would be learnt from, so they are refused
+unless the user declares what they mean.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dhsic.sources.ids import NA, abbreviate, plain
 from dhsic.sources.opening import on_disk, opener_of
 from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.sources.parquet import open_parquet
+from dhsic.sources.scales import DIGITS, codes_beside_scale
 from dhsic.sources.sentinels import (
     BESIDE_9,
     FEWEST_STEPS,
@@ -41,39 +43,44 @@ from dhsic.sources.sentinels import (
 )
 from dhsic.validation import as_array, is_numeral
 
-#: Columns of a .fam file, which has no header; as PLINK calls them.
+#: Names of the columns of a .fam file, which has no header, as in PLINK.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
-#: Text that stands for one where missing objects were made text, and in categories of PLINK 2; in
-#: lower case it is a class.
+#: Text of missing Python objects, and of missing categories in PLINK 2; in lower case it is a
+#: class.
 NONE = frozenset({"None", "NONE"})
-#: What PLINK writes for a phenotype that is missing.
+#: PLINK's code for a missing phenotype.
 PLINK_MISSING = -9
-#: Its codes of missing ones, of controls or males, of cases or females.
+#: PLINK's codes for missing, for controls or males, and for cases or females.
 MISSING, CONTROL, CASE = 0, 1, 2
-#: Another word for a column of .fam, in lower case.
+#: Synonyms of the columns of .fam, in lower case.
 WORDS = {"phenotype": "pheno"}
-#: Codes for missing values of numbers, which others write too; and those that may be values, which
-#: stand alone at an end of the scale, several times.
+#: Numeric codes for missing values that many programs write; and codes that may be values, which
+#: are codes only if they repeat, far from all other values.
 FAR_CODES = (PLINK_MISSING, *BESIDE_9, -99, -999, -9999)
 LONE_CODES = (*POSITIVE, *(-n for n in POSITIVE if -n not in FAR_CODES), -1, *FILLS)
 MISSING_CODES = (*FAR_CODES, *LONE_CODES)
-#: Codes up to here may be values beside few others, unless the gap is so many times their span.
+#: With few other values, codes up to `ORDINARY` may be values, unless their distance from the
+#: others exceeds `OF_SPAN` times the range of these.
 ORDINARY, OF_SPAN = 99, 10
-#: Numbers as people write them: decimal commas, separators of thousands, percent.
+#: Codes next to a short scale, such as answers from 1 to 5; the most common codes first.
+SCALE_CODES = (*DIGITS[::-1], *POSITIVE)
+#: Number added to labels so that none of them is a code.
+SHIFT = 100
+#: Pattern of numbers as people write them: decimal commas, thousands separators, percent signs.
 WRITTEN = re.compile(
     r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
 )
-#: Part of labels from which on numbers as people write them are no names of classes.
+#: If more than this share of labels are numbers as people write them, they are not class names.
 MOST_WRITTEN = 0.9
-#: What spreadsheets put behind a whole number.
+#: Text that spreadsheets append to whole numbers.
 POINT_ZERO = re.compile(r"\.0*$")
 
 
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
-    """Read a table of text, see `dhsic.sources.delimited.Delimited`, or one of Arrow.
+    """Read a table from a text file, see `dhsic.sources.delimited.Delimited`, or an Arrow file.
 
-    Where there is no header, columns get the names that PLINK has for them: FID, IID, then `values`
-    with a number.
+    `values` begins the names of columns if there is no header: the names are FID, IID, then
+    `values` followed by a number, as in PLINK. `remedies` are the advice in messages, see `Table`.
     """
     if opener_of(path) is open_parquet:
         arrow_columns = arrow_table(on_disk(path)).columns().items()
@@ -83,38 +90,39 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
     for number, fields in text.rows():
         if len(fields) < text.width and not text.separator:
             raise text.refused(
-                f"line {number} has fewer fields than others, so blanks cannot tell which is "
-                "missing; write NA for it, or separate columns by tabs."
+                f"line {number} has fewer fields than the others, and spaces do not show which "
+                "field is missing. Write NA for it, or separate columns by tabs."
             )
         rows.append(fields + [""] * (text.width - len(fields)))
         lines.append(number)
     if not rows:
-        raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
+        raise InputError(f"{path} has no rows; pass a table with a header and one row per sample.")
     columns = list(np.array(rows, dtype=object).T)
     names, assumed = text.names, ""
     if names is None:
         is_fam = text.file.suffix.lower() in (".fam", ".psam")
         if is_fam and len(columns) not in (len(FAM) - 1, len(FAM)):
             raise InputError(
-                f"{path} has {len(columns)} columns and no header; a .fam file has {len(FAM)}: "
-                f"{', '.join(FAM)}."
+                f"{path} has no header and {len(columns)} columns, but a .fam file has "
+                f"{len(FAM)}: {', '.join(FAM)}."
             )
         names = list(FAM[: len(columns)]) if is_fam else _headless(columns, values)
-        assumed = f"no header, columns taken for {abbreviate(names, 8)}"
+        assumed = f"no header, columns assumed to be {abbreviate(names, 8)}"
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InputError(
-            f"{path} has two columns {abbreviate(map(repr, twice))}; rename one of each."
+            f"Columns of {path} have the same name: {abbreviate(map(repr, twice))}. Rename them "
+            "so that all names differ."
         )
     by_name = dict(zip(names, columns, strict=True))
     return Table(path, by_name, assumed, remedies, tuple(lines))
 
 
 def _headless(columns: list[Array], values: str) -> list[str]:
-    """Names of columns without a header: FID and IID, as far as they can be ids; then values."""
+    """Return names for columns without header: FID and IID, if they may be ids, then `values`."""
 
     def are_measured(column: Array) -> bool:
-        """Whether numbers are no ids: some are missing, or no whole numbers."""
+        """Whether a column has numbers that are not ids: some are missing or not whole."""
         text = [str(value).strip() for value in column]
         are_numbers = all(is_numeral(t) or t.lower() in NA for t in text)
         return are_numbers and not all(t.isdigit() for t in text)
@@ -126,11 +134,11 @@ def _headless(columns: list[Array], values: str) -> list[str]:
 
 
 def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
-    """Numbers as float64 with NaN where missing; text as objects, "" where missing.
+    """Convert values to float64 numbers with NaN if missing, or to text objects with "" if missing.
 
-    Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
-    text of fixed width, which names classes though they be called "0" and "1". Blanks around text
-    are no part of it. Text that `not_na` names is a value whatever it stands for elsewhere.
+    Numbers and booleans of a store are unchanged, unless `na` contains one of them. Its fixed-width
+    text is unchanged, too: it contains class names, even if they are "0" and "1". Blanks around
+    text are removed. Texts in `not_na` are values, even if they usually mean a missing value.
 
     Examples
     --------
@@ -161,7 +169,7 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
 
 
 def stands_for_none(text: str) -> bool:
-    """Whether a text without blanks around it says that there is no value.
+    """Whether a text without surrounding blanks means a missing value.
 
     >>> [stands_for_none(text) for text in ("n/a", "NULL", "None", "NONE", "none", "0")]
     [True, True, True, True, False, False]
@@ -170,15 +178,16 @@ def stands_for_none(text: str) -> bool:
 
 
 def stripped(values: Array) -> Array:
-    """Text without blanks around it, as objects."""
+    """Return text without surrounding blanks, as objects."""
     return np.array([t.strip() for t in _texts(values)], dtype=object)
 
 
 def check_numbers(name: str, labels: Array, values: Array) -> None:
-    """Refuse labels (m,) of a table that are numbers by the eye, and classes by how they are read.
+    """Refuse table labels (m,) that look like numbers but are read as classes, or the reverse.
 
-    `labels` are typed from the text `values`. Decimal commas, separators of thousands and percent
-    make no numbers; and of classes 1.1 and 1.10 would be one.
+    `labels` are converted from the text `values`. Labels with decimal commas, thousands separators
+    or percent signs would be read as classes. As numbers, the classes 1.1 and 1.10 would be the
+    same.
     """
     text = stripped(values)
     there = ~is_missing(labels)
@@ -187,28 +196,30 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
         n_written = sum(WRITTEN.fullmatch(t) is not None for t in text[there])
         if any(map(WRITTEN.fullmatch, odd)) and n_written > MOST_WRITTEN * there.sum():
             raise InputError(
-                f"Labels of {name!r} are numbers with what is not read in one ({abbreviate(odd)}): "
-                "write numbers with decimal points, without percent and separators of thousands. "
-                "If they are names of classes, say so: --label-kernel multiclass, or y as text."
+                f"Labels of {name!r} look like numbers, but some cannot be read "
+                f"({abbreviate(odd)}). Write numbers with decimal points, without percent signs "
+                "or thousands separators. If they are names of classes, use --label-kernel "
+                "multiclass, or pass y as text."
             )
         refuse_alike(
             f"Labels of {name!r}",
             "classes",
             text[there],
-            "if they are several classes, say so: --label-kernel multiclass.",
+            "if they are different classes, use --label-kernel multiclass.",
         )
     elif there.any() and may_be_classes(labels[there]):
         twice = written_twice(text[there])
         if twice:
             raise InputError(
-                f"Labels of {name!r} are classes, and some are one number and several texts "
-                f"({abbreviate(map(' and '.join, twice), 3)}). If these are the same, write them "
-                "alike; if not, say that they are names: --label-kernel multiclass, or y as text."
+                f"Labels of {name!r} are classes, but some are one number in several spellings "
+                f"({abbreviate(map(' and '.join, twice), 3)}). If these are the same class, "
+                "spell them the same way. If they are names of different classes, use "
+                "--label-kernel multiclass, or pass y as text."
             )
 
 
 def written_twice(text: Array) -> list[list[str]]:
-    """Texts that are the same number, though more than ".0" tells them apart."""
+    """Return groups of texts that are the same number and differ by more than a final ".0"."""
     spellings: dict[float, set[str]] = {}
     for t in set(text):
         if is_numeral(t):
@@ -221,7 +232,7 @@ def _texts(values: Array) -> list[str]:
 
 
 def is_missing(values: Array) -> Mask:
-    """Where a typed column has no value, (m,)."""
+    """Mask of the missing values of a typed column, (m,)."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "OU":
@@ -230,7 +241,7 @@ def is_missing(values: Array) -> Mask:
 
 
 def whole_numbers(values: Array) -> Array:
-    """Integers that texts say, as Python's, so that none loses a digit; 0 for other text."""
+    """Convert text to Python integers, so that no digit is lost; 0 for other text."""
     if values.dtype.kind not in "OSUT":
         return values
     stripped_texts = (t.strip() for t in _texts(values))
@@ -240,13 +251,13 @@ def whole_numbers(values: Array) -> Array:
 
 
 def check_coded(X: Any, **given: Any) -> None:
-    """Refuse labels and covariates of X some of which look like codes for missing: -9, "NA"."""
+    """Refuse labels and covariates of X with values that look like missing codes: -9, "NA"."""
     for what, values in given.items():
         if values is None:
             continue
         columns = as_array(values, what)
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
-            continue  # a kernel matrix, or what is refused elsewhere
+            continue  # a kernel matrix, or input that is refused elsewhere
         each = columns.T if columns.ndim == 2 else [columns]
         n_of = Counter[float]()
         for column in each:
@@ -254,16 +265,16 @@ def check_coded(X: Any, **given: Any) -> None:
         if n_of:
             code = next(iter(n_of))
             declared_values = (
-                f"pass {what} {f'- {written(code)}' if code > 0 else f'+ {written(1 - code)}'}, "
-                "which ranks alike"
+                f"pass {what} + {SHIFT if code > 0 else written(1 - code)}, which gives the same "
+                "ranking"
                 if columns.dtype.kind in "if"
                 else f"give it another name, such as 'code {written(code)}'"
             )
             raise InputError(
                 f"{n_of.total()} of {columns.size} values of {what} are {either(n_of)}, which "
-                f"{written_by(code)} for missing ones, and no other is near "
+                f"{written_by(code)} for missing values, and all other values are far from "
                 f"{'it' if len(n_of) == 1 else 'them'}. {_without(X, what, columns, [*n_of])} If "
-                f"{written(code)} is a value, {declared_values}."
+                f"{written(code)} is a real value, {declared_values}."
             )
         for code, sentence in (told for column in each for told in likely_codes(what, column)):
             without = _without(X, what, columns, [code])
@@ -272,44 +283,60 @@ def check_coded(X: Any, **given: Any) -> None:
 
 
 def _check_words(X: Any, what: str, columns: Array) -> None:
-    """Refuse text of labels that stands for missing values."""
+    """Refuse text labels that mean a missing value."""
     texts = [v.strip() if isinstance(v, str) else "" for v in columns.ravel().tolist()]
     for word in sorted({t for t in texts if t and stands_for_none(t)}):
         raise InputError(
-            f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
-            f"stands for missing ones. {_without(X, what, columns, [word])} If it is a class, "
-            f"give it another name, such as 'class {word}'."
+            f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which usually "
+            f"means a missing value. {_without(X, what, columns, [word])} If it is a class, give "
+            f"it another name, such as 'class {word}'."
         )
 
 
 def written_by(code: float) -> str:
-    """Who writes a code for missing values, for sentences."""
+    """Return the words for messages that say which programs write a code."""
     return "PLINK writes" if code in (PLINK_MISSING, 0) else "many programs write"
 
 
 def either(codes: Iterable[float]) -> str:
-    """Codes for sentences: one or the other."""
+    """Join codes by "or", for messages."""
     return " or ".join(map(written, codes))
 
 
 def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
-    """Count what looks like codes for missing values, in order; those that are `kept` are values.
+    """Count the values that look like codes for missing values, most frequent first.
+
+    Codes in `kept` are values.
 
     >>> codes_in(np.array([3, 1, 2, 5, 4, 77, 77, 77, 99, 99, 99, 88, 88, 88]))
     {77: 3, 88: 3, 99: 3}
+    >>> codes_in(np.array([1, 2, 2, 1, 1, 2, 9, 1, 2]))
+    {9: 1}
     """
     numbers = as_numbers(values)
     if numbers is None:
         return {}
     counts = {code: n_coded(numbers, code, kept) for code in MISSING_CODES if code not in kept}
-    code_counts = {code: n for code, n in counts.items() if n}
+    code_counts: dict[float, int] = {code: n for code, n in counts.items() if n}
     if PLINK_MISSING not in code_counts:  # -8 and -7 may be values
         code_counts = {code: n for code, n in code_counts.items() if code not in BESIDE_9}
-    return dict(sorted(code_counts.items(), key=lambda one: (-one[1], MISSING_CODES.index(one[0]))))
+    code_counts |= _beside_scale(numbers, kept)
+    return dict(sorted(code_counts.items(), key=lambda one: -one[1]))
+
+
+def _beside_scale(numbers: Array, kept: Collection[float]) -> dict[float, int]:
+    """Count codes beside a short scale of whole numbers; those that are `kept` are none."""
+    levels, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    at = codes_beside_scale(levels, counts, [code for code in SCALE_CODES if code not in kept])
+    n_of = zip(levels[at].tolist(), counts[at].tolist(), strict=True)
+    return {int(code): n for code, n in n_of}
 
 
 def as_numbers(values: Array) -> Array | None:
-    """Numbers of a column, of text those that it says, 0 for other and NaN for none; else None."""
+    """Convert a column to numbers, or None if it is neither numeric nor text.
+
+    Text that is not a number becomes 0, and empty text NaN.
+    """
     if values.dtype.kind in "OSUT":
         stripped_texts = (t.strip() for t in _texts(values))
         return np.array(
@@ -319,11 +346,13 @@ def as_numbers(values: Array) -> Array | None:
 
 
 def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] = ()) -> int:
-    """Count what looks like a code for missing values: far below all others, or among text.
+    """Count the values that equal `code` and look like a code for missing values.
 
-    Or there several times and below all others, which are fractions and differ. Codes that may be
-    values (999, 99, -1) are told by the gap between them and a scale of many others. Others are
-    values that are no code but one that is `kept`.
+    A code looks like one if it is far below all other numbers, or if the other values are text. So
+    does a code that repeats and is below all others, if these are fractions and all different.
+    Codes that may be values (999, 99, -1) must lie apart from a scale of many other values, further
+    if they occur only once or twice. Other codes do not count as other values, unless they are in
+    `kept`.
 
     Examples
     --------
@@ -350,7 +379,7 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     if not remaining.size:
         return 0
     if code in LONE_CODES:
-        return n if n >= OFTEN and _is_apart(code, remaining) else 0
+        return n if _is_apart(code, remaining, n) else 0
     is_far = remaining.min() > code / 2 and remaining.max() >= 0
     differ = (
         len(np.unique(remaining)) == remaining.size and (remaining != np.floor(remaining)).any()
@@ -358,19 +387,25 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     return n if is_far or (n > 1 and differ and remaining.min() > code) else 0
 
 
-def _is_apart(code: float, others: Array) -> bool:
-    """Whether a code lies beyond all others, further than these from each other."""
+def _is_apart(code: float, others: Array, n: int) -> bool:
+    """Whether a code that occurs n times lies further from all others than the gaps between these.
+
+    The distance of a single code must be twice the range of the others, because it may be the
+    largest ordinary value; except for -1 below whole numbers that are all positive.
+    """
     scale = np.unique(others)
-    if scale.size >= SCALE:
-        return is_apart(code, scale)
     if scale.size < 2:
         return False
     gap, span = max(code - scale[-1], scale[0] - code), scale[-1] - scale[0]
-    return bool(gap > span * (1 if abs(code) > ORDINARY else OF_SPAN))
+    if scale.size < SCALE:
+        return bool(gap > span * (1 if abs(code) > ORDINARY and n >= OFTEN else OF_SPAN))
+    is_below = code == -1 and scale[0] > 0 and (scale == np.floor(scale)).all()
+    is_far = n > 1 or gap > 2 * span or is_below
+    return bool(is_far and (code != -1 or n >= OFTEN or is_below) and is_apart(code, scale))
 
 
 def zeros_apart(values: Array) -> tuple[int, float]:
-    """Count zeros far below all other values, which may be missing, and return the next value.
+    """Count zeros far below all other values, which may mean missing; also return the next value.
 
     >>> zeros_apart(np.append(np.arange(90.0, 180), [0] * 5)), zeros_apart(np.arange(-9.0, 9))
     ((5, 90.0), (0, 0.0))
@@ -383,7 +418,7 @@ def zeros_apart(values: Array) -> tuple[int, float]:
 
 
 def grades_below(values: Array) -> tuple[int, float]:
-    """Count -1 below a scale of whole numbers from 1 on, and return the last of the scale.
+    """Count -1 below a scale of whole numbers from 1 on; also return the end of the scale.
 
     >>> grades_below(np.array([1, 2, 3, 4, 5, -1, -1, -1])), grades_below(np.arange(-1, 6))
     ((3, 5.0), (0, 0.0))
@@ -398,28 +433,28 @@ def grades_below(values: Array) -> tuple[int, float]:
 
 
 def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
-    """Yield 0 and -1 where they may stand for missing values, with a sentence on each.
+    """Yield 0 and -1 if they may mean missing values, each with a sentence.
 
-    `values` are labels or a covariate, called `name`.
+    `values` are labels or a covariate, and `name` is its name in messages.
     """
     n, nearest = zeros_apart(values)
     if n:
         sentence = (
-            f"{n:,} of {values.size:,} values of {name} are 0, far below all others (from "
-            f"{nearest:.6g}), and are taken for values."
+            f"{n:,} of {values.size:,} values of {name} are 0, far below all others (the next is "
+            f"{nearest:.6g}). They are treated as values, not as missing."
         )
         yield 0, sentence
     n, largest = grades_below(values)
     if n:
         sentence = (
-            f"{n:,} of {values.size:,} values of {name} are -1, and are taken for values. All "
-            f"others are whole numbers from 1 to {largest:.6g}."
+            f"{n:,} of {values.size:,} values of {name} are -1, and all others are whole numbers "
+            f"from 1 to {largest:.6g}. The -1 are treated as values, not as missing."
         )
         yield -1, sentence
 
 
 def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:
-    """How to leave out samples whose values are codes."""
+    """Return advice on how to exclude samples whose values are codes."""
     are_text = columns.dtype.kind in "SUT"
     code_texts = [repr(str(c)) if are_text or isinstance(c, str) else str(c) for c in codes]
     if len(code_texts) == 1:
@@ -433,29 +468,29 @@ def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:
         keep = f"~{coded}.any(axis=1)" if columns.ndim == 2 else f"~{coded}"
     if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
         return (
-            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            f"Exclude these samples: keep = numpy.flatnonzero({keep}); then pass "
             "xarray.open_zarr(path, mask_and_scale=False).isel(samples=keep) for the data and "
-            f"{what}[keep] (dhsic.read_target reads them by name)."
+            f"{what}[keep] (dhsic.read_target reads the labels by name)."
         )
     if hasattr(X, "isel"):
         samples = next((dim for dim in X.dims if str(dim).lower() in SAMPLE_DIMS), "samples")
         return (
-            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            f"Exclude these samples: keep = numpy.flatnonzero({keep}); then pass "
             f"X.isel({samples}=keep) and {what}[keep]."
         )
-    return f"Leave those samples out: keep = {keep}; then pass X[keep] and {what}[keep]."
+    return f"Exclude these samples: keep = {keep}; then pass X[keep] and {what}[keep]."
 
 
 def phenotype(path: str, name: str) -> Array:
-    """Values of a column of .fam or .psam, (m,): numbers with NaN where missing, or text with "".
+    """Read a column of .fam or .psam, (m,): numbers with NaN if missing, or text with "".
 
-    -9 is missing; beside 1 and 2 alone 0 is so too, as sex and cases are coded.
+    -9 is missing. 0 is missing too if all other values are 1 and 2, the codes of sexes and cases.
 
     Raises
     ------
     InputError
-        There is no such column, it has no value, or it holds 0 and 1: PLINK takes 0 for missing
-        then too, and whoever wrote it may not have.
+        There is no such column, it has no values, or its only values are 0 and 1. PLINK would treat
+        0 as missing in that case, but the author of the file may have meant a control.
     """
     table = read_table(path)
     called = {plain(column): column for column in table.columns}
@@ -467,15 +502,15 @@ def phenotype(path: str, name: str) -> Array:
         distinct = set(np.unique(column[~is_missing(column)]).tolist())
         if distinct == {MISSING, CONTROL}:
             raise InputError(
-                f"{where} is 0 and 1. PLINK takes 0 for missing and 1 for a control, unless it is "
-                "told --1. If 0 are controls, pass labels as a table or array: --labels "
-                f"{path} --target {column_name}; else mend the file."
+                f"{where} has only the values 0 and 1. In PLINK 0 means missing and 1 means "
+                "control, unless PLINK runs with --1. If 0 means control, pass labels as a table "
+                f"or array: --labels {path} --target {column_name}. Otherwise correct the file."
             )
         if distinct <= {MISSING, CONTROL, CASE} and column_name.upper() in ("PHENO", "SEX"):
             column[column == MISSING] = np.nan
     if is_missing(column).all():
         raise InputError(
             f"{where} is missing for all samples (-9 or 0). Pass labels as a table or array, for "
-            "instance --labels FILE --target NAME."
+            "example --labels FILE --target NAME."
         )
     return column

@@ -1,4 +1,4 @@
-"""Variables that data hold beside their matrix, by name: along the samples or the features."""
+"""Variables of the data by name, along the samples or the features, stored beside the matrix."""
 
 from __future__ import annotations
 
@@ -39,40 +39,46 @@ from dhsic.validation import refuse_lossy
 
 
 def has_variables(data: Any) -> bool:
-    """Whether data may hold labels and covariates besides the features."""
+    """Whether data may contain labels and covariates besides the features."""
     files = (str, PathLike, zarr.Group, xr.Dataset, AbstractSource)
     return isinstance(data, files) or is_anndata(data)
 
 
 #: Arrays along the samples that name them rather than describe them.
 IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
-#: Dimensions of what is about something else than the samples.
+#: Dimensions of variables that do not describe samples.
 OTHER_DIMS = FEATURE_DIMS | {"contigs", "filters"}
 
 
 def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
-    """Values of the one- or two-dimensional variable `name` of `data`.
+    """Read the labels `name` of `data`: a variable with one or two dimensions.
 
     Parameters
     ----------
     data : path, URL, group or Dataset
-        What holds the variable.
+        Data with the variable.
     name : str
-        Which one; of AnnData a column of `obs`, or coordinates in obsm ("obsm/spatial", or
-        "spatial" where obs has no such column); of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
-        a table one of its own. Categories are text, "" where missing; what a table of text holds
-        are numbers with NaN, or text.
+        Name of the variable. AnnData: a column of `obs`, coordinates in obsm ("obsm/spatial", or
+        "spatial" if obs has no such column), or a column of a dataframe in obsm
+        ("obsm/meta/age"). PLINK: a column of .fam or .psam (``PHENO``, ``SEX``). Table: one of its
+        columns.
     missing_chunks : {"error", "fill"}
-        Whether chunks that a store lacks are an error or fill values.
+        Whether chunks that are absent from a store raise an error or are read as fill values.
+
+    Returns
+    -------
+    array
+        Values in the order of the samples. Categories are text, "" if missing. A column of a text
+        table is numbers with NaN if missing, or text.
 
     Raises
     ------
     InputError
-        `data` has no variables, or none of that name; the message lists those that would do.
+        `data` has no variables, or no variable of this name; the message lists suitable ones.
     DataError
         The variable is damaged.
     """
-    values = labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
+    values = labels_at(data, name, missing_chunks, "the labels themselves, one per sample")
     of_table = isinstance(data, AbstractSource) or is_table(data)
     if values.dtype.kind != "O" or not of_table:
         return values
@@ -86,7 +92,10 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
-    """Read a variable, see `read_target`; `otherwise` names alternatives for error messages."""
+    """Read a variable, see `read_target`.
+
+    `otherwise` describes, for messages, what can be passed instead.
+    """
     of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
@@ -101,14 +110,17 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     if not isinstance(opened, (zarr.Group, xr.Dataset)):
         refuse_lossy(data, "X")
         what = (
-            f"{data} is a single array and holds no variable {name!r}"
+            f"{data} is a single array and has no variable {name!r}"
             if isinstance(data, (str, PathLike))
-            else f"target={name!r} names a variable, and {type(data).__name__} has none"
+            else (
+                f"target={name!r} is the name of a variable, but {type(data).__name__} has no "
+                "variables"
+            )
         )
         raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
     variables = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
-    if name not in variables and isinstance(opened, zarr.Group) and "/" in name:  # in a group of it
+    if name not in variables and isinstance(opened, zarr.Group) and "/" in name:  # in a subgroup
         array = member(opened, name)
         variables |= {} if array is None else {name: array}
     if name not in variables:
@@ -119,7 +131,7 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
 def _refuse_absent(
     opened: zarr.Group | xr.Dataset, name: str, found: Mapping[str, Any], otherwise: str
 ) -> NoReturn:
-    """Refuse the name of a variable that is not among those `found`, with those that would do."""
+    """Refuse the name of a variable that is not in `found`, and list suitable variables."""
     if isinstance(opened, zarr.Group):
         paths = _paths_in_groups(opened, name)
         try:
@@ -131,8 +143,8 @@ def _refuse_absent(
             raise InputError(f"{error} The labels are then target={paths}.") from error
         if paths:
             raise InputError(
-                f"There is no variable {name!r} in {opened.store_path} itself; there is one in a "
-                f"group of it. Pass its path: target={paths}."
+                f"{opened.store_path} has no variable {name!r} at its top level, but one of its "
+                f"groups has. Pass its path: target={paths}."
             )
     source = None
     with suppress(DhsicError):
@@ -140,29 +152,30 @@ def _refuse_absent(
     usable = along_samples(found, source)
     if not usable:
         raise InputError(
-            f"There is no variable {name!r} along the samples, nor any other; pass {otherwise}."
+            f"There is no variable {name!r}, nor any other, with one value per sample; pass "
+            f"{otherwise}."
         )
     raise InputError(
-        f"There is no variable {name!r} along the samples; there are {', '.join(usable)}."
-        f"{did_you_mean(name, usable)} Pass one of them, or {otherwise}."
+        f"There is no variable {name!r} with one value per sample; such variables are "
+        f"{', '.join(usable)}.{did_you_mean(name, usable)} Pass one of them, or {otherwise}."
     )
 
 
 def _paths_in_groups(group: zarr.Group, name: str) -> str:
-    """Paths of the variables of a name in groups of a store, for sentences; "" for none."""
+    """Return paths in groups of a store that end in a name, for messages; "" if none do."""
     members = dict(group.members(max_depth=GROUP_DEPTH))
     inner = sorted(path for path in members if path.rpartition("/")[2] == name and "/" in path)
     return ", or ".join(map(repr, inner))
 
 
 def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:
-    """Return a column of a file along its samples, (m,), by name."""
+    """Read a column of a file along its samples, (m,), by name."""
     coords = source.sample_coords()
     if name in coords:
         return coords[name]
-    there = f" (there are {abbreviate(coords)})" if coords else ""
+    there = f" (its variables are {abbreviate(coords)})" if coords else ""
     raise InputError(
-        f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, coords)}"
+        f"The file has no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, coords)}"
     )
 
 
@@ -173,12 +186,13 @@ def values_of_features(
     missing_chunks: MissingChunks = "error",
     *,
     what: str = "feature_groups",
-    otherwise: str = "one name a feature",
+    otherwise: str = "one name per feature",
 ) -> Array:
-    """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).
+    """Read the values (d,) of the variable `name` of `data`; for AnnData, of a column of `var`.
 
-    There is one for each feature of `source`, which was opened from `data`. For sentences, `what`
-    is the parameter that names it, and `otherwise` what else can be passed.
+    There is one value for each feature of `source`, which was opened from `data`. For messages,
+    `what` is the parameter that contains the name, and `otherwise` describes what can be passed
+    instead.
 
     Raises
     ------
@@ -187,8 +201,8 @@ def values_of_features(
     """
     if isinstance(data, AbstractSource) or not has_variables(data):
         raise InputError(
-            f"{what}={name!r} names a variable, and {type(data).__name__} has none; pass "
-            f"{otherwise}."
+            f"{what}={name!r} is the name of a variable, but {type(data).__name__} has no "
+            f"variables; pass {otherwise}."
         )
     opened = _opened(data)
     store = anndata_of(opened)
@@ -199,15 +213,17 @@ def values_of_features(
     along = sorted(key for key, of in variables.items() if of.shape == (d,))
     if name in along:
         return source.of_features(_values(variables[name], missing_chunks))
-    alternatives = f"there are {', '.join(along)}" if along else "nor any other"
+    alternatives = (
+        f"such variables are {', '.join(along)}" if along else "there are no such variables"
+    )
     raise InputError(
-        f"There is no variable {name!r} along the {d:,} features; {alternatives}."
-        f"{did_you_mean(name, along)} Pass one of them, or {otherwise}."
+        f"There is no variable {name!r} with one value for each of the {d:,} features; "
+        f"{alternatives}.{did_you_mean(name, along)} Pass one of them, or {otherwise}."
     )
 
 
 def anndata_of(data: Any) -> AbstractAnnData | None:
-    """Return data as AnnData, from any container; None for anything else."""
+    """Return data as AnnData, from any container; None for other data."""
     opened = _opened(data)
     if isinstance(opened, AbstractAnnData):
         return opened
@@ -215,7 +231,7 @@ def anndata_of(data: Any) -> AbstractAnnData | None:
 
 
 def _opened(data: Any) -> Any:
-    """Open a Zarr store; other data, a matrix without variables, are returned unchanged."""
+    """Open a Zarr or AnnData store; other data, such as a matrix, are returned unchanged."""
     if is_anndata(data):
         return AnnDataObject(data)
     if not isinstance(data, (str, PathLike)):
@@ -259,17 +275,25 @@ def _column(
 def _of_cells(
     data: Any, store: AbstractAnnData, name: str, otherwise: str, missing_chunks: MissingChunks
 ) -> Array:
-    """Column of obs, (m,), or matrix in obsm, (m, t); the column where both have that name."""
+    """Read a column of obs, (m,), or a matrix of obsm, (m, t); obs takes precedence.
+
+    A column of a dataframe in obsm is read too: "obsm/meta/age".
+    """
     matrix = None if name in store.obs.columns else store.coordinates_named(name)
     if matrix is None:
+        folder, _, column = name.rpartition("/")
+        inside = store.coordinates_named(folder) if folder else None
+        if inside is not None and store.is_frame(inside):
+            return _column(store.frame(inside), column, otherwise, missing_chunks)
         return _column(store.obs, name, otherwise, missing_chunks, store.coordinates())
     return coordinates_of(data, matrix, missing_chunks)
 
 
 def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:
-    """Names of the variables that have one value, or row of values, a sample of a source.
+    """Return the names of variables in `found` with one value, or row of values, per sample.
 
-    Without one, where it is not known which axis the samples are, names of dimensions must tell.
+    Without a source, the axis of the samples is unknown; then the name of the first dimension
+    decides.
     """
 
     def fits(name: str, of: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Kernels on data and on labels, by name: the statistic, the Gram matrix, the expansion of each."""
+"""Kernels on data and on labels: their names, statistics, kernel matrices and expansions."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ __all__ = [
     "WeightedSubstrings",
 ]
 
-#: Largest kernel values that may be multiplied by weights and summed.
+#: Maximum kernel value that may be multiplied by weights and summed without overflow.
 LARGEST_VALUE = 1e150
 
 #: Kernels on data by name, in the order of their documentation.
@@ -47,7 +47,7 @@ KERNELS: dict[str, type[AbstractKernel]] = {
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
-    """Kernel object for a name; kernel objects are returned as they are."""
+    """Return the kernel with a name; a kernel object is returned unchanged."""
     if isinstance(kernel, AbstractKernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:
@@ -59,12 +59,12 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
 
 
 def check_bandwidth(kernel: object, bandwidth: object) -> None:
-    """Raise an error if a width is given for a kernel without one (except ``"dimension"``)."""
+    """Raise an error if a width (except ``"dimension"``) is given for a kernel without one."""
     chosen = resolve_kernel(kernel)
     if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
         raise InputError(
-            f"bandwidth={bandwidth!r} is the width of a kernel, and the {chosen.name} kernel has "
-            "none; leave it out, or pass kernel='gaussian'."
+            f"bandwidth={bandwidth!r}, but the {chosen.name} kernel has no width; leave it out, or "
+            "pass kernel='gaussian'."
         )
 
 
@@ -73,30 +73,29 @@ def check_solver(kernel: object, solver: object) -> None:
     chosen = resolve_kernel(kernel)
     if solver == "lowrank" and not chosen.low_rank:
         raise InputError(
-            f"solver='lowrank' is there for the gaussian, linear and polynomial kernels, and "
-            f"kernel is {chosen.name!r}; pass solver='exact', or leave it out."
+            f"solver='lowrank' supports the gaussian, linear and polynomial kernels, but kernel is "
+            f"{chosen.name!r}; pass solver='exact', or leave it out."
         )
 
 
 def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
-    """Raise an error if the kernel overflows on data.
+    """Raise an error if a kernel of inner products overflows on the data.
 
-    By Cauchy and Schwarz a kernel of inner products is largest for the longest sample with itself;
-    `squared_norm` is the squared norm of this sample. Other kernels always raise an
-    error.
+    By Cauchy and Schwarz its largest value is that of the sample with the largest norm and itself;
+    `squared_norm` is the squared norm of this sample. Other kernels always raise an error.
     """
     if not kernel.of_inner_products:
         raise InputError(
-            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
-            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
-            "or another one here."
+            f"The {kernel.name} kernel is not a function of the inner product of two samples, so "
+            "only selectors such as dhsic.BAHSIC support it. Here, pass kernel='laplace', 'linear' "
+            "or another one."
         )
     n = np.array([squared_norm])
     with np.errstate(over="ignore", invalid="ignore"):
         value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])
     if not (squared_norm < LARGEST_VALUE and abs(value) < LARGEST_VALUE):
         raise InputError(
-            f"The {kernel.name} kernel overflows: the longest sample has norm "
-            f"{squared_norm**0.5:.3g}, and the kernel of it with itself is {value:.3g}. Pass "
-            "standardize=True, rescale the data, or take a lower degree."
+            f"The {kernel.name} kernel overflows: the largest norm of a sample is "
+            f"{squared_norm**0.5:.3g}, and its kernel value with itself is {value:.3g}. Pass "
+            "standardize=True, rescale the data, or use a lower degree."
         )

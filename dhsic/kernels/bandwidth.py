@@ -1,6 +1,6 @@
 """Policies for the kernel width: line 3 of Algorithms 1 and 2, ``sigma <- Xi`` (JMLR 4.1).
 
-A policy is a value object; called with statistics of a round, it returns sigma.
+A policy is a value object. It is called with statistics of a round, and returns sigma.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BandwidthStats(Protocol):
     """Statistics of the surviving features that policies use."""
 
     def pair_distances(self) -> Float:
-        """Squared distances of pairs of different samples, (n,): of all pairs, or a sample."""
+        """Squared distances of pairs of different samples, (n,), for all pairs or some of them."""
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         """HSIC(sigma, S) for every sigma."""
@@ -37,10 +37,10 @@ class BandwidthStats(Protocol):
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """Distances from the statistic of all samples; W may be None if only these are needed.
+    """Statistics for bandwidth policies, computed from the statistic of all pairs of samples.
 
-    For kernels that do not sum inner products, the statistic contains distances, not squared, and
-    sigma is their coefficient.
+    The weights W may be None if only distances are needed. For kernels that do not sum inner
+    products, the statistic contains distances that are not squared, and sigma is their coefficient.
     """
 
     kernel: AbstractKernel
@@ -48,7 +48,7 @@ class DistanceStats:
     statistic: Statistic
 
     def pair_distances(self) -> Float:
-        """Pairs i < j of at most `MEDIAN_SAMPLES` equally spaced samples."""
+        """Squared distances of pairs i < j of at most `MEDIAN_SAMPLES` equally spaced samples."""
         G = self.statistic.to_dense()
         stride = -(-len(G) // MEDIAN_SAMPLES)
         D = np.ascontiguousarray(G[::stride, ::stride])
@@ -77,7 +77,7 @@ class AbstractBandwidth(ABC):
 
 @dataclass(frozen=True)
 class Fixed(AbstractBandwidth):
-    """Policy 1: one sigma throughout."""
+    """Policy 1: the same sigma in all rounds."""
 
     sigma: float
 
@@ -87,7 +87,10 @@ class Fixed(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Dimension(AbstractBandwidth):
-    """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
+    """Policy 3: sigma is ``1 / (2 |S|)``, the inverse of the mean squared distance.
+
+    Two samples of standardised data have a squared distance of ``2 |S|`` on average.
+    """
 
     def __call__(self, known: BandwidthStats, n_features: float) -> float:
         return 1.0 / (2.0 * n_features)
@@ -95,9 +98,9 @@ class Dimension(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Median(AbstractBandwidth):
-    """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance.
+    """Sigma is ``1 / (2 median D_ij)``: the width of the kernel is the median distance.
 
-    Pairs at distance 0 count only if they are not the majority.
+    The median is over pairs i < j of samples. If most distances are 0, only the others count.
     """
 
     def __call__(self, known: BandwidthStats, n_features: float) -> float:
@@ -106,7 +109,7 @@ class Median(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Grid(AbstractBandwidth):
-    """Policy 2: ``argmax_sigma HSIC(sigma, S)`` over given values; ties go to the smallest."""
+    """Policy 2: the sigma of a grid with the largest HSIC; of equal ones, the smallest sigma."""
 
     sigmas: tuple[float, ...]
 
@@ -115,7 +118,7 @@ class Grid(AbstractBandwidth):
 
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
-    """``<W, K>``."""
+    """HSIC, ``<W, K>``, from the statistic and weights W (m, m)."""
     if kernel.scored_by == "matrix":
         resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.to_dense(), sigma)
         return float(np.vdot(W, resolvent.smoother))
@@ -128,12 +131,12 @@ def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statis
 
 
 def few_samples(X: Float) -> Float:
-    """Equally spaced samples of X (m, d) for the median distance."""
+    """At most `MEDIAN_SAMPLES` equally spaced samples of X (m, d), for the median distance."""
     return X[:: -(-len(X) // MEDIAN_SAMPLES)]
 
 
 def sigma_of_median(distances: Float) -> float:
-    """``1 / (2 median)`` of squared distances, (n,); of positive ones if most are 0."""
+    """Sigma ``1 / (2 median)`` of squared distances, (n,); if most are 0, of positive ones only."""
     middle = float(np.median(distances))
     if middle <= 0:
         positive = distances[distances > 0]
@@ -168,7 +171,7 @@ def _positive(sigma: object) -> float:
         value = float("nan")
     if isinstance(sigma, (bool, str)) or not (np.isfinite(value) and value > 0):
         raise InputError(
-            f"bandwidth holds {sigma!r}, which is no width; sigma in exp(-sigma d^2) must be a "
-            "positive, finite number."
+            f"bandwidth contains {sigma!r}, but sigma in exp(-sigma d^2) must be a positive, "
+            "finite number."
         )
     return value

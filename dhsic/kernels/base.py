@@ -1,17 +1,17 @@
-r"""Interface of kernels on data: Gram matrix, decrement, and properties for fast scoring.
+r"""Interface of kernels on data: kernel matrix, decrement, and properties for fast scoring.
 
-All of them are functions of one statistic that is additive over features (`sums`): mostly the
-inner products ``G = X X'`` of the standardised data; for other kernels G below stands for other
-distances, or for counts. Removing feature j with column x changes the Gram matrix by
+Each kernel is a function of a statistic G that is additive over features (`sums`). Usually these
+are the inner products ``G = X X'`` of the standardised data; for other kernels they are other
+distances, or counts. Removing feature j with column x changes the kernel matrix K by
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
-and HSIC by ``<W, decrement>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
+and HSIC by ``<W, decrement>``. If this function of ``(x_i, x_i')`` is (nearly) a short sum of
 symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel provides
 an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
 
-Arrays may be of any namespace of the array API standard, all of one call of the same and on the
-same device; those that describe features (`magnitudes`, `remainder`) are NumPy's.
+Arrays may come from any library of the array API standard; in one call all are from the same
+library, on the same device. Arrays of feature statistics (`magnitudes`, `remainder`) are NumPy's.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from dhsic.kernels.statistic import AbstractSums, InnerProducts
 from dhsic.linalg import pivoted_cholesky
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 
-#: Side of the tiles on whose diagonals the diagonal of a kernel matrix is computed.
+#: Side of the square tiles in which the diagonal of a kernel matrix is computed.
 DIAGONAL_TILE = 64
 #: Maximum number of directions tried for a kernel on data.
 DIRECTIONS = 256
-#: Fraction of its trace that a complete low-rank matrix may lack: rounding error.
+#: Fraction of the trace that a complete low-rank matrix may miss, because of rounding errors.
 COMPLETE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``, see `AbstractKernel.base`.
+    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``; see `AbstractKernel.base`.
 
-    A `linear` term is ``coefficient f(x)' A 1``, which only needs the row sums of A.
+    If it is `linear`, it is ``coefficient f(x)' A 1`` and needs only the row sums of A.
     """
 
     base: int
@@ -58,15 +58,15 @@ class Expansion:
     terms : tuple of Term
         The summands.
     functions : callable
-        ``functions(X)``, X (c, m) with a feature a row, gives f(X) for every term in turn, like
-        X. An array is valid until the next one is asked for.
+        ``functions(X)``, for X (c, m) with one row per feature, yields f(X) of every term in turn,
+        (c, m). An array is valid until the next one is computed.
     magnitudes : callable
-        ``magnitudes(max_abs, fourth_moment)``: per term, a bound on ``|coefficient| ||f||^2 / m``,
-        or on ``|coefficient| ||f|| / sqrt(m)`` where it is linear, (c,); ``max_i |x_i|`` and
-        ``mean_i x_i^4`` are given. It is the scale of the term's rounding.
+        ``magnitudes(max_abs, fourth_moment)``: for each term, a bound on ``|coefficient| ||f||^2 /
+        m``, (c,), or on ``|coefficient| ||f|| / sqrt(m)`` if the term is linear, from ``max_i
+        |x_i|`` and ``mean_i x_i^4``. Rounding errors of the term are proportional to it.
     remainder : callable or None
         ``remainder(max_abs, fourth_moment)``: a bound on the neglected part divided by
-        ``m ||A||_F``, (c,). None where the expansion is exact.
+        ``m ||A||_F``, (c,). None if the expansion is exact.
     """
 
     terms: tuple[Term, ...]
@@ -99,7 +99,8 @@ class PowerSeries:
     products : tuple of Product
         The summands.
     of_differences : bool
-        Every entry is a function of ``x_i - x_i'``, so that diagonals of A do not matter.
+        Whether every entry is a function of ``x_i - x_i'``, so that the diagonal of A does not
+        matter.
     neglected : callable or None
         ``neglected(max_abs, fourth_moment)`` estimates the root mean square of the remainder over
         pairs of samples, (c,). None if the series is exact.
@@ -111,80 +112,82 @@ class PowerSeries:
 
 
 class AbstractKernel(ABC):
-    """A kernel on data; `sigma` is ignored by kernels without a bandwidth.
+    """A kernel on data; kernels without a bandwidth ignore `sigma`.
 
     User-defined kernels need a `name`, `gram` and `decrement`; they are scored by the definition,
     never in low rank. A kernel that is not a function of inner products also needs `sums` and
-    `increment`. The other attributes make scoring faster; engines use no further ones.
+    `increment`. The other attributes make scoring faster; engines use only the attributes here.
     """
 
     name: ClassVar[str]
     has_bandwidth: ClassVar[bool] = False
     is_of_categories: ClassVar[bool] = False
-    #: Whether HSIC is a sum over features, so that no loop is needed (JMLR 5.1.1).
+    #: Whether HSIC is a sum over features, so that one round is enough (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
     #: Method that scores features faster than the definition, a key of
-    #: `dhsic.engines.exact_scoring.FAMILIES`: an `expansion` that is exact or bounds its remainder;
-    #: one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of levels
-    #: (`dhsic.kernels.levels.AbstractLevels`); or the full matrix (`dhsic.kernels.ridge`).
+    #: `dhsic.engines.exact_scoring.FAMILIES`. "series": an `expansion` that is exact or bounds its
+    #: remainder; "taylor": one whose remainder follows from distances (`dhsic.kernels.radial`);
+    #: "levels": pairs of levels (`dhsic.kernels.levels.AbstractLevels`); "matrix": the full matrix
+    #: (`dhsic.kernels.ridge`).
     scored_by: ClassVar[str] = "definition"
-    #: Whether low rank supports it: terms of its expansion have low-rank factors.
+    #: Whether low rank is supported, because the terms of the expansion have low-rank factors.
     low_rank: ClassVar[bool] = False
-    #: Whether it is a product over features, like ``exp(-sigma sum_j r(x_j, x'_j))``; see `factor`.
+    #: Whether K is a product over features, like ``exp(-sigma sum_j r(x_j, x'_j))``; see `factor`.
     is_product: ClassVar[bool] = False
-    #: Whether it is ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over normal
-    #: w.
+    #: Whether K is ``exp(-sigma D)``, which is the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over
+    #: normal w.
     has_normal_frequencies: ClassVar[bool] = False
     #: Statistic that is summed over features for every pair of samples; may be a property.
     sums: ClassVar[AbstractSums] = InnerProducts()
-    #: Constant that the decrement contains in addition to `factor`, times the base.
+    #: Constant c for which the decrement is ``base o (factor + c)``.
     constant: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> Self:
-        """Return the kernel as an instance of this class, which `scored_by` implies."""
+        """Return the kernel, after an assertion that it is an instance of this class."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
 
     @property
     def exact_order(self) -> int | None:
-        """Order at which the expansion is exact; None for an infinite series, or none."""
+        """Order at which the expansion is exact; None if it is infinite or there is none."""
         return None
 
     @property
     def power(self) -> tuple[int, float] | None:
-        """Degree b and offset a if ``K = (G + a)^b``; else None."""
+        """Degree b and offset a of a polynomial kernel ``K = (G + a)^b``; None for others."""
         return None
 
     @property
     def of_inner_products(self) -> bool:
-        """Whether entries are functions of single inner products; other kernels are bounded."""
+        """Whether each entry of K is a function of inner products; other kernels are bounded."""
         return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"
 
     @abstractmethod
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Part of K, (r, c), a new array.
+        """Compute a part of K, (r, c), as a new array.
 
-        `inner` (r, c) is the part of G, the sum by `sums`, mostly ``X X'``; `rows` (r,) and
-        `columns` (c,) are the diagonal of G there.
+        `inner` (r, c) is the same part of G, the statistic summed by `sums` (usually ``X X'``).
+        `rows` (r,) and `columns` (c,) are the diagonal of G at the samples of its rows and columns.
         """
 
     @abstractmethod
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        r"""Part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
+        r"""Compute a part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
 
-        `inner`, `rows` and `columns` are those of `gram`; x (r,) and y (c,) are values of feature j
-        there.
+        `inner`, `rows` and `columns` are as in `gram`, for S; x (r,) and y (c,) are the values of
+        feature j at the samples of rows and columns.
         """
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Part of ``K(S + j) - K(S)``, (r, c); arguments are those of `decrement`, for S without j.
+        """Compute a part of ``K(S + j) - K(S)``, (r, c), for S without j.
 
-        This implementation is for kernels of inner products; those with other `sums` override it.
+        Arguments are as in `decrement`. This implementation is for kernels of inner products;
+        kernels with other `sums` override it.
         """
         larger: Float = inner + x[:, None] * y[None, :]
         return -self.decrement(larger, rows + x * x, columns + y * y, x, y, sigma)
@@ -199,31 +202,34 @@ class AbstractKernel(ABC):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        r"""Part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
+        r"""Compute a part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
 
-        `inner`, `rows` and `columns` are those of `gram`; `part`, `part_rows` and `part_columns`
-        are the same sums over the features of g alone.
+        `inner`, `rows` and `columns` are as in `gram`; `part`, `part_rows` and `part_columns` are
+        the same sums over the features of g only.
         """
         without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
         without -= self.gram(inner, rows, columns, sigma)
         return without
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Part of base matrix `key` of the expansion, (r, c), a new array; K by default."""
+        """Compute a part of base matrix `key` of the expansion, (r, c), as a new array.
+
+        By default the base matrix is K. Arguments are as in `gram`.
+        """
         return self.gram(inner, rows, columns, sigma)
 
     @final
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Part of base matrix `key`, or of K if it is None; arguments are those of `gram`."""
+        """Compute a part of base matrix `key`, or of K if it is None; arguments as in `gram`."""
         if key is None:
             return self.gram(inner, rows, columns, sigma)
         return self.base(key, inner, rows, columns, sigma)
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal of base matrix `key`, or of K if it is None; `norms` (m,): diagonal of G."""
+        """Diagonal of base matrix `key`, or of K if it is None, from `norms` (m,), that of G."""
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)
@@ -234,44 +240,44 @@ class AbstractKernel(ABC):
         return diagonal
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to `order`; raises an error for kernels without a series."""
+        """Expansion with the terms up to `order`; raises an error for kernels without a series."""
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
             "the definition (solver='direct')."
         )
 
     def power_series(self, order: int, sigma: float) -> PowerSeries:
-        """Series up to `order` in powers of a feature, for kernels that support low rank."""
+        """Series in powers of a feature up to `order`, for kernels that support low rank."""
         raise InputError(
-            f"The {self.name} kernel has no series of powers; low rank knows none for it."
+            f"The {self.name} kernel has no series of powers, so low rank does not support it."
         )
 
     def addition(self) -> Expansion | None:
-        """``<W, K(S + j) - K(S)>`` as an exact sum of terms; None if it needs a series."""
+        """Expansion of ``<W, K(S + j) - K(S)>`` as an exact sum of terms; None if there is none."""
         return None
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        r"""``K(S \ j) / K(S) - 1`` of a product, as a function of ``(x_i - x_i')^2``.
+        r"""Ratio ``K(S \ j) / K(S) - 1`` of a product over features, from ``(x_i - x_i')^2``.
 
-        At minus sigma it must be ``K(S + j) / K(S) - 1``, by which features are added: K is
-        ``exp(-sigma sum_j r(x_j, x'_j))`` in form, ``factor = exp(sigma r) - 1``, and what is
-        summed does not depend on sigma. Such a kernel has an exact expansion on few-valued
-        features: functions on q levels are spanned by q - 1 indicators besides the constant.
+        With minus sigma it must be ``K(S + j) / K(S) - 1``, for features that are added: K has the
+        form ``exp(-sigma sum_j r(x_j, x'_j))``, ``factor = exp(sigma r) - 1``, and r does not
+        depend on sigma. Such a kernel has an exact expansion on features with few distinct values:
+        functions on q levels are spanned by q - 1 indicators and the constant.
         """
         raise NotImplementedError(
-            f"The {self.name} kernel is a product over features, or scored by levels: give its "
-            "factor."
+            f"The {self.name} kernel is a product over features, or scored by levels: implement "
+            "its factor."
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound on the logarithm of `factor` for features with these largest magnitudes, (c,)."""
+        """Bound on the logarithm of `factor` for features with values up to `max_abs`, (c,)."""
         raise NotImplementedError(
-            f"The {self.name} kernel is a product over features, or scored by levels: give its "
-            "exponent."
+            f"The {self.name} kernel is a product over features, or scored by levels: implement "
+            "its exponent."
         )
 
     def parameters(self) -> dict[str, float]:
-        """Parameters that identify the kernel besides its name: fields, which are numbers."""
+        """Parameters that identify the kernel besides its name: its fields, as numbers."""
         instance: Any = self
         attrs = (
             {f.name: getattr(self, f.name) for f in fields(instance)}
@@ -282,22 +288,24 @@ class AbstractKernel(ABC):
             return {name: float(value) for name, value in attrs.items()}
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"The {self.name} kernel's fields are {attrs}, and runs are told apart by numbers; "
-                "make each of them one, or write a parameters() that gives numbers."
+                f"The {self.name} kernel has the fields {attrs}, but runs are identified by "
+                "numbers; make every field a number, or write a method parameters() that returns "
+                "numbers."
             ) from error
 
 
 def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetric:
-    """Dense K of data in memory."""
+    """Kernel matrix K of data X (m, d) in memory, with all entries."""
     inner = X @ X.T
     norms = np.diagonal(inner).copy()
     return DenseSymmetric(kernel.gram(inner, norms, norms, sigma))
 
 
 def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
-    """K if up to 256 directions, and m / 4, are complete up to rounding errors; else None.
+    """Kernel matrix K of data X (m, d) in low rank, complete up to rounding errors.
 
-    Every sample may be a pivot, so that no direction is missed.
+    Returns None if it needs more than 256 directions, or more than m / 4. Every sample may be a
+    pivot, so that no direction is missed.
     """
     norms = np.einsum("ij,ij->i", X, X)
 

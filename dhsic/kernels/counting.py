@@ -2,15 +2,15 @@ r"""Kernels that count substructures, here of strings: additive in their feature
 
     ``k(x, x') = sum_a w_a #_a(x) #_a(x')``
 
-``#_a(x)`` counts the substructure a in x, a string or a graph (`dhsic.kernels.graphs`).
-With the counts of all samples in the columns ``c_a`` of a sparse matrix,
-``K = sum_a w_a c_a c_a'``, and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``:
-one pass scores every substructure.
+``#_a(x)`` is the count of substructure a in x, a string or a graph (`dhsic.kernels.graphs`).
+With the counts in all samples as columns ``c_a`` of a sparse matrix, ``K = sum_a w_a c_a c_a'``,
+and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``: one pass scores every
+substructure.
 
 Substructures of strings are substrings a; ``#_a(x)`` counts their occurrences in x, including
 overlapping ones (Leslie et al. 2002; Vishwanathan and Smola 2003). Use them for DNA, proteins, text
-or event logs: data without columns, whose features result from counting. Strings are counted one
-after another. Memory: 16 bytes for each string and distinct substring in it, and for each distinct
+or event logs: data without columns, whose features are counts. Strings are counted one after
+another. Memory: 16 bytes for each string and distinct substring in it, and for each distinct
 substring 150 bytes plus one per letter, for its name and column number.
 """
 
@@ -30,9 +30,9 @@ from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.validation import is_count, is_positive
 
-#: Number of entries of a dense block of columns.
+#: Maximum number of entries of a dense block of columns.
 BLOCK = 2**22
-#: Fraction of non-zeros above which columns are multiplied as dense ones, about ten times faster.
+#: Fraction of non-zeros above which columns are multiplied as dense arrays, about ten times faster.
 DENSE = 1 / 16
 
 
@@ -58,12 +58,12 @@ class AbstractCountingKernel(ABC):
 
     @abstractmethod
     def weights(self, names: Sequence[Any]) -> Float:
-        """Weights ``w_a``, at least 0, of the substructures `names`; (n,)."""
+        """Weights ``w_a`` of the substructures `names`, (n,); none is negative."""
 
     def gram(self, samples: Any) -> Float:
-        """K, (m, m) float64, symmetric to the last bit; raises the errors of `counts`."""
+        """Kernel matrix K, (m, m) float64, symmetric to the last bit; raises errors of `counts`."""
         counts, names = self.counts(samples)
-        # One factor times its own transpose rounds both triangles alike.
+        # A factor times its own transpose has the same rounding errors in both triangles.
         F = csc_array(counts.multiply(np.sqrt(self.weights(names))))
         m = F.shape[0]
         is_dense = np.diff(F.indptr) > DENSE * m
@@ -78,11 +78,10 @@ class AbstractCountingKernel(ABC):
 
 
 def quadratic_forms(W: Float, counts: Any) -> Float:
-    """``c_a' W c_a`` for every column of the sparse counts C (m, n), at least 0; (n,) float64.
+    """Quadratic forms ``c_a' W c_a`` of the columns of sparse counts C (m, n): (n,), at least 0.
 
-    Rows of W (m, m) sum to 0, so columns may be shifted. Subtracting the smallest count keeps a
-    column sparse, and gives exactly 0, without rounding errors, for substructures equally frequent
-    everywhere.
+    Rows of W (m, m) sum to 0, so a constant may be subtracted from a column. Subtracting the
+    smallest count keeps a column sparse, and makes the result exactly 0 if all counts are equal.
     """
     C = csc_array(counts, dtype=np.float64)
     m, n = C.shape
@@ -91,13 +90,13 @@ def quadratic_forms(W: Float, counts: Any) -> Float:
     out = np.empty(n)
     for a in range(0, n, width):
         block = C[:, a : a + width]
-        products = block.T @ W  # (c, m), a row for each c_a' W
+        products = block.T @ W  # (c, m), rows are c_a' W
         out[a : a + width] = (block.T.multiply(products)).sum(axis=1)
     return out
 
 
 def check_lengths(kernel: str, parameter: str, length: object, decay: object = 1.0) -> None:
-    """Raise an error unless the length is an integer from 1, and the decay a positive number."""
+    """Raise an error unless the length is an integer of at least 1, and the decay is positive."""
     if not is_count(length):
         raise InputError(f"{kernel} {parameter}={length!r}; pass a whole number >= 1.")
     if not is_positive(decay):
@@ -106,14 +105,15 @@ def check_lengths(kernel: str, parameter: str, length: object, decay: object = 1
 
 @dataclass(frozen=True)
 class Spectrum(AbstractCountingKernel):
-    """Substrings of one length, each of weight 1: the spectrum kernel (Leslie et al. 2002).
+    """Substrings of one length, each with weight 1: the spectrum kernel (Leslie et al. 2002).
 
-    For motifs of a known length: k-mers of DNA (6 to 12), of proteins (3), of text (4 or 5).
+    Use it for motifs of a known length: k-mers of DNA (6 to 12 letters), of proteins (3), or of
+    text (4 or 5).
 
     Parameters
     ----------
     k : int
-        Letters of a substring, at least 1.
+        Number of letters of a substring, at least 1.
 
     Examples
     --------
@@ -146,16 +146,16 @@ class Spectrum(AbstractCountingKernel):
 class WeightedSubstrings(AbstractCountingKernel):
     """All substrings of 1 to `longest` letters, weighted (Vishwanathan and Smola 2003).
 
-    For motifs whose length is not known, or when some substrings are known to matter more.
+    Use it for motifs of unknown length, or if some substrings are known to matter more.
 
     Parameters
     ----------
     longest : int
-        Letters of the longest substrings, at least 1.
+        Number of letters of the longest substrings, at least 1.
     decay : float, mapping or callable
-        ``w_a``: a positive number stands for ``decay**len(a)``, below 1 in favour of short
-        substrings, above 1 of long ones; a mapping from substring to weight leaves out all
-        others; a callable is asked for the weight of each substring.
+        Weights ``w_a``. A positive number means ``decay**len(a)``: below 1 it favours short
+        substrings, above 1 long ones. A mapping from substring to weight excludes all other
+        substrings. A callable is called with each substring and returns its weight.
 
     Examples
     --------
@@ -176,11 +176,11 @@ class WeightedSubstrings(AbstractCountingKernel):
         check_lengths("WeightedSubstrings", "longest", self.longest, 1.0 if own else self.decay)
 
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
-        """Count each substring in each string; like `Spectrum.counts`."""
+        """Count each substring in each string, like `Spectrum.counts`."""
         return _counts(samples, range(1, int(self.longest) + 1))
 
     def weights(self, names: Sequence[str]) -> Float:
-        """Weights ``w_a``, (n,); a mapping or callable must give numbers from 0."""
+        """Weights ``w_a``, (n,); those of a mapping or callable must be numbers of at least 0."""
         if isinstance(self.decay, Mapping):
             raw = [self.decay.get(a, 0.0) for a in names]
         elif callable(self.decay):
@@ -191,22 +191,22 @@ class WeightedSubstrings(AbstractCountingKernel):
         bad = np.flatnonzero(~((w >= 0) & np.isfinite(w)))
         if bad.size:
             raise InputError(
-                f"The weight of substring {names[bad[0]]!r} is {raw[bad[0]]!r}; weights are "
-                "finite and not below 0."
+                f"The weight of substring {names[bad[0]]!r} is {raw[bad[0]]!r}; pass finite "
+                "weights of at least 0."
             )
         return w
 
 
 def _counts(strings: Sequence[str], lengths: Sequence[int]) -> tuple[Any, list[str]]:
-    """Counts (m, n) of all substrings of these lengths, ascending, and their names, sorted."""
+    """Counts (m, n) of all substrings of these lengths (ascending), and their sorted names."""
     checked = _checked(strings)
     longest = max(map(len, checked))
     if longest < lengths[0]:
         raise InputError(
-            f"The longest of {len(checked)} strings has {longest} letters and a substring "
-            f"{lengths[0]}; pass shorter substrings, or longer strings."
+            f"The longest of {len(checked)} strings has {longest} letters, fewer than a substring "
+            f"({lengths[0]}); pass shorter substrings, or longer strings."
         )
-    places: defaultdict[str, int] = defaultdict(count().__next__)  # by first occurrence
+    places: defaultdict[str, int] = defaultdict(count().__next__)  # in order of first occurrence
     columns, counts = [], []
     for x in checked:
         tally = Counter(x[i : i + k] for k in lengths for i in range(len(x) - k + 1))
@@ -225,16 +225,16 @@ def _counts(strings: Sequence[str], lengths: Sequence[int]) -> tuple[Any, list[s
 def _checked(strings: Sequence[str]) -> list[str]:
     if isinstance(strings, (str, bytes)):
         raise InputError(
-            f"One {type(strings).__name__} came for the strings; pass a list with one string a "
+            f"The strings are a single {type(strings).__name__}; pass a list with one string per "
             "sample."
         )
     samples = list(strings)
     for i, x in enumerate(samples):
         if not isinstance(x, str):
             raise InputError(
-                f"Sample {i} is {str(x)[:40]!r} ({type(x).__name__}), no string; pass text, and "
-                "drop or fill what is missing."
+                f"Sample {i} is {str(x)[:40]!r} ({type(x).__name__}), not a string; pass text, and "
+                "drop or fill missing values."
             )
     if not samples:
-        raise InputError("There are 0 strings; pass one a sample.")
+        raise InputError("There are 0 strings; pass one per sample.")
     return samples

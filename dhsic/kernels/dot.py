@@ -1,7 +1,7 @@
-"""Powers of inner products: the linear kernel ``<x, x'>`` (JMLR 5.1.1) and the polynomial ones.
+"""Powers of inner products: the linear kernel ``<x, x'>`` (JMLR 5.1.1) and polynomial kernels.
 
-The polynomial kernel is ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2). With feature j or without it,
-``<x, x'>`` changes by a product, so the binomial series is exact after b terms.
+The polynomial kernel is ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2). Adding or removing feature j
+changes ``<x, x'>`` by a product, so the binomial series is exact after b terms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dhsic.validation import is_number
 
 @dataclass(frozen=True)
 class Linear(AbstractKernel):
-    """``K = G``: scores add over features, so one pass ranks them all."""
+    """The linear kernel ``K = G``: its scores are additive over features, so one pass ranks all."""
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return ones: A is W itself."""
+        """Return ones, because ``A = W o base`` is W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:
@@ -54,14 +54,14 @@ class Linear(AbstractKernel):
 
 @dataclass(frozen=True)
 class Polynomial(AbstractKernel):
-    """``(G + offset)^degree``; sees interactions of up to `degree` features.
+    """The polynomial kernel ``(G + offset)^degree``: interactions of up to `degree` features.
 
     Parameters
     ----------
     degree : int
-        b, at least 1.
+        Power b, at least 1.
     offset : float
-        a, at least 0; positive, it brings in the lower degrees.
+        Constant a, at least 0; if it is positive, the kernel includes lower degrees.
     """
 
     name: ClassVar[str] = "polynomial"
@@ -90,7 +90,10 @@ class Polynomial(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
+        r"""Compute a part of ``K(S \ j) - K(S)``, which is ``v^b - u^b``.
+
+        With ``u = G + a`` and ``v = u - x y'``, it is ``-x y' sum_k v^k u^(b-1-k)``.
+        """
         t = x[:, None] * y[None, :]
         u = inner + float(self.offset)
         v = u - t
@@ -109,13 +112,16 @@ class Polynomial(AbstractKernel):
         return _binomial(self.degree, -1)
 
     def power_series(self, order: int, sigma: float) -> PowerSeries:
-        terms = self.expansion(order, sigma).terms  # term p is of x^p with itself
+        terms = self.expansion(order, sigma).terms  # term p is the product of x^p with itself
         products = [Product(t.base, t.coefficient, p, p) for p, t in enumerate(terms, start=1)]
         return PowerSeries(tuple(products))
 
 
 def _binomial(b: int, sign: int) -> Expansion:
-    """``(u + sign x x')^b - u^b = sum_p sign^p C(b, p) u^(b-p) (x x')^p``; u^(b-p) is base p."""
+    """Expansion ``(u + sign x x')^b - u^b = sum_p sign^p C(b, p) u^(b-p) (x x')^p``.
+
+    Base matrix p is ``u^(b-p)``.
+    """
 
     def functions(X: Array) -> Iterator[Array]:
         return (X**p if p > 1 else X for p in range(1, b + 1))

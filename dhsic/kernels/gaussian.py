@@ -1,25 +1,25 @@
 r"""The Gaussian kernel ``k(x, x') = exp(-sigma ||x - x'||^2)`` (JMLR 5.1.3).
 
-Without feature j the kernel is multiplied by ``exp(sigma (x - y)^2)``, x and y the values of
-feature j in two samples, a sum of symmetric products with ``e(x) = exp(sigma x^2)``:
+Removing feature j multiplies the kernel by ``exp(sigma (x - y)^2)``, where x and y are the values
+of feature j in two samples. This is a sum of symmetric products with ``e(x) = exp(sigma x^2)``:
 
     ``exp(sigma (x - y)^2) = e(x) e(y) sum_q (-2 sigma x y)^q / q!``.
 
 The term q = 0 is ``e(x) e(y) = 1 + (e(x) - 1) + (e(y) - 1) + (e(x) - 1) (e(y) - 1)``, where 1 is
-the kernel itself. Only the last summand needs a product, and it is of the size of the term q = 2.
-The expansion of order P has the terms q <= P, and that summand for P >= 2.
+the kernel itself. Only the last summand needs a product, and it is about as large as the term
+q = 2. The expansion of order P has the terms q <= P, and this summand if P >= 2.
 
-Orders 2 and 3 need one product for both of these. With ``u = sigma x^2`` and ``v = sigma y^2``
-they are, up to third order in u and v, ``3 u v g(u) g(v)`` with ``g(u) = 1 + 5/6 u + 7/18 u^2``,
-and the remainder,
+Orders 2 and 3 compute this summand and the term q = 2 by one product. With ``u = sigma x^2`` and
+``v = sigma y^2`` their sum is, up to third order in u and v, ``3 u v g(u) g(v)`` with ``g(u) =
+1 + 5/6 u + 7/18 u^2``, and the remainder,
 
     ``(e^u - 1) (e^v - 1) + 2 u v e^(u + v) - 3 u v g(u) g(v) = u^2 v^2 / 6 + ...``,
 
 is a power series with positive coefficients, so it is largest at ``u = v = U = sigma max|x|^2``,
-where it is at most ``U^4 (1/6 + U e^(2 U))``, term by term.
+and then at most ``U^4 (1/6 + U e^(2 U))``, term by term.
 
-These functions depend on sigma, which changes in every round. To reuse a few numbers per feature in
-many rounds, there is also a series in powers of x only, up to order P in sigma:
+These functions depend on sigma, which changes in every round. There is also a series in powers of x
+only, up to order P in sigma, so that many rounds can use the same few numbers per feature:
 
     ``exp(sigma (x - y)^2) - 1 = sum_p sigma^p / p! sum_a C(2p, a) (-1)^a x^a y^(2p - a)``.
 """
@@ -40,16 +40,19 @@ from dhsic.namespace import into, namespace_of
 
 
 def squared_distances(inner: Float, rows: Float, columns: Float) -> Float:
-    """``D_ij = G_ii + G_jj - 2 G_ij``, not below 0; (r, c) from parts of G and its diagonal."""
+    """Squared distances ``D_ij = G_ii + G_jj - 2 G_ij``, at least 0: (r, c).
+
+    `inner` (r, c), `rows` (r,) and `columns` (c,) are parts of G and its diagonal.
+    """
     D = inner * -2.0
     D += rows[:, None]
     D += columns[None, :]
     return into(D, namespace_of(D).maximum, D, 0.0)
 
 
-#: Order from which on even powers are included; up to the second one they share a product.
+#: Lowest order that includes even powers; and highest order at which they share one product.
 SECOND, TOGETHER = 2, 3
-#: Coefficients of g.
+#: Coefficients of the polynomial g(u).
 G = 1.0, 5 / 6, 7 / 18
 
 
@@ -67,13 +70,13 @@ def _terms(order: int, sigma: float) -> tuple[Term, ...]:
 
 
 def _is_together(q: int, order: int) -> bool:
-    """Whether the term q is part of the product of the even powers."""
+    """Whether term q of the expansion is computed by the shared product of even powers."""
     return q == SECOND and order <= TOGETHER
 
 
 @dataclass(frozen=True)
 class Gaussian(AbstractKernel):
-    """``exp(-sigma D)``: characteristic, so HSIC vanishes only at independence."""
+    """The Gaussian kernel ``exp(-sigma D)``: characteristic, so HSIC is 0 only at independence."""
 
     name: ClassVar[str] = "gaussian"
     has_bandwidth: ClassVar[bool] = True
@@ -83,7 +86,7 @@ class Gaussian(AbstractKernel):
     has_normal_frequencies: ClassVar[bool] = True
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``exp(-sigma D)``, D never below 0."""
+        """Compute a part of ``exp(-sigma D)``; negative D (rounding errors) count as 0."""
         K = inner * (2 * sigma)
         K -= (sigma * rows)[:, None]
         K -= sigma * columns
@@ -93,9 +96,10 @@ class Gaussian(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(sigma delta^2) - 1)``; if that is large, ``exp(sigma (delta^2 - D)) - K``.
+        """Compute ``K o (exp(sigma delta^2) - 1)`` with ``delta = x_i - y_i'``.
 
-        The second form is right even where K underflows.
+        If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, which is right even if
+        K underflows.
         """
         t = x[:, None] - y[None, :]
         t *= t
@@ -111,12 +115,12 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """`decrement` for a group, where delta^2 is the squared distance within the group."""
+        """Compute `decrement` for a group: delta^2 is the squared distance by its features."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
     def _without(self, D: Float, t: Float, sigma: float) -> Float:
-        """``exp(-sigma (D - t)) - exp(-sigma D)``, over D and t."""
+        """Compute ``exp(-sigma (D - t)) - exp(-sigma D)``; D and t are overwritten."""
         xp = namespace_of(D)
         t *= sigma
         exponent = D
@@ -133,7 +137,7 @@ class Gaussian(AbstractKernel):
         return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``4 sigma max|x|^2``, from the largest distance between two values of a feature."""
+        """Bound ``4 sigma max|x|^2``, from the largest distance between two values of a feature."""
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
@@ -156,10 +160,11 @@ class Gaussian(AbstractKernel):
 
 
 def _neglected(p: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
-    """Size of term p, ``(sigma delta^2)^p / p!``; later terms are small if it is.
+    """Root mean square of term p of the series, ``(sigma delta^2)^p / p!``, (c,).
 
-    ``mean delta^(4p)`` is about ``2^(2p) mean x^(4p)``, as for normal values; a moment of x beyond
-    the fourth is assumed to be the geometric middle of its bounds by `max_abs`.
+    If it is small, later terms are small too. ``mean delta^(4p)`` is about ``2^(2p) mean x^(4p)``,
+    as for normal values. Moments of x above the fourth are assumed to be the geometric mean of
+    their bounds by `max_abs`.
     """
     with np.errstate(over="ignore"):
         moment = fourth_moment ** ((p + 1) / 2) * max_abs ** (2 * p - 2)
@@ -167,7 +172,7 @@ def _neglected(p: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Fl
 
 
 def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
-    """``e - 1`` against 1, even powers, then ``e x^q`` for the other q <= P."""
+    """Yield the functions of the terms: ``e - 1`` (linear), even powers, then other ``e x^q``."""
     u = sigma * X
     u *= X
     f = namespace_of(u).expm1(u)
@@ -189,11 +194,11 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """Sizes by ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
+    """Magnitudes of the terms, from ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
     with np.errstate(over="ignore"):
         U = sigma * max_abs * max_abs
         growth = np.exp(U)
-        mean_square = np.sqrt(fourth_moment)  # mean of x^2 is at most this
+        mean_square = np.sqrt(fourth_moment)  # upper bound of the mean of x^2
         sizes = [2 * sigma * mean_square * growth]
         if order >= SECOND:
             together = 3 * (G[0] + U * (G[1] + U * G[2])) ** 2
@@ -208,9 +213,10 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
 
 
 def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
-    """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on the error of even terms.
+    """Bound on the remainder after order P, and on the error of the even terms, (c,).
 
-    ``e^2 <= exp(2 sigma max_abs^2)``, and the sum is at most its first term times that again.
+    The remainder is ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``. With ``e^2 <= exp(2 sigma
+    max_abs^2)``, it is at most its first term times the same exponential.
     """
     q = order + 1
     with np.errstate(over="ignore"):

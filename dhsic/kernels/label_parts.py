@@ -1,8 +1,9 @@
-r"""Kernels on the columns of the labels: the label matrix L is the sum of such parts.
+r"""Parts of the label matrix L: kernels on one or several targets (columns of the labels).
 
-A part computes its kernel tile by tile, or as ``B diag(weights) B'`` with few directions B. Parts
-for several columns are *scaled alike*: each is divided by the norm of its centred matrix ``R L R``,
-which determines the variance of HSIC under independence.
+L is the sum of its parts. A part computes its kernel tile by tile, or in low rank, as ``B
+diag(weights) B'`` with few directions B. If there are several parts, they are *scaled alike*: each
+is divided by the norm of its centred matrix ``R L R``, which determines the variance of HSIC under
+independence.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg import pivoted_cholesky
 
-#: Maximum number of samples for decomposing a given matrix, and of directions of a factor.
+#: Maximum number of samples of a given matrix that is decomposed, and of directions of a factor.
 MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
-#: Relative size (to the largest) below which eigenvalues are rounding errors.
+#: Eigenvalues below this fraction of the largest eigenvalue are rounding errors.
 ROUNDING = 1e-14
-#: Fraction of the trace of a Gaussian that its norm may miss, and fraction of a norm that counts as
-#: 0.
+#: Fraction of the trace of a Gaussian kernel that may be missing when its norm is computed; and
+#: fraction of a norm that counts as 0.
 ROUGHLY, NOTHING = 1e-6, 1e-6
 
-#: Directions (m, g) of a part, their weights (g,), and the missing part of its trace.
+#: Directions (m, g) of a part, their weights (g,), and the part of its trace that they miss.
 PartFactor = tuple[Float, Float, float]
 
 
@@ -32,8 +33,8 @@ PartFactor = tuple[Float, Float, float]
 class ClassTarget:
     """A target with n classes: ``L_ij = table[class of i, class of j]``, of rank g.
 
-    `codes` (m,) are the classes of the samples and ``table = maps diag(weights) maps'``, `maps`
-    (n, g) with a row per class, None for unit vectors.
+    `codes` (m,) are the class numbers of the samples, and ``table = maps diag(weights) maps'``.
+    `maps` (n, g) has a row per class; None means unit vectors.
     """
 
     codes: Array
@@ -43,7 +44,7 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str) -> ClassTarget:
-        """Class kernel by name: eq. 16 to 19, or a kernel of criteria."""
+        """Create the class kernel with a name: JMLR eq. 16 to 19, or a kernel that criteria use."""
         sizes = np.bincount(codes).astype(np.float64)  # m_y
         m, ones = sizes.sum(), np.ones(len(sizes))
         if kernel in ("binary", "balanced"):  # eq. 16 and 17
@@ -59,7 +60,7 @@ class ClassTarget:
 
     @cached_property
     def table(self) -> Float:
-        """Kernel between classes, (n, n)."""
+        """Kernel values between the classes, (n, n)."""
         if self.maps is None:
             return np.diag(self.weights)
         return np.asarray((self.maps * self.weights) @ self.maps.T)
@@ -68,18 +69,18 @@ class ClassTarget:
         return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Directions: the row of `maps` for the class of every sample."""
+        """Low-rank form; the direction vector of a sample is the row of `maps` for its class."""
         n = len(self.weights)
         if n > MOST_DIRECTIONS:
             raise InputError(
-                f"The labels have {n} classes, and methods of low rank take up to "
+                f"The labels have {n} classes, but low-rank methods support at most "
                 f"{MOST_DIRECTIONS}; pass method='blockwise' or 'exact', or fewer classes."
             )
         maps = np.eye(n) if self.maps is None else self.maps
         return maps[self.codes], self.weights, 0.0
 
     def norm(self, Q: Float) -> float:
-        """``||R L R||`` with ``R = I - Q Q'``, by sums over the classes."""
+        """Norm ``||R L R||`` with ``R = I - Q Q'``, computed from sums over the classes."""
         n = len(self.table)
         along = np.stack([np.bincount(self.codes, column, minlength=n) for column in Q.T])
         inner = np.diag(np.bincount(self.codes, minlength=n)) - along.T @ along
@@ -92,9 +93,9 @@ class ClassTarget:
 
 @dataclass(frozen=True)
 class RealTargets:
-    """Real targets that share a kernel; `values` (m, t), `sigma` None for the linear kernel.
+    """Real targets, `values` (m, t), that share a Gaussian kernel or a linear one.
 
-    L is the kernel matrix times `scale`.
+    `sigma` is None for the linear kernel. L is the kernel matrix times `scale`.
     """
 
     values: Float
@@ -107,12 +108,12 @@ class RealTargets:
 
     @property
     def centred(self) -> RealTargets:
-        """Copy with centred values, for the precision of the linear kernel."""
+        """Copy with centred values, which makes the linear kernel more precise."""
         return replace(self, values=self.values - self.values.mean(axis=0))
 
     @property
     def linear(self) -> RealTargets:
-        """Copy with the linear kernel, of unit trace if the kernel was another one."""
+        """Copy with the linear kernel; if the kernel was another one, targets have unit norm."""
         if self.sigma is None:
             return self
         centred = self.centred.values
@@ -125,7 +126,10 @@ class RealTargets:
         return np.asarray(self.scale * np.exp(-self.sigma * label_distances(ours, theirs)))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Directions: the values; for a Gaussian by Cholesky, the worst sample is pivot."""
+        """Low-rank form: the values are the directions of the linear kernel.
+
+        The Gaussian kernel is decomposed by pivoted Cholesky.
+        """
         m, t = self.values.shape
         if self.sigma is None:
             return self.values, np.full(t, self.scale), 0.0
@@ -149,9 +153,9 @@ class RealTargets:
 
 @dataclass(frozen=True)
 class MixedTarget:
-    """A target of whole numbers that may name classes or be measured: the sum of both kernels.
+    """A target of whole numbers that may be class codes or measurements: the sum of two kernels.
 
-    They are scaled alike, to the norm of the kernel on classes.
+    The kernel on numbers is scaled to the norm of the kernel on classes.
     """
 
     classes: ClassTarget
@@ -159,7 +163,7 @@ class MixedTarget:
 
     @staticmethod
     def of(classes: ClassTarget, numbers: RealTargets, Q: Float) -> MixedTarget:
-        """Create it, with numbers scaled to the norm of the classes after projection by Q."""
+        """Create the sum; both kernels get the norm of the class kernel, after projection by Q."""
         return MixedTarget(classes, numbers.times(_norm_left(classes, Q) / _norm_left(numbers, Q)))
 
     @property
@@ -172,7 +176,7 @@ class MixedTarget:
 
     @property
     def linear(self) -> MixedTarget:
-        """With the linear kernel on the numbers."""
+        """Copy with the linear kernel on the numbers."""
         return MixedTarget.of(
             self.classes, self.numbers.linear, mean_direction(len(self.classes.codes))
         )
@@ -181,9 +185,10 @@ class MixedTarget:
         return np.asarray(self.classes.tile(rows, columns) + self.numbers.tile(rows, columns))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Directions of both, compressed: those of numbers are usually spanned by the classes.
+        """Low-rank form of both kernels, with dependent directions removed.
 
-        They are not if covariates were regressed out of the numbers.
+        The directions of the numbers are usually spanned by those of the classes, unless covariates
+        were regressed out of the numbers.
         """
         B, w, _ = self.classes.factor(tolerance, max_rank)
         F, v, missing = self.numbers.factor(tolerance, max_rank)
@@ -203,7 +208,7 @@ class MixedTarget:
 
 @dataclass(frozen=True)
 class GivenMatrix:
-    """Precomputed label matrix L, `matrix` (m, m)."""
+    """Precomputed label matrix L, given as `matrix` (m, m)."""
 
     matrix: Float
     name: str = "precomputed"
@@ -212,11 +217,11 @@ class GivenMatrix:
         return self.matrix[rows, columns]
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Eigenvectors whose eigenvalues are larger than rounding errors."""
+        """Low-rank form: the eigenvectors with eigenvalues that are larger than rounding errors."""
         L, m = self.matrix, len(self.matrix)
         if m > MOST_DECOMPOSED:
             raise InputError(
-                f"A precomputed L of {m} samples takes too long to decompose (up to "
+                f"A precomputed L of {m} samples is too large to decompose (the limit is "
                 f"{MOST_DECOMPOSED}); pass the labels and a label_kernel, or method='exact'."
             )
         values, vectors = np.linalg.eigh((L + L.T) / 2)
@@ -225,9 +230,9 @@ class GivenMatrix:
         return vectors[:, significant], values[significant], float(sizes[~significant].sum())
 
 
-#: A kernel on some of the columns.
+#: A part of L that is a kernel on some of the targets.
 TargetPart = ClassTarget | RealTargets | MixedTarget
-#: A part of L.
+#: A part of L, including a precomputed matrix.
 LabelPart = TargetPart | GivenMatrix
 
 
@@ -237,18 +242,18 @@ def scaled_alike(parts: list[TargetPart], Q: Float) -> list[TargetPart]:
 
 
 def _norm_left(part: TargetPart, Q: Float) -> float:
-    """Norm of a part after projection by Q; or by the mean only, if Q leaves nothing."""
+    """Norm of a part after projection by Q; if this is 0, after projection by the mean only."""
     norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
     return norm if norm > NOTHING * before else before
 
 
 def mean_direction(m: int) -> Float:
-    """The direction ``1 / sqrt(m)`` of the mean over m samples, (m, 1)."""
+    """Direction ``1 / sqrt(m)`` of the mean over m samples, (m, 1)."""
     return np.full((m, 1), m**-0.5)
 
 
 def label_distances(rows: Float, columns: Float) -> Float:
-    """Squared distances (r, c), by differences: exact zeros where labels are equal."""
+    """Squared distances (r, c) of labels, computed from differences: 0 if labels are equal."""
     D = np.zeros((len(rows), len(columns)))
     for ours, theirs in zip(rows.T, columns.T, strict=True):
         delta = np.subtract.outer(ours, theirs)
@@ -258,12 +263,12 @@ def label_distances(rows: Float, columns: Float) -> Float:
 
 
 def _norm_of(product: Float) -> float:
-    """Norm of a symmetric matrix from ``S T``, which has its eigenvalues that are not 0."""
+    """Norm of a symmetric matrix, from a product ``S T`` that has the same nonzero eigenvalues."""
     return float(np.sqrt(max(float(np.vdot(product, product.T)), 0.0)))
 
 
 def _norm_of_factor(factor: PartFactor, Q: Float) -> float:
-    """``||R B diag(w) B' R||`` with ``R = I - Q Q'``."""
+    """Norm ``||R B diag(w) B' R||`` with ``R = I - Q Q'``, for directions B with weights w."""
     B, w, _ = factor
     B = B - Q @ (Q.T @ B)
     return _norm_of((B.T @ B) * w)

@@ -16,18 +16,17 @@ targets; constant labels raise an InputError:
 w is the median distance between labels. L is a sum of such parts (`dhsic.kernels.label_parts`).
 
 Integer labels may be class codes (digits 0 to 9, people 1 to 40) or measurements (ages, scores from
-0 to 30, counts), and their values do not tell which. A Gaussian kernel has little power for class
-codes, and a class kernel has little power for ages, because it treats every age as a class with
-nothing in common with the next. So such labels have both kernels (``mixed``), scaled to the same
-norm. This finds features that depend on either, at the price of about twice the noise. Three to
-five classes numbered from 0 or 1 without a gap have only the class kernel, which loses little if
-they are ordinal.
+0 to 30, counts), and their values do not show which. A Gaussian kernel has little power for class
+codes, and a class kernel has little power for ages, because it treats every age as a class that is
+unrelated to the next. So such labels have both kernels (``mixed``), scaled to the same norm. This
+detects dependence of either kind, with about twice the noise. Three to five classes numbered from 0
+or 1 without a gap have only the class kernel, which loses little power if they are ordinal.
 
-As a product, ``L = B diag(weights) B'``, L is never (m, m). Two classes have rank 1 (JMLR eq. 16
-and 17), n classes rank n (eq. 18 and 19), the linear kernel on t targets rank t: exact. The
-Gaussian kernel on labels (eq. 20) has full rank in theory and low numerical rank in practice,
-because values on a line lie close together: incomplete Cholesky decomposition with pivoting (JMLR
-2.6.2) needs 20 to 30 directions for a relative error of 1e-10, in O(m r) memory.
+In low rank, ``L = B diag(weights) B'``, no (m, m) matrix is formed. Two classes have rank 1 (JMLR
+eq. 16 and 17), n classes rank n (eq. 18 and 19), and the linear kernel on t targets rank t; these
+are exact. The Gaussian kernel on labels (eq. 20) has full rank in theory and low numerical rank in
+practice, because values on a line lie close together: incomplete Cholesky decomposition with
+pivoting (JMLR 2.6.2) needs 20 to 30 directions for a relative error of 1e-10, in O(m r) memory.
 """
 
 from __future__ import annotations
@@ -68,17 +67,19 @@ from dhsic.validation import (
     refuse_wide,
 )
 
-#: Standard deviation of residuals, relative to the target's, at which covariates explain it fully.
+#: Standard deviation of residuals, relative to the target's, up to which covariates explain the
+#: target completely.
 EXPLAINED = 1e-8
-#: The same at which what is left of a target may be rounding, of 32 bits or three decimals.
+#: Standard deviation of residuals, relative to the target's, up to which they may be rounding
+#: errors, of 32-bit numbers or three decimals.
 ROUNDED = 1e-3
 #: Integer labels with more distinct values than this are treated as measurements.
 MOST_CLASSES = 50
 #: Largest number of classes, numbered from 0 or 1 without a gap, that are not measurements.
 FEW_CLASSES = 5
-#: Least mean number of samples per distinct value for integers that may be class codes.
+#: Minimum mean number of samples per distinct value for integers that may be class codes.
 OF_A_CLASS = 2
-#: Least mean number of samples per class for numbered classes of which one has a single sample.
+#: Minimum mean number of samples per class for numbered classes if a class has a single sample.
 OF_COUNTED = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
@@ -126,7 +127,7 @@ class LabelMatrix:
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """L itself; for mixed labels also L of the classes alone and L of the numbers alone."""
+        """L itself; for mixed labels also L of only the classes, and L of only the numbers."""
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
         return (self,)
@@ -150,13 +151,14 @@ class LabelMatrix:
     def factor(
         self, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
     ) -> LowRankSymmetric:
-        """Factor L; InputError for over 2,000 classes or a precomputed L of over 5,000 samples.
+        """Factor L into ``B diag(weights) B'``.
 
-        A Gaussian L is approximated: `tolerance` is the largest missing fraction of the trace and
-        `max_rank` the largest number of directions, which may end it earlier. `error` of the result
-        is the missing fraction of the trace (for a precomputed L, of the sum of its absolute
-        eigenvalues); entries of a Gaussian L are off by at most m times `error`. Weights are
-        negative only for an indefinite precomputed L.
+        A Gaussian L is approximated: the decomposition stops when the missing fraction of the trace
+        is at most `tolerance`, or at `max_rank` directions. The `error` of the result is the
+        missing fraction of the trace (for a precomputed L, of the sum of its absolute eigenvalues);
+        entries of a Gaussian L have errors of at most m times `error`. Weights are negative only
+        for an indefinite precomputed L. Raises InputError for more than 2,000 classes, or for a
+        precomputed L with more than 5,000 samples.
         """
         factors = [part.factor(tolerance, max_rank) for part in self.parts]
         missing = sum(loss for _, _, loss in factors)
@@ -168,9 +170,10 @@ class LabelMatrix:
     def low_rank(
         self, tolerance: float = COMPLETE, most: int = FEW_DIRECTIONS
     ) -> LowRankSymmetric | None:
-        """Factor L up to a fraction `tolerance` of its trace, by default up to rounding.
+        """Factor L up to a fraction `tolerance` of its trace, by default up to rounding errors.
 
-        None if `most` directions are too few, for more than 64 classes, and for a precomputed L.
+        Returns None if it needs more than `most` directions, for more than 64 classes, and for a
+        precomputed L.
         """
         for part in self.parts:
             classes = part.classes if isinstance(part, MixedTarget) else part
@@ -189,18 +192,18 @@ def label_matrix(
     Parameters
     ----------
     y : (m,) or (m, t) array
-        Class names or numbers, or real values; (m, m) for ``label_kernel="precomputed"``.
+        Class names or numbers, or real values; L itself, (m, m), if ``label_kernel="precomputed"``.
     label_kernel : str
-        One of `LABEL_KERNELS`. ``"auto"`` takes eq. 17 for two classes, eq. 18 for more, eq. 20
+        One of `LABEL_KERNELS`. ``"auto"`` uses eq. 17 for two classes, eq. 18 for more, eq. 20
         for real values, and the sum of eq. 18 and 20 (``"mixed"``) for integers that may be either:
         3 to 50 distinct values with a mean of at least two samples each. Strings, booleans and 3
-        to 5 integers from 0 or 1 without a gap are classes. With several targets each has its own
-        kernel and L is their sum, scaled alike; targets that are all real, or coordinates that few
-        samples share, are standardised and have one joint kernel.
+        to 5 integers from 0 or 1 without a gap are classes. If there are several targets, each has
+        its own kernel and L is their sum, scaled alike. Targets that are all real, or coordinates
+        that few samples share, are standardised and have one joint kernel.
     covariates : (m, q) array, optional
-        Real targets are replaced by their residuals from a linear regression on these: the
-        Gaussian kernel of a target that depends on a covariate contains it nonlinearly, where a
-        projection of L cannot remove it.
+        Real targets are replaced by their residuals from a linear regression on these. Otherwise
+        the Gaussian kernel of a target that depends on a covariate would contain the covariate
+        nonlinearly, and a projection of L could not remove it.
 
     Raises
     ------
@@ -213,13 +216,15 @@ def label_matrix(
         )
     if label_kernel == SELF:
         raise InputError(
-            "label_kernel='self' takes the data for labels, which BAHSIC and FOHSIC can; here pass "
-            "Y and one of the others."
+            "label_kernel='self' uses the data as labels, which only BAHSIC and FOHSIC support; "
+            "here pass Y and another label kernel."
         )
     if label_kernel == "precomputed":
         L = as_numbers(y, "the precomputed L")
         if L.ndim != 2 or L.shape[0] != L.shape[1]:
-            raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
+            raise InputError(
+                f"A precomputed L has shape {L.shape}; pass (m, m), one row per sample."
+            )
         check_symmetric(L, "The precomputed L", "L")
         return LabelMatrix((GivenMatrix(L),), len(L), 1)
     Y = _columns(y)
@@ -233,7 +238,7 @@ def label_matrix(
 
 
 def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -> LabelMatrix:
-    """Add the label matrices of several targets, scaled alike."""
+    """Add the label matrices of several targets, after scaling all of them to the same norm."""
     m = each[0].n_samples
     parts = [part for L in each for part in L.parts if not isinstance(part, GivenMatrix)]
     parts = scaled_alike(parts, covariate_basis(covariates, m))
@@ -241,7 +246,10 @@ def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -
 
 
 def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> TargetPart:
-    """Create the named kernel on one of several targets, (m,)."""
+    """Create the kernel with this name on one target, `column` (m,).
+
+    Q (m, p) is the basis of ``[1, covariates]``.
+    """
     if kernel in REAL_KERNELS:
         return _real_targets(column[:, None], kernel, covariates)
     if kernel != MIXED:
@@ -251,7 +259,7 @@ def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> T
 
 
 def _columns(y: Array) -> Array:
-    """Return y as (m, t); InputError if it is empty or has missing or infinite values."""
+    """Return labels y as (m, t); InputError if they are empty, or missing or infinite anywhere."""
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")
@@ -260,7 +268,9 @@ def _columns(y: Array) -> Array:
         Y = Y.astype(object)
     Y = Y[:, None] if Y.ndim == 1 else Y
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
-        raise InputError(f"y has shape {np.shape(y)}; pass (m,) or (m, t) with one row a sample.")
+        raise InputError(
+            f"y has shape {np.shape(y)}; pass (m,) or (m, t), with one row per sample."
+        )
     if Y.dtype.kind in "OSU":
         missing = np.array([[_is_missing(value) for value in row] for row in Y.T])
     else:
@@ -268,10 +278,10 @@ def _columns(y: Array) -> Array:
     for t, where in enumerate(map(np.flatnonzero, missing)):
         if where.size and Y.dtype.kind == "f" and np.isinf(Y[where, t]).all():
             raise InputError(
-                f"{where.size} of {len(Y)} labels are not finite: they are infinite (first at "
-                f"sample {where[0]}), as a pseudotime of scanpy's dpt is for cells that are not "
-                "connected to the root; drop those samples, keep = numpy.isfinite(y) (CLI: "
-                f"{_codes(Y[where, t])}--drop-missing)."
+                f"{where.size} of {len(Y)} labels are not finite, but infinite (first at sample "
+                f"{where[0]}). For example, the pseudotime of scanpy's dpt is infinite for cells "
+                "that are not connected to the root. Drop those samples, keep = numpy.isfinite(y) "
+                f"(CLI: {_codes(Y[where, t])}--drop-missing)."
             )
         if where.size:
             raise InputError(
@@ -283,7 +293,7 @@ def _columns(y: Array) -> Array:
 
 
 def _codes(values: Array) -> str:
-    """Command-line options that declare the infinite values to be missing."""
+    """Text of the command-line options that declare the infinite values to be missing."""
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     return "".join(f"--na {value:g} " for value in np.unique(infinite))
 
@@ -339,9 +349,9 @@ def _are_places(Y: Array, kernels: list[str]) -> bool:
 
 
 def named_classes(y: Array) -> Array:
-    """Convert class codes in labels (m,) or (m, t) to text, so that they stay classes.
+    """Convert class codes in labels (m,) or (m, t) to text, so that they remain classes.
 
-    In a subset of the samples a class may have one sample, and would look like a measurement.
+    In a subset of the samples a class may have only one sample, and would look like a measurement.
     """
     if y.dtype.kind not in "iufO":
         return y
@@ -366,18 +376,18 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
         is_missing = str(names[0]) in ("-9", "-9.0")
         raise InputError(
             f"All {m} labels are {names[0].item()!r}"
-            f"{', which PLINK writes for missing ones' * is_missing}: one class has nothing to "
-            f"depend on; pass labels of at least two classes{' (CLI: --labels)' * is_missing}."
+            f"{', which PLINK writes for missing values' * is_missing}, so nothing can depend on "
+            f"them; pass labels of at least two classes{' (CLI: --labels)' * is_missing}."
         )
     if n == m and m > 2:
         raise InputError(
-            f"Every one of the {m} samples is a class of its own ({names[0].item()!r}, "
-            f"{names[1].item()!r}, ...). Pass labels that samples share, not names of samples; "
-            "with real values pass label_kernel='gaussian' or 'linear'."
+            f"Each of the {m} samples is its own class ({names[0].item()!r}, "
+            f"{names[1].item()!r}, ...). Pass labels shared by several samples, not sample names; "
+            "for real values pass label_kernel='gaussian' or 'linear'."
         )
     if kernel in ("binary", "balanced") and n != 2:
         raise InputError(
-            f"label_kernel={kernel!r} takes two classes and y has {n}; pass 'multiclass' or "
+            f"label_kernel={kernel!r} needs two classes, but y has {n}; pass 'multiclass' or "
             "'one-vs-rest'."
         )
     return ClassTarget.of(codes, kernel)
@@ -396,27 +406,27 @@ def _as_real(column: Array) -> Float | None:
 
 
 def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
-    """Create the joint kernel on real targets (m, t)."""
+    """Create the joint kernel with this name on real targets Y (m, t)."""
     columns = [_as_real(Y[:, t]) for t in range(Y.shape[1])]
     numeric = [c for c in columns if c is not None]
     if len(numeric) < len(columns):
         raise InputError(
-            f"label_kernel={kernel!r} takes numbers and y holds {str(Y.flat[0])!r}; pass numbers, "
-            "or label_kernel='auto' for class names."
+            f"label_kernel={kernel!r} needs numbers, but y contains {str(Y.flat[0])!r}; pass "
+            "numbers, or label_kernel='auto' for class names."
         )
     values = np.column_stack(numeric)  # (m, t)
     largest = np.abs(values).max(axis=0)
     if largest.max() > LARGEST:
         raise InputError(
-            f"Labels reach {largest.max():.3g}, whose powers no number holds; rescale them, for "
-            "instance y / y.std(), or take logarithms."
+            f"Labels are as large as {largest.max():.3g}, whose powers overflow; rescale them, for "
+            "instance y / y.std(), or use logarithms."
         )
     constant = np.ptp(values, axis=0) <= ROUNDING * np.spacing(largest)
     if constant.any():
         t = int(np.argmax(constant))
         raise InputError(
-            f"Target {t} is constant ({float(values[0, t])!r}): nothing depends on it; leave it "
-            "out."
+            f"Target {t} is constant ({float(values[0, t])!r}), so nothing depends on it; leave "
+            "it out."
         )
     values = _lifted(values, kernel)
     if covariates is not None:
@@ -432,15 +442,16 @@ def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTarget
 
 
 def _lifted(values: Float, kernel: str) -> Float:
-    """Scale tiny targets, whose squares underflow, by a power of two to a range of about 1."""
+    """Scale targets whose squares would underflow to a range of about 1, by a power of two."""
     ranges = np.ptp(values, axis=0)
     exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
     if not exponents.any():
         return values
     if kernel == "linear" and len(ranges) == 1:  # all other kernels are free of scale
         warn(
-            f"Labels differ by {ranges[0]:.3g} at most, whose square is no number; they are taken "
-            f"times 2**{exponents[0]}, and so HSIC with the linear label kernel is that of these.",
+            f"Labels differ by at most {ranges[0]:.3g}, whose square underflows. They are "
+            f"multiplied by 2**{exponents[0]}, and HSIC with the linear label kernel is reported "
+            "for the multiplied labels.",
         )
     return np.asarray(np.ldexp(values, exponents))
 
@@ -453,15 +464,15 @@ def _residuals(values: Float, covariates: Array) -> Float:
     lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
     if lost.any():
         raise InputError(
-            f"The covariates explain target {int(np.argmax(lost))} altogether: nothing is left of "
-            "it to select for. Leave out the covariate that it follows from."
+            f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
+            "to select for. Leave out the covariate that determines it."
         )
     nearly = remainder.std(axis=0) <= ROUNDED * centred.std(axis=0)
     if nearly.any():
         t = int(np.argmax(nearly))
         share = float((remainder[:, t].std() / centred[:, t].std()) ** 2)
         warn(
-            f"The covariates explain all but {share:.1g} of the variance of target {t}. What is "
-            "left of it may be rounding. If a covariate is the labels again, leave it out."
+            f"The covariates explain all but {share:.1g} of the variance of target {t}; the rest "
+            "may be rounding error. If a covariate equals the labels, leave it out."
         )
     return np.asarray(remainder)

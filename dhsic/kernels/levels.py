@@ -1,13 +1,13 @@
-r"""Kernels whose change on removal of a feature depends only on pairs of the feature's levels.
+r"""Kernels for which removing a feature causes a change that depends only on its pairs of levels.
 
     ``K(S \ j) - K(S) = base o (F(x_i, x_i') + constant)``
 
-with F (`factor`) a function of two values that is 0 if they are equal. There is no series;
-features with few values need none: see `dhsic.engines.levels`.
+with F (`factor`) a function of two values that is 0 if they are equal. These kernels have no
+series; features with few distinct values do not need one, see `dhsic.engines.levels`.
 
-`AbstractProduct` is the exponential of a sum of distances per feature, so a product over features
-like the Gaussian; `LaplaceL1` uses absolute differences. `Delta`, for categories, counts the
-features in which two samples agree (JMLR 5.2, on data).
+`AbstractProduct` is the exponential of a sum of distances over features, so it is a product over
+features like the Gaussian; `LaplaceL1` uses absolute differences. `Delta`, for categories, counts
+the features in which two samples are equal (JMLR 5.2, on data).
 """
 
 from __future__ import annotations
@@ -51,33 +51,40 @@ class AbstractLevels(AbstractKernel):
 class AbstractProduct(AbstractLevels):
     """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, with a custom distance r.
 
-    Few-valued features are scored exactly and fast, by their levels; others take an exponential
-    for every pair of samples. Subclasses define r as `distance`, and `sums` that add it up.
+    Features with few distinct values are scored exactly and fast, by their levels; others need an
+    exponential for every pair of samples. Subclasses define r (`distance`), and `sums`, which add
+    it up over features.
     """
 
     has_bandwidth: ClassVar[bool] = True
     is_product: ClassVar[bool] = True
-    #: Name of the terms of `sums`, for messages.
+    #: Name of the terms that `sums` adds up, for messages.
     summed: ClassVar[str]
 
     @abstractmethod
     def distance(self, difference: Float) -> Float:
-        """``r(difference)``, a new array: even, 0 at 0, increasing with the size, without sigma."""
+        """Distance r of two values from their difference, as a new array.
+
+        It must be even, 0 at 0, increase with the absolute difference, and not depend on sigma.
+        """
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``exp(-sigma inner)``, `inner` the sums of r, which are 0 for a sample with itself."""
+        """Compute a part of K, ``exp(-sigma inner)``; `inner` are the sums of r over features.
+
+        `rows` and `columns` must be 0, the distance of a sample from itself.
+        """
         xp = namespace_of(inner)
         if xp.any(rows != 0) or xp.any(columns != 0):
             raise InputError(
-                f"The {self.name} kernel is one of {self.summed}, and what it got is no sum "
-                "of these; take kernel='laplace', which is one of inner products."
+                f"The {self.name} kernel is a function of {self.summed}, and cannot be computed "
+                "from inner products; use kernel='laplace', which can."
             )
         return xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(sigma r) - 1)``; for ``sigma r >= 1`` the difference of the kernels."""
+        """Compute ``K o (exp(sigma r) - 1)``; if ``sigma r >= 1``, the difference of kernels."""
         xp = namespace_of(inner)
         r = self.distance(x[:, None] - y[None, :])
         t = float(sigma) * r
@@ -89,7 +96,7 @@ class AbstractProduct(AbstractLevels):
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(-sigma r) - 1)``."""
+        """Compute ``K o (exp(-sigma r) - 1)``."""
         t = float(sigma) * self.distance(x[:, None] - y[None, :])
         return self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
 
@@ -98,13 +105,13 @@ class AbstractProduct(AbstractLevels):
         return xp.expm1(float(sigma) * self.distance(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``sigma r(2 max_abs)``, from the largest possible distance of two values of a feature."""
+        """Bound ``sigma r(2 max_abs)``, from the largest distance of two values of a feature."""
         return float(sigma) * self.distance(np.asarray(2.0 * max_abs))
 
 
 @dataclass(frozen=True)
 class AbsoluteDifferences(AbstractSums):
-    """``sum_j |x_ij - x_i'j|``, the L1 distance: about 1 ns per pair and feature, without BLAS."""
+    """L1 distances ``sum_j |x_ij - x_i'j|``, which take about 1 ns per pair and feature."""
 
     def add(self, upper: Float, Z: Float) -> None:
         self._change(upper, Z, 1.0, map)
@@ -124,12 +131,12 @@ class AbsoluteDifferences(AbstractSums):
 
 @dataclass(frozen=True)
 class LaplaceL1(AbstractProduct):
-    """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
+    """``exp(-sigma sum_j |x_j - x'_j|)``: a kernel of the L1 distance, a product over features.
 
-    Its statistic is the L1 distances, which no matrix product computes, so it is for thousands of
-    features, or for genotypes, rather than for millions. With the default policy,
-    ``sigma = 1 / (2 |S|)``, the exponent of standardised data is about 1/2; the median policy makes
-    it 1/2 at the median L1 distance.
+    Its statistic, the L1 distances, cannot be computed by matrix products. So use it for genotypes,
+    or for thousands of features, not for millions. With the default bandwidth, ``sigma = 1 /
+    (2 |S|)``, the exponent of standardised data is about 1/2; with ``"median"`` it is 1/2 at the
+    median L1 distance.
     """
 
     name: ClassVar[str] = "laplace-l1"
@@ -142,7 +149,7 @@ class LaplaceL1(AbstractProduct):
 
 @dataclass(frozen=True)
 class Agreements(AbstractSums):
-    """``sum_j 1[x_ij = x_i'j]``: the number of features in which samples agree."""
+    """Number of features in which two samples are equal, ``sum_j 1[x_ij = x_i'j]``."""
 
     def add(self, upper: Float, Z: Float) -> None:
         for z in Z:
@@ -157,15 +164,15 @@ class Agreements(AbstractSums):
 class Delta(AbstractLevels):
     """``k(x, x') = sum_j 1[x_j = x'_j]``: additive over features, so one pass ranks them all.
 
-    For categories that are coded as numbers: blood groups, alleles, codes of any kind. Only
+    Use it for categories that are coded as numbers, for example blood groups or alleles. Only
     equality of values matters, not their scale or order. The score of a feature is
     ``sum_l 1_l' W 1_l`` over its categories l, independent of other features.
 
     Notes
     -----
-    Missing values, filled in with the mean, are a separate category, unless the mean happens to
-    equal a category. Values that differ in the last digits are different: round measurements, or
-    use another kernel, because for features with many values this one only sees exact matches.
+    Missing values are replaced by the mean and are a separate category, unless the mean equals a
+    category by chance. Values that differ in the last digits are different categories: round
+    measurements, or use another kernel, because this one only detects exact matches.
     """
 
     name: ClassVar[str] = "delta"
@@ -188,11 +195,11 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return ones: A is W itself."""
+        """Return ones, because ``A = W o base`` is W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """``1[x != y]``, the decrement without the constant -1."""
+        """Indicator ``1[x != y]``, which is the decrement without the constant -1."""
         return cast(squared_difference != 0, np.float64)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:

@@ -1,8 +1,8 @@
 r"""Radial kernels ``k(x, x') = kappa(z)``, ``z = sigma ||x - x'||^2`` (JMLR 5.1.3).
 
 Their profiles kappa are completely monotone, ``(-1)^p kappa^(p) >= 0``, which makes them kernels in
-any number of dimensions. Without feature j, z falls by ``t = sigma (x - y)^2``, x and y the values
-of feature j in two samples, and Taylor's series about z has positive terms only,
+any number of dimensions. Removing feature j decreases z by ``t = sigma (x - y)^2``, where x and y
+are the values of feature j in two samples. Taylor's series about z has only positive terms,
 
     ``kappa(z - t) - kappa(z) = sum_p c_p(z) t^p``,    ``c_p = (-1)^p kappa^(p) / p!``.
 
@@ -33,32 +33,35 @@ from dhsic.kernels.gaussian import squared_distances
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
 
-#: Squared distances below this fraction of the squared norms count as 0: such a difference of sums
-#: is only rounding, which a profile that is steep at 0 would amplify. So samples closer to each
-#: other than a millionth of their norms are equal.
+#: Squared distances below this fraction of the squared norms count as 0: they are rounding errors,
+#: which a profile that is steep at 0 would amplify. So samples count as equal if their distance is
+#: less than a millionth of their norms.
 EQUAL = 1e-12
 
 
 class AbstractRadial(AbstractKernel):
-    """Base class of radial kernels, defined by the profile, its change and Taylor coefficients."""
+    """Base class of radial kernels; subclasses define the profile and its Taylor coefficients."""
 
     has_bandwidth: ClassVar[bool] = True
     scored_by = "taylor"
 
     @abstractmethod
     def profile(self, z: Float) -> Float:
-        """``kappa(z)``, a new array like z; z is not below 0, and ``kappa(0) = 1``."""
+        """Compute ``kappa(z)`` for z >= 0, as a new array; ``kappa(0)`` must be 1."""
 
     @abstractmethod
     def change(self, z: Float, t: Float) -> Float:
-        """``kappa(z - t) - kappa(z)`` without cancellation, for ``0 <= t <= z``."""
+        """Compute ``kappa(z - t) - kappa(z)`` without cancellation, for ``0 <= t <= z``."""
 
     @abstractmethod
     def coefficient(self, order: int, z: Float) -> Float:
-        """``c_p(z) = (-1)^p kappa^(p)(z) / p!``, at least 0 and falling, for z > 0."""
+        """Compute ``c_p(z) = (-1)^p kappa^(p)(z) / p!``, p = `order`, for z > 0.
+
+        It is not negative, and decreases with z.
+        """
 
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Part of ``z = sigma D``, (r, c); 0 for samples that are equal up to rounding."""
+        """Compute a part of ``z = sigma D``, (r, c); 0 if samples are equal up to rounding."""
         D = squared_distances(inner, rows, columns)
         return _not_rounding(D, rows, columns) * float(sigma)
 
@@ -68,27 +71,27 @@ class AbstractRadial(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``kappa(z - t) - kappa(z)``; z - t is 0 for samples that differ only in feature j."""
+        """Compute ``kappa(z - t) - kappa(z)``; z - t is 0 if samples differ only in feature j."""
         scale = float(sigma) ** 0.5
         t = (scale * x[:, None] - scale * y[None, :]) ** 2
         z = self.scaled(inner, rows, columns, sigma)
         return self.change_of(z, t, float(sigma) * rows, float(sigma) * columns)
 
     def change_of(self, z: Float, t: Float, rows: Float, columns: Float) -> Float:
-        """Compute `change` for t that may exceed z by rounding.
+        """Compute `change` for t that may exceed z because of rounding errors.
 
-        `rows` and `columns` are scaled squared norms; a difference ``z - t`` that is small
+        `rows` and `columns` are squared norms times sigma; a difference ``z - t`` that is small
         relative to them counts as 0.
         """
         xp = namespace_of(z)
         remaining = z - t
         least = 2 * EQUAL * max(float(xp.max(rows)), float(xp.max(columns)))
-        if float(xp.min(remaining)) <= least:  # rarely true
+        if float(xp.min(remaining)) <= least:  # rare
             remaining = _not_rounding(remaining, rows, columns)
         return self.change(z, z - remaining)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """K for key 0, else ``c_p(z)`` for term p; 0 for equal samples."""
+        """Compute a part of K for key 0, else of ``c_p(z)``, p = `key`; 0 for equal samples."""
         z = self.scaled(inner, rows, columns, sigma)
         if key == 0:
             return self.profile(z)
@@ -98,7 +101,7 @@ class AbstractRadial(AbstractKernel):
         return xp.where(differ, c, xp.zeros_like(z))
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to ``t^order``; the remainder does not follow from the feature alone."""
+        """Expansion up to ``t^order``; its remainder also depends on the distances of samples."""
         functions = partial(_functions, order=order, sigma=sigma)
         return Expansion(_terms(order), functions, partial(_magnitudes, order, sigma), _unknown)
 
@@ -116,7 +119,7 @@ def _unknown(max_abs: Float, fourth_moment: Float) -> Float:
 
 
 def _roots(z: Float, t: Float) -> tuple[Float, Float, Float]:
-    """``u = sqrt(2 z)``, ``v = sqrt(2 (z - t))`` and ``u - v = 2 t / (u + v)``."""
+    """Roots ``u = sqrt(2 z)``, ``v = sqrt(2 (z - t))``, and ``u - v = 2 t / (u + v)``."""
     xp = namespace_of(z)
     u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
     return u, v, 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
@@ -125,7 +128,8 @@ def _roots(z: Float, t: Float) -> tuple[Float, Float, Float]:
 def _terms(order: int) -> tuple[Term, ...]:
     """Terms of ``(x - y)^(2p) = sum_a C(2p, a) (-1)^a x^a y^(2p-a)``, p = 1..order.
 
-    The pair ``x^a``, ``x^(2p-a)`` is half the difference of the forms of its sum and difference.
+    The product of ``x^a`` and ``x^(2p-a)`` is computed from the quadratic forms of their sum and
+    their difference.
     """
     terms = []
     for p in range(1, order + 1):
@@ -138,7 +142,10 @@ def _terms(order: int) -> tuple[Term, ...]:
 
 
 def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
-    """``u^(2p)`` against 1, ``u^p``, then ``f + g`` and ``f - g``; ``u = sqrt(sigma) x``."""
+    """Yield the functions of the terms in order, for every p, with ``u = sqrt(sigma) x``.
+
+    They are ``u^(2p)`` (linear), ``u^p``, then ``f + g`` and ``f - g`` for pairs of powers f, g.
+    """
     xp = namespace_of(X)
     u = X * float(sigma) ** 0.5
     powers = [u, u]  # powers[n] is u^n
@@ -150,7 +157,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
         yield powers[2 * p]
         yield powers[p]
         for a in range(1, p):
-            # balances f and g: by the bounds of `_magnitudes` both are about equally large
+            # scales f and g so that both are about equally large, by the bounds of `_magnitudes`
             even = (
                 fourth_moment**0.125 * max_abs ** (p - 1.5) if a == 1 else max_abs ** float(p - a)
             )
@@ -160,7 +167,10 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """Sizes of terms from ``mean x^(2n) <= mean(x^4) max|x|^(2n-4)``; its root for n = 1."""
+    """Magnitudes of the terms, from ``mean x^(2n) <= mean(x^4) max|x|^(2n-4)``.
+
+    For n = 1 the bound is the square root of ``mean(x^4)``.
+    """
     second_moment = np.sqrt(fourth_moment)
     sizes = []
     for p in range(1, order + 1):
@@ -180,10 +190,10 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
 class Laplace(AbstractRadial):
     """``exp(-sqrt(2 sigma D))``, the paper's ``exp(-xi)``: characteristic, with heavy tails.
 
-    Like for the Gaussian, sigma is the coefficient of squared distances, so all bandwidth policies
-    apply: at ``sigma = 1 / (2 w^2)`` the kernel is ``exp(-||x - x'|| / w)``, and the median policy
-    sets w to the median distance. Use it for data with outliers, or for dependence with sharp
-    edges: it resolves small distances and does not go flat at large ones.
+    As for the Gaussian, sigma is the coefficient of squared distances, so all bandwidth policies
+    apply: with ``sigma = 1 / (2 w^2)`` the kernel is ``exp(-||x - x'|| / w)``, and the median
+    policy sets w to the median distance. Use it for data with outliers, or for dependence with
+    sharp edges: it distinguishes small distances, and large ones too.
     """
 
     name: ClassVar[str] = "laplace"
@@ -193,7 +203,7 @@ class Laplace(AbstractRadial):
         return xp.exp(-xp.sqrt(2.0 * z))
 
     def change(self, z: Float, t: Float) -> Float:
-        """``exp(-u) (exp(u - v) - 1)``, or ``exp(-v) - exp(-u)`` where ``u - v >= 1``."""
+        """Compute ``exp(-u) (exp(u - v) - 1)``, or ``exp(-v) - exp(-u)`` if ``u - v >= 1``."""
         xp = namespace_of(z)
         u, v, gap = _roots(z, t)
         if xp.max(gap) < 1:
@@ -202,9 +212,10 @@ class Laplace(AbstractRadial):
         return xp.where(gap < 1, little, xp.exp(-v) - xp.exp(-u))
 
     def coefficient(self, order: int, z: Float) -> Float:
-        """``exp(-r) theta_{p-1}(r) / (p! r^(2p-1))``, r = sqrt(2 z), theta Bessel's polynomials.
+        """Compute ``exp(-r) theta_{p-1}(r) / (p! r^(2p-1))``, with r = sqrt(2 z).
 
-        They are the reverse ones, ``theta_n = (2n - 1) theta_{n-1} + r^2 theta_{n-2}``.
+        theta are the reverse Bessel polynomials, ``theta_n = (2n - 1) theta_{n-1} + r^2
+        theta_{n-2}``.
         """
         xp = namespace_of(z)
         r = xp.sqrt(2.0 * z)
@@ -220,7 +231,7 @@ class Laplace(AbstractRadial):
 
 @lru_cache(maxsize=16)
 def _root_series(order: int) -> tuple[float, ...]:
-    """b_1, ..., b_order of ``1 - sqrt(1 - y) = sum_n b_n y^n``, all positive."""
+    """Coefficients b_1, ..., b_order of ``1 - sqrt(1 - y) = sum_n b_n y^n``; all are positive."""
     b = [0.5]
     for n in range(2, order + 1):
         b.append(b[-1] * (2 * n - 3) / (2 * n))
@@ -229,21 +240,21 @@ def _root_series(order: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class InverseDistance(AbstractRadial):
-    """``eps / (sqrt(2 sigma D) + eps)``: 1 at distance 0, the inverse of the distance far out.
+    """``eps / (sqrt(2 sigma D) + eps)``: 1 at distance 0, the inverse distance at large distances.
 
     Parameters
     ----------
     eps : float
-        Above 0. Distances below `eps` widths count as about equal. The smaller it is, the more
-        the kernel depends on the closest pairs of samples.
+        Positive number. Distances below `eps` widths count as about equal. The smaller it is, the
+        more the kernel depends on the closest pairs of samples.
 
     Notes
     -----
     The paper's ``1 / (||x - x'|| + eps)`` is this kernel at ``bandwidth=0.5``, divided by `eps`.
-    The factor changes no ranking; without it HSIC would grow with the width, and a grid of widths
-    could not be compared. With the other policies `eps` is in widths: ``eps / sqrt(2 sigma)``.
-    Its diagonal is 1, which the unbiased estimator ignores. Use it for few samples in clusters of
-    very different sizes: it treats all scales alike.
+    The factor does not change the ranking. Without it HSIC would increase with the width, and
+    widths of a grid could not be compared. With the other policies `eps` is in units of the width:
+    ``eps / sqrt(2 sigma)``. The diagonal is 1, which the unbiased estimator ignores. Use it for few
+    samples in clusters of very different sizes, because it treats all scales alike.
     """
 
     name: ClassVar[str] = "inverse-distance"
@@ -257,14 +268,15 @@ class InverseDistance(AbstractRadial):
         return self.eps / (namespace_of(z).sqrt(2.0 * z) + self.eps)
 
     def change(self, z: Float, t: Float) -> Float:
-        """``eps (u - v) / ((u + eps) (v + eps))``."""
+        """Compute ``eps (u - v) / ((u + eps) (v + eps))``."""
         u, v, gap = _roots(z, t)
         return self.eps * gap / ((u + self.eps) * (v + self.eps))
 
     def coefficient(self, order: int, z: Float) -> Float:
-        """Coefficient of ``kappa(z) / (1 - rho sum_n b_n y^n)`` in ``y = t / z``, over ``z^p``.
+        """Compute the coefficient of ``y^p`` in ``kappa(z) / (1 - rho sum_n b_n y^n)``.
 
-        ``rho = r / (r + eps)``, ``r = sqrt(2 z)``: the reciprocal of a series, term by term.
+        It is divided by ``z^p``. With ``y = t / z``, ``rho = r / (r + eps)``, ``r = sqrt(2 z)``,
+        this is the reciprocal of a series, which is computed term by term.
         """
         r = namespace_of(z).sqrt(2.0 * z)
         rho = r / (r + self.eps)
@@ -280,17 +292,18 @@ class InverseDistance(AbstractRadial):
 
 @dataclass(frozen=True)
 class RationalQuadratic(AbstractRadial):
-    """Mixture of Gaussians with widths around sigma; characteristic (JMLR 5.1.3's family).
+    """Mixture of Gaussians with different widths; characteristic (in the family of JMLR 5.1.3).
 
     Parameters
     ----------
     alpha : float
-        Above 0. The smaller, the wider the mixture; the Gaussian for alpha to infinity.
+        Positive number. The smaller it is, the more the widths differ; for large alpha the kernel
+        approaches the Gaussian.
 
     Notes
     -----
-    Sigma is that of the Gaussian, with the same policies. Use it if no single width fits: nested
-    clusters, or outliers.
+    Sigma has the same meaning and policies as for the Gaussian. Use this kernel if no single width
+    fits, for example for nested clusters or outliers.
     """
 
     name: ClassVar[str] = "rational"
@@ -304,13 +317,13 @@ class RationalQuadratic(AbstractRadial):
         return (1.0 + z / self.alpha) ** -self.alpha
 
     def change(self, z: Float, t: Float) -> Float:
-        """``kappa(z) ((1 - s)^(-alpha) - 1)``, s the part of ``1 + z / alpha`` that t takes."""
+        """Compute ``kappa(z) ((1 - s)^(-alpha) - 1)`` with ``s = t / (alpha + z)``."""
         xp = namespace_of(z)
         s = t / (self.alpha + z)
         return self.profile(z) * xp.expm1(-self.alpha * xp.log1p(-s))
 
     def coefficient(self, order: int, z: Float) -> Float:
-        """``alpha (alpha + 1) ... / (p! alpha^p) (1 + z / alpha)^(-alpha-p)``."""
+        """Compute ``alpha (alpha + 1) ... / (p! alpha^p) (1 + z / alpha)^(-alpha-p)``."""
         rising = prod(self.alpha + k for k in range(order))
         first = rising / (factorial(order) * self.alpha**order)
         return first * (1.0 + z / self.alpha) ** (-self.alpha - order)

@@ -30,9 +30,9 @@ class Resolvent:
     """Inverse ``M^-1`` restricted to the range of K, which contains every feature.
 
     Outside the range ``M^-1`` is ``1 / lambda``. With fewer features than samples, or a small
-    lambda, it would amplify the rounding errors of a feature there beyond the feature itself.
-    `values` (r,) are the nonzero eigenvalues of K, `vectors` (m, r) its eigenvectors, and lambda is
-    `penalty`.
+    lambda, this would amplify the rounding errors of a feature until they exceed the feature
+    itself. `values` (r,) are the nonzero eigenvalues of K, `vectors` (m, r) its eigenvectors, and
+    `penalty` is lambda.
     """
 
     penalty: float
@@ -41,21 +41,21 @@ class Resolvent:
 
     @property
     def inverse(self) -> Float:
-        """``M^-1`` on the range of K, (m, m), 0 outside of it."""
+        """Inverse ``M^-1`` on the range of K, (m, m); it is 0 outside the range."""
         return (self.vectors / (self.values + self.penalty)) @ self.vectors.T
 
     @property
     def smoother(self) -> Float:
-        """``Kbar = K M^-1``, (m, m)."""
+        """Kernel matrix ``Kbar = K M^-1``, (m, m), the smoother of ridge regression."""
         return (self.vectors * (self.values / (self.values + self.penalty))) @ self.vectors.T
 
 
 class AbstractMatrixFunction(AbstractKernel):
-    """Kernel whose matrix is a function of the complete matrix K of the kernel `inside`.
+    """Kernel whose matrix is a function of the complete matrix K of another kernel, `inside`.
 
-    Lambda is `penalty` times the mean of the diagonal of K in that round (for standardised data and
-    the linear kernel: the number of surviving features), because K grows with the number of
-    features. Like sigma, it is constant within a round.
+    Lambda is `penalty` times the mean of the diagonal of K in the round, because K increases with
+    the number of features. For standardised data and the linear kernel this mean is the number of
+    surviving features. Like sigma, lambda is constant within a round.
     """
 
     scored_by = "matrix"
@@ -69,7 +69,7 @@ class AbstractMatrixFunction(AbstractKernel):
 
     @property
     def updates(self) -> bool:
-        """Whether removing one feature is a rank-one update of K, as for additive kernels."""
+        """Whether removing one feature changes K by a matrix of rank one, as for linear kernels."""
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
@@ -95,24 +95,23 @@ class AbstractMatrixFunction(AbstractKernel):
 
     def _refuse(self) -> NoReturn:
         raise InputError(
-            f"The {self.name} kernel is a function of the whole kernel matrix, never of a part of "
-            "it: dhsic.BAHSIC takes it with solver='auto', 'exact' or 'direct'. Take "
-            "kernel='linear' elsewhere."
+            f"The {self.name} kernel needs the whole kernel matrix, so only dhsic.BAHSIC supports "
+            "it, with solver='auto', 'exact' or 'direct'. Elsewhere, use kernel='linear'."
         )
 
 
 @dataclass(frozen=True)
 class Ridge(AbstractMatrixFunction):
-    """``XX' (XX' + lambda I)^-1``: linear, and scores each feature jointly with the others.
+    """Linear ridge regression, ``XX' (XX' + lambda I)^-1``: features are scored given the others.
 
-    Exact without an expansion, with two quadratic forms per feature. Use it to select features for
-    linear regression: unlike the linear kernel, it does not select redundant copies of a feature.
+    Scores are exact, from two quadratic forms per feature. Use it to select features for linear
+    regression: unlike the linear kernel, it does not select redundant copies of a feature.
 
     Parameters
     ----------
     penalty : float
-        Lambda relative to the mean squared norm of a sample, above 0: see
-        `AbstractMatrixFunction`. At 1e-10 and below, rounding errors decide the ranking.
+        Lambda relative to the mean squared norm of a sample, a positive number; see
+        `AbstractMatrixFunction`. At 1e-10 and below, rounding errors determine the ranking.
     """
 
     name: ClassVar[str] = "ridge"
@@ -128,17 +127,18 @@ class Ridge(AbstractMatrixFunction):
 
 @dataclass(frozen=True)
 class KernelRidge(AbstractMatrixFunction):
-    """``K (K + lambda I)^-1`` for a kernel with a bandwidth, by default the Gaussian.
+    """Kernel ridge regression, ``K (K + lambda I)^-1``, by default with the Gaussian kernel.
 
-    Scored by the definition only, which solves an (m, m) system per candidate feature: for some
-    hundreds of samples and features. Use it to select features for kernel ridge regression.
+    Use it to select features for kernel ridge regression, with at most some hundreds of samples and
+    features: it is scored by the definition, which solves an (m, m) system per candidate feature.
 
     Parameters
     ----------
     penalty : float
-        Lambda relative to the mean of the diagonal of K, above 0; for the Gaussian, lambda itself.
+        Lambda relative to the mean of the diagonal of K, a positive number; for the Gaussian it is
+        lambda itself.
     inner : AbstractKernel
-        Kernel of K, with a bandwidth.
+        Kernel of the matrix K; it must have a bandwidth.
     """
 
     name: ClassVar[str] = "kernel-ridge"
@@ -154,7 +154,7 @@ class KernelRidge(AbstractMatrixFunction):
         ):
             raise InputError(
                 f"KernelRidge inner={self.inner!r}; pass a kernel of distances such as "
-                "dhsic.kernels.Gaussian(), or take dhsic.kernels.Ridge() for the linear one."
+                "dhsic.kernels.Gaussian(), or use dhsic.kernels.Ridge() for the linear kernel."
             )
 
     @property
@@ -174,8 +174,8 @@ def inverse_of(K: Float, penalty: float) -> Float:
         half = cho_solve(cho_factor(M, lower=True, check_finite=False), np.eye(len(M)))
     except np.linalg.LinAlgError:
         raise InputError(
-            f"The kernel matrix and lambda={penalty:.3g} together are not positive definite; "
-            "raise the penalty of the ridge kernel."
+            f"The kernel matrix plus lambda={penalty:.3g} is not positive definite; increase the "
+            "penalty of the ridge kernel."
         ) from None
     return np.asarray((half + half.T) / 2)
 

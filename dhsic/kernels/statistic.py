@@ -1,7 +1,7 @@
-"""The statistic of the kernels on vectors: mostly inner products, a sum over features.
+"""The statistic of the kernels on vectors: a sum over features, usually of inner products.
 
-``G = sum_j x_j x_j'`` is accumulated block by block in float64, one triangle at half the flops
-of a product, and down-dated by the features that are removed. Matrices derived from it are
+``G = sum_j x_j x_j'`` is accumulated block by block in float64. Only one triangle is computed, with
+half the flops of a product, and removed features are subtracted. Matrices derived from it are
 symmetric too, so they are computed tile by tile over one triangle, each tile small enough for the
 CPU cache.
 """
@@ -19,27 +19,28 @@ from dhsic._typing import Float, Index
 from dhsic.linalg.quadratic import Each, add_products, subtract_products
 from dhsic.namespace import slices
 
-#: Rows of a tile, and largest number of its columns: a float64 tile fits into the cache of a core,
-#: and its rows are long because contiguous numbers are read fastest.
+#: Number of rows of a tile, and maximum number of its columns: a float64 tile fits into the cache
+#: of a core, and its rows are long because contiguous numbers are read fastest.
 HEIGHT, WIDTH = 64, 1920
 
-#: Columns of G that are down-dated at a time, and rows for which a kernel is computed: more than in
-#: a tile, because threads wait for each other between short calls. A divisor of `WIDTH`.
+#: Number of columns of G from which features are subtracted at a time, and of rows for which a
+#: kernel is computed: more than in a tile, because threads wait for each other between short calls.
+#: It divides `WIDTH`.
 STRIP = 192
 
 
 def zero_upper(m: int) -> Float:
-    """Allocate G: zeros (m, m), Fortran-ordered, of which the upper triangle is used."""
+    """Allocate G: zeros (m, m), in Fortran order; only the upper triangle is used."""
     return np.zeros((m, m), order="F")
 
 
 def packed(upper: Float) -> Float:
-    """Pack the upper triangle column by column, (m (m + 1) / 2,), to send half the bytes."""
+    """Pack the upper triangle column by column, (m (m + 1) / 2,): half the bytes to send."""
     return np.concatenate([upper[: i + 1, i] for i in range(len(upper))])
 
 
 def add_packed(upper: Float, triangle: Float) -> None:
-    """Add a triangle from `packed` to the upper triangle, in place."""
+    """Add a packed triangle (see `packed`) to the upper triangle, in place."""
     start = 0
     for i in range(len(upper)):
         upper[: i + 1, i] += triangle[start : start + i + 1]
@@ -47,12 +48,13 @@ def add_packed(upper: Float, triangle: Float) -> None:
 
 
 class AbstractSums(ABC):
-    """Sum over features that a kernel needs for every pair of samples; pickled into tasks.
+    """Sum over features that a kernel needs for every pair of samples; it must be picklable.
 
     Kernels that are not functions of inner products define their own. The sum is accumulated once
     and removed features are subtracted, while sigma changes from round to round. So its terms must
-    not depend on sigma, which multiplies the sum, as in ``exp(-sigma sum)``. Kernels get entries
-    of the sum as `inner`, and its diagonal (0 for distances) as `rows` and `columns`.
+    not depend on sigma, which may only multiply the sum, as in ``exp(-sigma sum)``. The methods of
+    a kernel receive entries of the sum as `inner`, and its diagonal (0 for distances) as `rows` and
+    `columns`.
     """
 
     @abstractmethod
@@ -61,12 +63,12 @@ class AbstractSums(ABC):
 
     @abstractmethod
     def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        """Subtract features, in strips of columns that `each` may run in parallel."""
+        """Subtract features Z (c, m) in place, in strips that `each` may process in parallel."""
 
 
 @dataclass(frozen=True)
 class InnerProducts(AbstractSums):
-    """``sum_j x_ij x_i'j``, by BLAS: the statistic of nearly every kernel."""
+    """Inner products ``sum_j x_ij x_i'j``, computed by BLAS: the statistic of most kernels."""
 
     def add(self, upper: Float, Z: Float) -> None:
         add_products(upper, Z)
@@ -76,14 +78,14 @@ class InnerProducts(AbstractSums):
 
 
 def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
-    """Call `change` on slices of m columns, at most `STRIP` each."""
-    for _ in each(change, slices(m, STRIP)[::-1]):  # the longest first
+    """Call `change` on slices of m columns, of at most `STRIP` columns each."""
+    for _ in each(change, slices(m, STRIP)[::-1]):  # the longest columns first
         pass
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """G of the surviving features; only the upper triangle of `upper` (m, m) is used."""
+    """Statistic G of the surviving features, stored in the upper triangle of `upper` (m, m)."""
 
     upper: Float
 
@@ -94,11 +96,11 @@ class Statistic:
 
     @property
     def diagonal(self) -> Float:
-        """Squared norms of the samples, (m,)."""
+        """Diagonal of G, (m,): for inner products, the squared norms of the samples."""
         return np.asarray(np.diagonal(self.upper))
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Iterate over tiles on and below the diagonal: rows, columns and values, C-ordered.
+        """Yield tiles on and below the diagonal: rows, columns, and values in C order.
 
         Tiles on the diagonal are square.
         """
@@ -122,11 +124,11 @@ class Statistic:
     def rows(self, which: Index) -> Float:
         """Copy the rows `which` of G to a new array, (r, m)."""
         out = np.empty((len(which), self.n_samples), dtype=self.upper.dtype)
-        for row, i in zip(out, which.tolist(), strict=True):  # without copying whole columns
+        for row, i in zip(out, which.tolist(), strict=True):  # avoids copies of whole columns
             row[:i], row[i:] = self.upper[:i, i], self.upper[i, i:]
         return out
 
     @staticmethod
     def of(G: Float) -> Statistic:
-        """Statistic from all inner products, (m, m)."""
+        """Create the statistic from the full matrix G, (m, m)."""
         return Statistic(np.asfortranarray(G))

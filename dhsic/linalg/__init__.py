@@ -1,9 +1,9 @@
 """Linear algebra shared by several packages.
 
 This module has the incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and
-Scheinberg, 2000). Each step takes the sample with the largest residual and adds the direction that
-completes its row. It needs only the rows of the pivots and O(m r^2) operations, and has the trace
-of the residual at every step.
+Scheinberg, 2000). Each step selects the sample with the largest residual (the pivot) and adds the
+direction that makes its row exact. It needs only the rows of the pivots and O(m r^2) operations,
+and the trace of the residual is known after every step.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def pivoted_cholesky(
     rounding: float = 0.0,
     room: int = FIRST,
 ) -> tuple[Float, Index, Float]:
-    """Decompose a positive semidefinite K as ``K ~ G' G``.
+    """Decompose a positive semidefinite matrix K (m, m) as ``K ~ G' G``.
 
     `row(p)` returns row p of K as a new array (m,), and `diagonal` (m,) is the diagonal of K. The
     decomposition stops at `rank` directions, or when the trace of the residual is at most
     `tolerance` times the trace of K. Pivots are chosen from the samples `among`, by default all.
-    Residuals up to `rounding` count as 0: they are no pivots, and entries at earlier pivots are set
-    to 0 exactly; with 0 nothing is cleared. Memory is first allocated for `room` directions.
+    Samples with residuals up to `rounding` are not used as pivots; if it is positive, entries at
+    earlier pivots are set to exactly 0. Memory is first allocated for `room` directions.
 
     Returns
     -------

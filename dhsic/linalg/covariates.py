@@ -8,16 +8,21 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.validation import as_numbers
 
-#: Standard deviation of a column, relative to its largest value, below which the column is constant
-#: up to rounding errors.
+#: Standard deviation of a column, relative to its largest value, below which the column counts as
+#: constant, because of rounding errors.
 ROUNDING = 1e-12
+#: Labels that are constant or fully explained by covariates.
+NOTHING_LEFT = (
+    "Nothing is left of the labels once their mean and the covariates are taken out; pass labels "
+    "that vary, or fewer covariates."
+)
 
 
 def covariate_basis(covariates: Array | None, m: int) -> Float:
-    """Orthonormal basis Q of ``[1, C]``, (m, q + 1), with fewer columns if these are dependent.
+    """Orthonormal basis Q of ``[1, C]``, (m, q + 1), or fewer columns if C has dependent ones.
 
-    `covariates` is C, (m, q) or (m,). InputError if it has not m rows, if its values are not
-    numbers, or if its columns leave no degrees of freedom.
+    `covariates` is C, (m, q) or (m,); None for no covariates. Raises InputError if it does not have
+    m rows, if its values are not numbers, or if its columns leave no degrees of freedom.
     """
     if covariates is None:
         return np.full((m, 1), m**-0.5)
@@ -26,7 +31,7 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
     if C.ndim != 2 or len(C) != m:
         raise InputError(
             f"covariates have shape {np.shape(covariates)} and there are {m} samples; pass one "
-            "row a sample."
+            "row per sample."
         )
     deviations = C.std(axis=0)
     varies = deviations > ROUNDING * np.abs(C).max(axis=0, initial=0.0)
@@ -41,17 +46,17 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
 
 
 def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[int]]:
-    """Orthonormalize the columns of F by Gram-Schmidt, orthogonal to Q, and drop dependent ones.
+    """Orthonormalise the columns of F by Gram-Schmidt, orthogonal to Q, and drop dependent ones.
 
     Parameters
     ----------
     F : (m, k)
-        Columns, taken in their order.
+        Columns, which are processed in this order.
     Q : (m, p)
-        Orthonormal columns, for instance of ``[1, C]``.
+        Orthonormal columns, for instance a basis of ``[1, C]``.
     least : float
-        Least norm of a column's residual after projection on Q and earlier columns, relative to
-        the norm of the column; a column below it is dropped.
+        Minimum norm of a column's residual after projection on Q and earlier columns, relative to
+        the norm of the column; columns below it are dropped.
 
     Returns
     -------
@@ -64,7 +69,7 @@ def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[i
     columns: list[int] = []
     for number, column in enumerate(F.T):
         residual, length = column, np.linalg.norm(column)
-        for _ in range(2):  # reorthogonalized once against rounding errors
+        for _ in range(2):  # the second time corrects rounding errors
             residual = residual - Q @ (Q.T @ residual)
             for b in basis:
                 residual = residual - b * (b @ residual)
@@ -76,20 +81,24 @@ def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[i
 
 
 def residuals(B: Float, covariates: Array | None) -> Float:
-    """Residuals of a linear regression of the columns of B (m, k) on ``[1, C]``, (m, k)."""
+    """Residuals (m, k) of a linear regression of the columns of B (m, k) on ``[1, C]``.
+
+    C are the covariates.
+    """
     if covariates is None:
         return np.asarray(B - B.mean(axis=0))
     Q = covariate_basis(covariates, len(B))
     B = B - Q @ (Q.T @ B)
-    return np.asarray(B - Q @ (Q.T @ B))  # once more, against rounding errors
+    return np.asarray(B - Q @ (Q.T @ B))  # the second projection corrects rounding errors
 
 
 def regained(Q: Float) -> float:
     """Correction factor for HSIC of permuted residuals, ``(m - 1) / (m - 1 - q)``.
 
-    Residual labels have m - 1 - q degrees of freedom. Permuted and projected again (Freedman and
-    Lane, 1983), they lose another share of their variance to the q covariates, which makes HSIC
-    smaller by this factor. Without covariates Q is ``1 / sqrt(m)`` alone, and the factor is 1.
+    Residuals of labels have m - 1 - q degrees of freedom with q covariates. If they are permuted
+    and projected again (Freedman and Lane, 1983), they lose another share of their variance to the
+    covariates, which makes HSIC smaller by this factor. Without covariates the only column of Q is
+    ``1 / sqrt(m)``, and the factor is 1.
     """
     m, n_columns = Q.shape
     return float((m - 1) / (m - n_columns))
@@ -97,7 +106,4 @@ def regained(Q: Float) -> float:
 
 def nothing_left() -> InputError:
     """Create the error for labels that are constant or fully explained by covariates."""
-    return InputError(
-        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
-        "labels that vary, or fewer covariates."
-    )
+    return InputError(NOTHING_LEFT)

@@ -1,10 +1,10 @@
 """Products of features with the directions of several runs, computed in one multiplication.
 
-Each run over the features multiplies them with a few vectors, its *directions*: class indicators,
-labels, factors of a label kernel. The directions of all runs are multiplied together, in panels of
-a fixed width, so that a run gets the same bits as it would alone; the time is dominated by reading
-features. Such narrow products are much faster while BLAS does not pack the features first, which it
-does for products of a million terms or more.
+Each run over the features multiplies them by a few vectors, its *directions*: class indicators,
+labels, factors of a label kernel. Features are multiplied by the directions of all runs at once, in
+panels of a fixed width, so that a run gets the same bits as it would alone; the time is dominated
+by reading features. Such narrow products are much faster if BLAS does not copy the features first;
+it does so for products of a million terms or more.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.namespace import Movable, at_a_time, host, slices
 
-#: Directions per product, largest number of its terms, and least number of features in it.
+#: Number of directions per product; maximum number of its terms, and minimum number of features.
 PANEL, TERMS, FEWEST = 8, 10**6, 4
-#: Most distinct rows of `alike`, number of samples in its quick check, and decimals compared.
+#: For `Directions.alike`: maximum number of distinct rows, number of samples in the quick check,
+#: and number of decimals that are compared.
 ALIKE, PROBE, DIGITS = 8, 64, 12
-#: Largest number of samples for which float32 sums cubes of codes exactly, with a margin.
+#: Maximum number of samples for which sums of cubes of codes are exact in float32, with a margin.
 MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Directions(Movable):
-    """Directions of several runs, in `panels` of (m, PANEL); `places`: columns of each run."""
+    """Directions of several runs, in `panels` (m, `PANEL`); `places`: the columns of each run."""
 
     panels: tuple[Array, ...]
     places: tuple[slice, ...]
 
     @staticmethod
     def of(each: Sequence[Float]) -> Directions:
-        """Concatenate the directions of runs, (m, k) each, and pad them with zeros to panels."""
+        """Concatenate the directions of runs, (m, k) each, and pad the last panel with zeros."""
         edges = [*accumulate((D.shape[1] for D in each), initial=0)]
         padded = np.zeros((len(each[0]), -(-edges[-1] // PANEL) * PANEL))
         padded[:, : edges[-1]] = np.concatenate(each, axis=1)
@@ -44,7 +45,7 @@ class Directions(Movable):
         return Directions(tuple(np.ascontiguousarray(panel) for panel in panels), places)
 
     def times(self, X: Array) -> Float:
-        """Multiply rows X (c, m) with all directions: (c, k), a NumPy array."""
+        """Products of features X (c, m) with all k directions: (c, k), a NumPy array."""
         c, m = X.shape
         rows = at_a_time(X, TERMS // PANEL) // m
         products = np.empty((c, PANEL * len(self.panels)))
@@ -54,10 +55,11 @@ class Directions(Movable):
         return products
 
     def alike(self, place: slice) -> tuple[Array, Float] | None:
-        """Write the directions of a run as ``Z rows``, with Z (m, n) a float32 indicator matrix.
+        """Factor the directions of a run as ``Z rows``, if they have few distinct rows.
 
-        `rows` (n, k) are the distinct rows: few for classes. None if there are more than `ALIKE`,
-        which is usual for real labels.
+        Z (m, n) is a float32 indicator matrix, and `rows` (n, k) are the distinct rows, which are
+        few if labels are classes. Returns None if there are more than `ALIKE`, which is usual for
+        real labels.
         """
         D = self.of_run(place)
         if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:

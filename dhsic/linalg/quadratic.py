@@ -1,17 +1,18 @@
-"""Quadratic forms ``x' A x`` of a symmetric matrix: one triangle of it, half of a product.
+"""Quadratic forms ``x' A x`` of a symmetric matrix A, from one triangle: half of a matrix product.
 
 With T equal to half of A on the diagonal, A below and 0 above, ``x' A x = 2 x' T x``. T is stored
-in panels of columns, wide enough that mostly a single BLAS call, ``X T`` with a triangle, suffices:
-many short calls would each pack X anew, and threads would wait for each other between them.
+in panels of columns, which are so wide that usually a single BLAS call, ``X T`` with a triangle, is
+enough: many short calls would each copy X again, and threads would wait for each other between
+them.
 
-A low-rank matrix stores its true diagonal a (`dhsic.linalg.symmetric`), which replaces the diagonal
-of the product of its directions, `own`:
+A low-rank matrix stores its exact diagonal a (`dhsic.linalg.symmetric`), which replaces the
+diagonal of the product of its directions, `own`:
 ``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``, 2 m R flops instead of m^2.
 
 Symmetric updates in place, ``upper += alpha Z' Z``, are here too. All BLAS calls release the GIL.
-The wrappers of `scipy.linalg.blas` hold it while BLAS runs, so that two threads with a statistic
-each would take turns. The same routines are called through the table that
-`scipy.linalg.cython_blas` exports for such use; ctypes releases the GIL.
+The wrappers of `scipy.linalg.blas` hold it while BLAS runs, so that only one of two threads could
+compute. So the same routines are called through the table that `scipy.linalg.cython_blas` exports
+for such use; ctypes releases the GIL.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def add_products(upper: Array, Z: Array) -> None:
 
 
 def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
-    """Subtract ``Z' Z`` in `columns` of the upper triangle, in rows down to its diagonal."""
+    """Subtract ``Z' Z`` from the `columns` of an upper triangle, in place; Z is (c, m)."""
     _check(upper, Z)
     a, b = columns.start, columns.stop
     c, m = (ctypes.c_int(n) for n in Z.shape)
@@ -83,7 +84,7 @@ def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
 
 
 def times_lower(X: Array, lower: Array) -> None:
-    """Overwrite X (c, n) with ``X T``, T the lower triangle of `lower` (n or more, n).
+    """Overwrite X (c, n) with ``X T``, where T is the lower triangle of `lower` (n or more, n).
 
     Both are in C order and of the same dtype, float64 or float32; rows of `lower` may be strided.
     BLAS reads arrays by columns, so the call computes ``T' X'`` with an upper triangle.
@@ -111,7 +112,7 @@ def _at(*values: Any) -> list[Any]:
 
 
 def _check(upper: Array, Z: Array) -> None:
-    # BLAS gets addresses only, and would not notice a wrong shape or order.
+    # BLAS receives only addresses, and would not detect a wrong shape or order.
     m = Z.shape[1]
     is_valid = upper.shape == (m, m) and upper.flags.f_contiguous and Z.flags.c_contiguous
     if not (is_valid and upper.dtype == Z.dtype and Z.dtype in _SYRK):
@@ -128,25 +129,25 @@ class WorkBuffer:
         self._arrays: dict[Any, Array] = {}
 
     def array(self, key: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """Buffer of this key, shape and dtype, with its previous content."""
+        """Buffer with this key, shape and dtype; it has the content of its last use."""
         key = key, np.dtype(dtype)
         if key not in self._arrays or self._arrays[key].shape != shape:
             self._arrays[key] = np.empty(shape, dtype=dtype)
         return self._arrays[key]
 
 
-#: Number of columns of a panel of T, and of a part of one: a part fits into the CPU cache or, on a
-#: GPU, wastes few multiplications on the upper triangle.
+#: Number of columns of a panel of T, and of a part of a panel. A part fits into the CPU cache; on a
+#: GPU, it wastes few multiplications on the upper triangle.
 PANEL, NARROW = 2048, 128
 
 
 def form_flops(m: int) -> float:
-    """Count the flops of a quadratic form x' A x, with one triangle of A."""
+    """Number of flops of a quadratic form x' A x, using one triangle of A (m, m)."""
     return float(m * (m + 1))
 
 
 def form_entries(m: int) -> int:
-    """Count the stored entries of A."""
+    """Number of stored entries of A (m, m) in `Quadratic`."""
     return sum((m - part.start) * (part.stop - part.start) for part in slices(m, PANEL))
 
 
@@ -161,7 +162,7 @@ class Quadratic(Movable):
 
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
-        """Build the forms of ``A / scale``, cast to the dtype."""
+        """Create it from ``A / scale``, cast to the dtype; A is (m, m)."""
         T = np.tril(A)
         T.ravel()[:: len(T) + 1] /= 2.0
         return Quadratic.of_triangle(T, scale, dtype)
@@ -181,7 +182,7 @@ class Quadratic(Movable):
         return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """Iterate over parts of T: first column a, end column b, and ``T[a:, a:b]``."""
+        """Yield parts of T: the first column a, the end column b, and ``T[a:, a:b]``."""
         start = 0
         for panel in self.panels:
             for part in slices(panel.shape[1], NARROW):
@@ -197,9 +198,9 @@ class Quadratic(Movable):
         return 2.0 * out
 
     def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c).
+        """``x_k' A x_l`` for all pairs of the n rows of each feature, X (n, c, m): (n, n, c).
 
-        ``x_k' T x_l`` holds the entries of A below the diagonal, ``x_l' T x_k`` those above.
+        ``x_k' T x_l`` has the entries of A below the diagonal, ``x_l' T x_k`` those above.
         """
         xp = namespace_of(X)
         n, c, m = X.shape
@@ -209,7 +210,7 @@ class Quadratic(Movable):
         return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
-        """Iterate over columns of ``X T`` (c, m): first column a, end column b, values."""
+        """Yield parts of ``X T`` (c, m): the first column a, the end column b, and the values."""
         here, a = namespace_of(X) is np, 0
         for panel in self.panels if here else ():
             b = a + panel.shape[1]
@@ -243,22 +244,22 @@ class Triangle:
     """
 
     T: Float
-    row_sums: Float  # of A, (m,)
+    row_sums: Float  # (m,), row sums of A
     norm: float  # ||A||_F
 
     def form(
         self, scale: float, dtype: Any, each: Each = map, room: WorkBuffer | None = None
     ) -> Quadratic:
-        """Build the quadratic forms of ``A / scale`` in the dtype."""
+        """Create the quadratic forms of ``A / scale``, in this dtype."""
         return Quadratic.of_triangle(self.T, scale, dtype, each, room)
 
 
 @dataclass(frozen=True, slots=True)
 class LowRankQuadratic(Movable):
-    """``Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
+    """Low-rank matrix ``A = Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
 
     Y (R, m) are directions in the working dtype, C-ordered, with entries of about 1; `correction`
-    (m,) is the true diagonal of A less the diagonal of the rounded ``Y' diag(theta) Y``.
+    (m,) is the exact diagonal of A minus the diagonal of the rounded ``Y' diag(theta) Y``.
     """
 
     Y: Array
@@ -267,7 +268,7 @@ class LowRankQuadratic(Movable):
 
     @property
     def row_sums(self) -> Float:
-        """Sums of its rows, (m,) float64."""
+        """Row sums of A, (m,) float64."""
         Y = cast(self.Y, np.float64)
         along = self.theta * namespace_of(Y).sum(Y, axis=1)
         return along @ Y + cast(self.correction, np.float64)
@@ -280,7 +281,7 @@ class LowRankQuadratic(Movable):
         return xp.square(along) @ self.theta + own
 
     def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
+        """``x_k' A x_l`` for all pairs of the n rows of each feature, X (n, c, m): (n, n, c)."""
         n, c, m = X.shape
         xp = namespace_of(X)
         flat = xp.reshape(X, (n * c, m))

@@ -1,19 +1,20 @@
 r"""Orthonormal functions of ranks, and Gaussian kernels on ranks as weights of these functions.
 
 A feature without ties is a permutation of the ranks 1..m, whatever its distribution. On the
-points ``u = (r - 1/2) / m`` all Gaussian kernels reflected at 0 and 1, with a standard deviation h
-in units of the range of ranks, have the same eigenfunctions,
+points ``u = (r - 1/2) / m`` all Gaussian kernels that are reflected at 0 and 1 have the same
+eigenfunctions, whatever their standard deviation h, in units of the range of ranks:
 
     ``phi_r(u) = sqrt(2) cos(pi r u)``  with eigenvalues  ``exp(-(pi r h)^2 / 2)``,
 
-because each is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functions serves all
-features and all widths: a width is a weighting of the functions (`width_weights`).
+because each is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functions is enough
+for all features and all widths: a width only changes the weights of the functions
+(`width_weights`).
 
 The first function is replaced by the normal score ``Phi^-1(u)``, and the others are made
 orthogonal to it: it is close to ``cos(pi u)`` (their correlation is 0.95), and a test with it alone
 is as powerful as the F test on normal data (Chernoff and Savage, 1958).
 
-Tied samples get the mean of the functions over their ranks. Missing samples get 0, the mean.
+For tied samples, functions are averaged over their ranks. For missing samples they are 0, the mean.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from scipy.special import ndtri
 
 from dhsic._typing import Array, Float, Index
 
-#: Largest number of functions: they resolve oscillations down to 1/24 of the range of ranks.
+#: Maximum number of functions, which resolve oscillations down to 1/24 of the range of ranks.
 N_FUNCTIONS = 24
-#: Widths h of the kernels, as fractions of the range of ranks: from nearly linear to a ripple.
+#: Widths h of the kernels, as fractions of the range of ranks: from nearly linear to very narrow.
 WIDTHS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 
 
 @lru_cache(64)
 def rank_basis(m: int, n_functions: int = N_FUNCTIONS) -> Float:
-    """Functions of the ranks 1..m, (R, m): each of mean 0 and mean square 1, orthogonal.
+    """Orthogonal functions of the ranks 1..m, (R, m), each with mean 0 and mean square 1.
 
-    R is `n_functions`, at most half the ranks. The array is shared: do not write to it.
+    R is `n_functions`, but at most half the number of ranks. The array is shared: do not write to
+    it.
     """
     u = (np.arange(m) + 0.5) / m
     R = max(1, min(n_functions, m // 2))
@@ -43,7 +45,7 @@ def rank_basis(m: int, n_functions: int = N_FUNCTIONS) -> Float:
     rows[0] = ndtri(u)
     for r in range(1, R):
         rows[r] = np.cos(np.pi * (r + 1) * u)
-    for r in range(R):  # Gram-Schmidt, twice for the last digits
+    for r in range(R):  # Gram-Schmidt, repeated against rounding errors
         for _ in range(2):
             rows[r] -= rows[r].mean()
             rows[r] -= (rows[r] @ rows[:r].T / m) @ rows[:r]
@@ -53,20 +55,20 @@ def rank_basis(m: int, n_functions: int = N_FUNCTIONS) -> Float:
 
 
 def width_weights(h: float, n_functions: int) -> Float:
-    """Weights of the functions under a Gaussian kernel of width h, (R,), the first being 1."""
+    """Weights of the functions for a Gaussian kernel of width h, (R,); the first weight is 1."""
     r = np.arange(1, n_functions + 1)
     return np.asarray(np.exp(-((np.pi * h) ** 2) * (r * r - 1.0) / 2.0))
 
 
 def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | None = None) -> Float:
-    """Functions of the ranks of one feature x (m,) at its samples, (R, m).
+    """Functions of the ranks of one feature x (m,), evaluated at its samples, (R, m).
 
     Parameters
     ----------
     x : (m,)
-        Values; equal ones are tied.
+        Values; equal values are tied.
     n_functions : int
-        R, at most half the number of samples with a value.
+        Number of functions R; it is limited to half the number of samples with a value.
     missing : (m,) bool, optional
         Samples without a value, whose functions are 0.
     """
@@ -78,3 +80,19 @@ def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | No
     out = np.zeros((len(basis), x.size))
     out[:, order] = np.repeat(np.add.reduceat(basis, starts, axis=1) / sizes, sizes, axis=1)
     return out
+
+
+def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
+    """Orthonormal functions of levels (c, q): the value, and the orthogonal one, (c, R, q)."""
+    n = counts.sum(axis=1, keepdims=True)
+    first = values - np.vecdot(counts, values)[:, None] / n
+    size = np.sqrt(np.vecdot(counts, first * first)[:, None] / n)
+    first = np.divide(first, size, out=np.zeros_like(first), where=size > 0)
+    if n_functions == 1:
+        return np.asarray(first[:, None])
+    second = np.square(first)
+    second -= np.vecdot(counts, second)[:, None] / n
+    second -= first * np.vecdot(counts, second * first)[:, None] / n
+    size = np.sqrt(np.vecdot(counts, second * second)[:, None] / n)
+    second = np.divide(second, size, out=np.zeros_like(second), where=size > 0)
+    return np.stack([first, second], axis=1)

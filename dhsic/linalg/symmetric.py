@@ -4,19 +4,19 @@ Two representations share an interface: the diagonal, row sums, quadratic forms,
 under permutations, projections, and the powers that moments of permutations need
 (`dhsic.criteria.null`):
 
-- `DenseSymmetric` stores all entries: labels with many classes, data with many features;
+- `DenseSymmetric` stores all entries, for labels with many classes or data with many features;
 - `LowRankSymmetric` stores directions, ``F diag(w) F'``, and a separate diagonal. None of its
-  operations makes an (m, m) matrix.
+  operations forms an (m, m) matrix.
 
-The diagonal is separate because diagonals of kernels are known exactly where all else is
-approximated, and because that of the unbiased estimator is 0. With ``B = F diag(w) F'`` the matrix
-is ``A = B + Diag(diagonal - own)``, ``own`` the diagonal of B.
+The diagonal is separate because the diagonals of kernels are known exactly, even if all other
+entries are approximated, and because it is 0 for the unbiased estimator. With ``B = F diag(w) F'``
+the matrix is ``A = B + Diag(diagonal - own)``, where ``own`` is the diagonal of B.
 
 `LowRankSymmetric.hadamard` is the elementwise product ``A = W o K``. With ``W = U M U'`` and ``K =
 F diag(w) F'``, both off the diagonal, it is, off the diagonal, ``Z Theta Z'``: row i of Z is the
-Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. Its n = q r columns are
-nearly dependent, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` the few large
-T are kept, and
+Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. The n = q r columns of Z are
+nearly dependent, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` only the few
+large T are kept, and
 
     ``Q V = Z (Theta R' V T^{-1})``
 
@@ -38,21 +38,21 @@ from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import LowRankQuadratic
 
-#: Rows of a dense matrix that are indexed at a time, so that they stay in the cache, or multiplied
-#: at a time; and rows of a product of directions that are computed at a time.
+#: Number of rows of a dense matrix that are indexed at a time, so that they stay in the cache, and
+#: that are multiplied at a time; and of rows of a product of directions computed at a time.
 GATHERED, MULTIPLIED, WRITTEN = 64, 256, 64
-#: Entries of Z in memory at a time (16 MiB), but at least `LEAST_ROWS` n rows, because each strip
-#: decomposes the triangle R again.
+#: Maximum entries of Z in memory at a time (16 MiB). A strip has at least `LEAST_ROWS` n rows,
+#: because each strip decomposes the triangle R again.
 STRIP_ENTRIES = 1 << 21
 LEAST_ROWS = 2
-#: Relative size (to the largest, times their number) below which eigenvalues are rounding errors.
+#: Eigenvalues are rounding errors below this fraction of the largest eigenvalue times their number.
 ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class Symmetric(ABC):
     """A symmetric (m, m) matrix A, in float64."""
 
-    #: ``A_ii``, (m,).
+    #: Diagonal of A, (m,).
     diagonal: Float
 
     @property
@@ -63,45 +63,49 @@ class Symmetric(ABC):
     @property
     @abstractmethod
     def row_sums(self) -> Float:
-        """``A 1``, (m,)."""
+        """Row sums ``A 1``, (m,)."""
 
     @property
     @abstractmethod
     def norm(self) -> float:
-        """``||A||_F``."""
+        """Frobenius norm ``||A||_F``."""
 
     @abstractmethod
     def cubic_sums(self) -> tuple[float, float, float]:
-        """``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
+        """Cubic sums ``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
 
     @abstractmethod
     def quadratic(self, Z: Float) -> Float:
-        """``z' A z`` for the columns of Z (m, n): (n,)."""
+        """Quadratic forms ``z' A z`` for the columns z of Z (m, n): (n,)."""
 
     @abstractmethod
     def to_dense(self) -> Float:
-        """The dense matrix, (m, m), read-only."""
+        """All entries of the matrix, (m, m), read-only."""
 
     @abstractmethod
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> Symmetric:
-        """``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
+        """Matrix ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
 
     @abstractmethod
     def projected(self, Q: Float) -> Symmetric:
-        """``R A R`` with ``R = I - Q Q'``."""
+        """Projection ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns."""
 
     @abstractmethod
     def of_samples(self, rows: Index) -> Symmetric:
-        """Rows and columns of the samples `rows` (n,): an (n, n) matrix."""
+        """Submatrix (n, n) of the samples `rows` (n,)."""
 
     @abstractmethod
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """``<C[p, p], A>`` for others A and rows p of `permutations` (n, m): (others, n)."""
+        """Inner products of this matrix, permuted, with other matrices: (others, n).
+
+        They are ``<C[p, p], A>``, with C this matrix, p a row of `permutations` (n, m), and A one
+        of the others.
+        """
 
     @property
     @abstractmethod
     def bytes_permuted(self) -> int:
-        """Memory per permutation in `inner`."""
+        """Bytes that `inner` needs per permutation."""
 
 
 class DenseSymmetric(Symmetric):
@@ -128,7 +132,7 @@ class DenseSymmetric(Symmetric):
         return np.asarray(self.matrix @ x)
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Compute the trace as ``<A^2, A>`` by the lower triangle: O(m^3), half a product."""
+        """Compute the sums; the trace is ``<A^2, A>``, from the lower triangle, in O(m^3)."""
         A, trace = self.matrix, 0.0
         for a in range(0, len(A), MULTIPLIED):
             b = min(a + MULTIPLIED, len(A))
@@ -161,7 +165,7 @@ class DenseSymmetric(Symmetric):
         return DenseSymmetric(self.matrix[np.ix_(rows, rows)])
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Index rows and columns of C, and multiply with the lower triangles of the others."""
+        """Permute rows and columns, and multiply by the lower triangles of the others."""
         matrices = [A.to_dense() for A in others]
         values = np.zeros((len(others), len(permutations)))
         for k, p in enumerate(permutations):
@@ -175,32 +179,32 @@ class DenseSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Memory of a permutation: entries are indexed one permutation at a time."""
+        """Bytes of one permutation, because `inner` processes one permutation at a time."""
         return 8 * len(self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankSymmetric(Symmetric):
-    """``F diag(weights) F'`` off the diagonal, and a separate, exact diagonal, (m,).
+    """Low-rank matrix: ``F diag(weights) F'`` off the diagonal, and an exact diagonal, (m,).
 
-    F (m, r) has a row per sample; r may be 0. Products by `hadamard` store directions as contiguous
-    columns, all others as rows. `weights` are (r,), or a symmetric (r, r) matrix between directions
-    for the weights of the unbiased estimator, which only support sums and products. `error` is the
-    missing fraction of the matrix, as measured by its creator; infinite if unknown.
+    F (m, r) has a row per sample; r may be 0. `hadamard` returns directions as contiguous columns;
+    all others are stored as contiguous rows. `weights` are (r,). For the unbiased estimator they
+    are a symmetric (r, r) matrix; such a matrix only supports sums and products. `error` is the
+    relative error of the low-rank form, as measured by its creator; infinite if unknown.
     """
 
     F: Float
     weights: Float
     diagonal: Float
     error: float = 0.0
-    #: Whether columns of F are orthogonal and of mean square 1.
+    #: Whether the columns of F are orthogonal and have mean square 1.
     is_orthogonal: bool = False
-    #: ``A 1``, (m,), if it is known more precisely than by the directions.
+    #: Row sums ``A 1``, (m,), if they are known more precisely than from the directions.
     sums: Float | None = None
 
     @staticmethod
     def of(F: Float, weights: Float, error: float = 0.0) -> LowRankSymmetric:
-        """``F diag(weights) F'``, including the diagonal."""
+        """Create ``F diag(weights) F'``, including its diagonal."""
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights), error)
 
     @property
@@ -210,17 +214,17 @@ class LowRankSymmetric(Symmetric):
 
     @cached_property
     def own(self) -> Float:
-        """Diagonal of the product B, (m,)."""
+        """Diagonal of the product ``B = F diag(weights) F'``, (m,)."""
         return diagonal_of_product(self.F, self.weights)
 
     @property
     def diagonal_residual(self) -> Float:
-        """Difference between the exact diagonal and that of the product, (m,)."""
+        """Exact diagonal minus the diagonal of the product B, (m,)."""
         return self.diagonal - self.own
 
     @property
     def core(self) -> Float:
-        """Weights between directions, (r, r)."""
+        """Weights as a matrix between directions, (r, r)."""
         return self.weights if self.weights.ndim == 2 else np.diag(self.weights)
 
     @cached_property
@@ -229,7 +233,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def across(self) -> Float:
-        """``A 1`` by the directions, without the diagonal, (m,)."""
+        """Row sums of A computed from the directions, without the diagonal, (m,)."""
         return np.asarray((self.weights * self.F.sum(axis=0)) @ self.F.T - self.own)
 
     @cached_property
@@ -243,7 +247,7 @@ class LowRankSymmetric(Symmetric):
         return float(np.sqrt(off + float(self.diagonal @ self.diagonal)))
 
     def rows(self, which: Index) -> Float:
-        """Rows with the exact diagonal, (n, m), for samples `which` (n,)."""
+        """Rows of A, including the exact diagonal, for samples `which` (n,): (n, m)."""
         A = _weighted(self.F[which], self.weights) @ self.F.T
         A[np.arange(len(which)), which] = self.diagonal[which]
         return np.asarray(A)
@@ -253,9 +257,10 @@ class LowRankSymmetric(Symmetric):
         return self.F @ (self.core @ (self.F.T @ x)) + self.diagonal_residual * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Powers of ``B + D`` expanded, with D the diagonal difference: O(m r^2), and the cubes.
+        """Compute the sums from the powers of ``B + D``, with D the difference of diagonals.
 
-        The cubes take inner products of three directions, O(m r^3), or single entries, O(m^2 r).
+        This takes O(m r^2), and for the cubes of entries O(m r^3), by inner products of three
+        directions, or O(m^2 r), by single entries.
         """
         F, w, own, D = self.F, self.weights, self.own, self.diagonal_residual
         between = (F.T @ F) * w
@@ -292,7 +297,10 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(F, weights, diagonal)
 
     def projected(self, Q: Float) -> LowRankSymmetric:
-        """``R D R = D + [Q, D Q] N [Q, D Q]'`` for a diagonal D; N is diagonalised."""
+        """Project the directions, and the diagonal D of differences, by ``R = I - Q Q'``.
+
+        ``R D R = D + [Q, D Q] N [Q, D Q]'``, where N is diagonalised, adds directions.
+        """
         q, extra = Q.shape[1], self.diagonal_residual
         F, weights = self.F - Q @ (Q.T @ self.F), self.weights
         if not extra.any():
@@ -308,25 +316,25 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(self.F[rows], self.weights, self.diagonal[rows], self.error)
 
     def leading(self, part: float) -> LowRankSymmetric:
-        """Minimum number of orthogonal directions; omits at most `part` of the norm from the trace.
+        """Approximate it by as few orthogonal directions as possible.
 
-        Returns the matrix itself if weights are not positive numbers, or the diagonal is not the
-        product's.
+        The omitted part of the trace is at most `part` times the norm. Returns the matrix itself if
+        weights are not positive numbers, or if its diagonal is not that of the product.
         """
         if self.weights.ndim != 1 or (self.weights < 0).any() or self.diagonal_residual.any():
             return self
         B = self.F * np.sqrt(self.weights)
         values, vectors = np.linalg.eigh(B.T @ B)
-        missing = np.cumsum(np.maximum(values, 0.0))  # the smallest first
+        missing = np.cumsum(np.maximum(values, 0.0))  # values are ascending
         selected = vectors[:, missing > part * float(np.linalg.norm(values))][:, ::-1]
         if selected.shape[1] == self.rank:
             return self
         return LowRankSymmetric.of(B @ selected, np.ones(selected.shape[1]), self.error)
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Quadratic forms of the permuted directions, all at once."""
+        """Compute quadratic forms of the permuted directions, all permutations at once."""
         n, m = permutations.shape
-        Z = self.F[permutations.T].reshape(m, -1)  # one permutation after another
+        Z = self.F[permutations.T].reshape(m, -1)  # columns are ordered by permutation
         values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
         extra = self.diagonal_residual
         if extra.any():
@@ -336,11 +344,11 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Memory of all directions."""
+        """Bytes of all directions of one permutation."""
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
-        """``(W o K) 1``, (m,), this being W: the decomposition of JMLR 2.6.3."""
+        """Row sums ``(W o K) 1``, (m,), with W this matrix; by the decomposition of JMLR 2.6.3."""
         weighted = K.F * K.weights
         between = self.core @ (self.F.T @ weighted)  # (q, r)
         sums = np.einsum("ij,ij->i", self.F @ between, K.F)
@@ -350,10 +358,11 @@ class LowRankSymmetric(Symmetric):
     def hadamard(
         self, K: LowRankSymmetric, *, rank: int | None = None, tolerance: float = 0.0
     ) -> LowRankSymmetric:
-        """``W o K``, this being W: orthogonal directions, the largest first; O(m (q r)^2).
+        """Elementwise product ``W o K``, with W this matrix, in orthogonal directions.
 
-        Keeps the minimum number of directions that loses at most a fraction `tolerance` of
-        ``||Z Theta Z'||_F``, and at most `rank`; `error` is the fraction lost.
+        Directions are in descending order. Their number is the minimum that loses at most a
+        fraction `tolerance` of ``||Z Theta Z'||_F``, and at most `rank`; the `error` of the result
+        is the fraction lost. It takes O(m (q r)^2).
         """
         m = self.n_samples
         if len(K.F) != m or K.n_samples != m:
@@ -362,7 +371,7 @@ class LowRankSymmetric(Symmetric):
                 f"{K.n_samples}; pass all three of the same samples."
             )
         Theta = np.kron(self.core, np.diag(K.weights))  # (n, n)
-        R = np.zeros((0, len(Theta)))  # triangle of Z = Q R, (at most n, n)
+        R = np.zeros((0, len(Theta)))  # triangle R of Z = Q R, (n, n) or fewer rows
         if len(Theta):
             for _, Z in _strips(self.F, K.F):
                 R = np.asarray(np.linalg.qr(np.concatenate([R, Z]), mode="r"))
@@ -374,18 +383,19 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
-        """``A / scale`` for quadratic forms, in the dtype."""
+        """Matrix ``A / scale`` for quadratic forms, in this dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
-        # Rounding directions to the dtype changes their diagonal; the changed one is subtracted.
+        # Rounding directions to the dtype changes the diagonal of their product, so it is
+        # computed from the rounded directions.
         correction = self.diagonal / scale - diagonal_of_product(Y.T, theta)
         return LowRankQuadratic(Y, theta, correction.astype(dtype))
 
 
 def diagonal_of_product(F: Float, weights: Float) -> Float:
-    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights (r,) or (r, r).
+    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights are (r,) or (r, r).
 
-    Contiguous directions (m, r), of any precision, are summed one after another.
+    Directions F (m, r) whose columns are contiguous are summed one after another.
     """
     if F.flags.f_contiguous and weights.ndim == 1:
         own = np.zeros(len(F))
@@ -400,18 +410,19 @@ def _weighted(F: Float, weights: Float) -> Float:
 
 
 def products_of(U: Float, F: Float) -> Float:
-    """Rows of Z, the Kronecker products of rows of U (s, q) and F (s, r): (s, q r)."""
+    """Matrix Z (s, q r), whose rows are Kronecker products of rows of U (s, q) and F (s, r)."""
     return (U[:, :, None] * F[:, None, :]).reshape(len(U), U.shape[1] * F.shape[1])
 
 
 def compression(
     gram: Float, Theta: Float, rank: int | None, tolerance: float
 ) -> tuple[Float, Float, float]:
-    """`mix` (n, kept), T (kept,) and the loss: ``Z Theta Z' ~ P diag(T) P'``, ``P = Z mix``.
+    """Compress ``Z Theta Z'`` to ``P diag(T) P'`` with ``P = Z mix``, from the Gram matrix ``Z'Z``.
 
-    Uses only ``Z'Z``, with columns scaled to equal norm: directions smaller than the square root of
-    the rounding error are lost, and so is a fraction of about 1e-8 of A. P is orthonormal to the
-    precision of A, because its directions are large in ``Z Theta Z'`` too.
+    Returns `mix` (n, kept), T (kept,), and the fraction of the norm that is lost. Columns of Z are
+    scaled to equal norm. Directions smaller than the square root of the rounding error are lost,
+    which is a fraction of about 1e-8 of A. P is orthonormal to the precision of A, because its
+    directions are large in ``Z Theta Z'`` too.
     """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
@@ -423,7 +434,7 @@ def compression(
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
-    """Generate slices of samples and their rows of Z, (s, q r)."""
+    """Yield slices of samples, each with its rows of Z, (s, q r)."""
     m, n = len(U), U.shape[1] * F.shape[1]
     rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
     for a in range(0, m, rows):
@@ -433,11 +444,11 @@ def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
 
 
 def _compress(core: Float, rank: int | None, tolerance: float) -> tuple[Float, Float, float]:
-    """Leading eigenvalues and eigenvectors of core (n, n), and the fraction of the norm lost."""
+    """Leading eigenvalues and eigenvectors of `core` (n, n), and the lost fraction of its norm."""
     values, V = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(values), kind="stable")
     values, V = values[order], V[:, order]
-    # squared loss if the first 0, 1, ... are kept
+    # squared loss if the first 0, 1, ... eigenvalues are kept
     lost = np.append(np.cumsum(np.square(values)[::-1])[::-1], 0.0)
     total = lost[0]
     n_kept = int(np.argmax(lost <= tolerance**2 * total))

@@ -27,12 +27,12 @@ FACTORIZERS: dict[str, type[Any]] = {
 def resolve_factorizer(
     factorizer: object,
     rank: int | None = None,
-    tolerance: float | None = None,
+    rtol: float | None = None,
     **parameters: Any,
 ) -> AbstractFactorizer:
-    """Factorizer object for a name; objects pass.
+    """Create the factorizer with a name; a factorizer object is returned unchanged.
 
-    `rank`, `tolerance` and `parameters` go to its class; None means the default.
+    `rank`, `rtol` and `parameters` are parameters of its class; None means the default.
 
     Raises
     ------
@@ -40,12 +40,13 @@ def resolve_factorizer(
         An unknown name, a value that is neither a name nor a factorizer, a parameter that the
         factorizer does not have or that is out of range, or parameters together with an object.
     """
-    settings: dict[str, Any] = {"rank": rank, "tolerance": tolerance, **parameters}
+    settings: dict[str, Any] = {"rank": rank, "rtol": rtol, **parameters}
     settings = {name: value for name, value in settings.items() if value is not None}
     if isinstance(factorizer, AbstractFactorizer):
         if settings:
             raise InputError(
-                f"{', '.join(settings)} came besides the factorizer {factorizer!r}; set them there."
+                f"{', '.join(settings)} cannot be combined with the factorizer object "
+                f"{factorizer!r}; set them there."
             )
         return factorizer
     if not isinstance(factorizer, str) or factorizer not in FACTORIZERS:
@@ -58,7 +59,7 @@ def resolve_factorizer(
     unknown_names = [name for name in settings if name not in parameter_names]
     if unknown_names:
         raise InputError(
-            f"The {factorizer} factorizer has no {', '.join(unknown_names)}; it takes "
+            f"The {factorizer} factorizer has no {', '.join(unknown_names)}; it has "
             f"{', '.join(parameter_names) or 'no parameters'}."
         )
     resolved: AbstractFactorizer = cls(**settings)

@@ -1,9 +1,9 @@
 r"""A factorizer turns inner products with b landmarks into ``K ~ F diag(weights) F'``.
 
-The statistic is additive over features, so one pass over the data gives the inner products of all
-m samples with b *landmarks*; no m x m matrix is ever formed. The factored matrix is a base matrix
-of the kernel's expansion, or K itself for kernels with a bandwidth. Only entries off the diagonal
-count: HSIC takes the diagonal from elsewhere.
+The statistic is additive over features, so one pass over the data computes the inner products of
+all m samples with b *landmarks*; no m x m matrix is ever formed. The factored matrix is a base
+matrix of the kernel's expansion, or K itself for kernels with a bandwidth. Only entries off the
+diagonal count, because the diagonal of K is known exactly.
 
 Rows of a base matrix at the landmarks are computed from inner products when they are needed.
 
@@ -29,23 +29,24 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Bytes of a strip of the base matrix, the part that is in memory at a time.
+#: Bytes of a strip, the part of the base matrix that is in memory at a time.
 STRIP_BYTES = 1 << 24
 #: Least number of samples in a strip.
 LEAST_STRIP = 64
 #: Number of features whose random numbers come from one generator.
 CHUNK = 1024
-#: Number of held-out rows: more do not improve the error estimate, fewer make it poor.
+#: Maximum and minimum number of held-out rows: more do not improve the error estimate, fewer make
+#: it inaccurate.
 MOST_HELD, LEAST_HELD = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Landmarks:
-    """The additive statistic against b landmarks.
+    """Inner products of b landmarks with m samples, the statistic from which K is factored.
 
-    `inner` (b, m) are inner products of landmark and sample, sums over features, and `norms` (m,)
-    the squared norms of the samples, all float64. `rows` (b,) are the sample indices of the
-    landmarks; None if the landmarks are random directions of feature space.
+    `inner` (b, m) are these inner products, summed over features, and `norms` (m,) the squared
+    norms of the samples, all float64. `rows` (b,) are the sample indices of the landmarks; None if
+    the landmarks are random directions of feature space.
     """
 
     inner: Float
@@ -55,8 +56,8 @@ class Landmarks:
     def __post_init__(self) -> None:
         if self.inner.ndim != 2 or self.inner.shape[0] == 0 or self.inner.shape[1] == 0:
             raise InputError(
-                f"The inner products have shape {self.inner.shape}; pass (b, m), one row a "
-                "landmark and one column a sample, at least one of each."
+                f"The inner products have shape {self.inner.shape}; pass (b, m), one row per "
+                "landmark and one column per sample, at least one of each."
             )
         if self.inner.dtype != np.float64 or self.norms.dtype != np.float64:
             raise InputError(
@@ -66,28 +67,28 @@ class Landmarks:
         b, m = self.inner.shape
         if self.norms.shape != (m,):
             raise InputError(
-                f"norms have shape {self.norms.shape} and there are {m} samples; pass ({m},)."
+                f"norms have shape {self.norms.shape}, but there are {m} samples; pass ({m},)."
             )
         if (rows := self.rows) is None:
             return
         if rows.shape != (b,) or rows.dtype.kind not in "iu":
             raise InputError(
                 f"rows have shape {rows.shape} and dtype {rows.dtype}; pass ({b},) integers, the "
-                "sample that each landmark is."
+                "positions of the landmarks among the samples."
             )
         if rows.min() < 0 or rows.max() >= m or len(np.unique(rows)) < b:
             raise InputError(
-                f"Landmarks are {b} different samples of 0 to {m - 1}; rows hold {rows.min()} to "
-                f"{rows.max()}, {len(np.unique(rows))} of them different."
+                f"rows range from {rows.min()} to {rows.max()}, {len(np.unique(rows))} of them "
+                f"different; pass {b} different positions from 0 to {m - 1}."
             )
 
     @property
     def samples(self) -> Index:
-        """Sample indices of the landmarks, (b,); InputError for random directions."""
+        """Sample indices of the landmarks, (b,); InputError if they are random directions."""
         if self.rows is None:
             raise InputError(
-                f"These {self.n_landmarks} landmarks are random directions of feature space, which "
-                "serve random features only. Pass samples as landmarks, or RandomFeatures()."
+                f"These {self.n_landmarks} landmarks are random directions, which only work for "
+                "random features. Pass samples as landmarks, or RandomFeatures()."
             )
         return self.rows
 
@@ -105,7 +106,7 @@ class Landmarks:
 def uniform_rows(m: int, n: int, seed: int) -> Index:
     """Draw `n` of `m` samples uniformly without replacement: indices (n,), ascending."""
     if not 1 <= n <= m:
-        raise InputError(f"{n} landmarks of {m} samples; take from 1 to {m}.")
+        raise InputError(f"{n} landmarks of {m} samples; pass a number from 1 to {m}.")
     rng = np.random.default_rng(seed)
     return np.sort(rng.choice(m, size=n, replace=False, shuffle=False)).astype(np.int64)
 
@@ -113,9 +114,10 @@ def uniform_rows(m: int, n: int, seed: int) -> Index:
 def random_directions(seed: int, features: Index, n: int) -> Float:
     """Draw `n` standard normal directions and return their entries at `features`: (n, c).
 
-    `features` are feature indices from 0. An entry depends only on the seed, its direction and its
-    feature, so any division of the features into blocks, and any larger n, gives the same values.
-    Each chunk of `CHUNK` features has its own generator: blocks that span few chunks are cheap.
+    `features` (c,) are feature indices from 0. An entry depends only on the seed, its direction and
+    its feature, so every division of the features into blocks, and every larger n, gives the same
+    values. Each chunk of `CHUNK` features has its own generator: blocks that span few chunks are
+    cheap.
     """
     features = np.asarray(features, dtype=np.int64)
     chunks, offsets = np.divmod(features, CHUNK)
@@ -129,7 +131,7 @@ def random_directions(seed: int, features: Index, n: int) -> Float:
 
 
 def landmark_statistic(X: Array, rows: Index) -> Landmarks:
-    """Compute `Landmarks` of standardised data X (m, d) for the samples `rows`, (b,)."""
+    """Compute `Landmarks` from standardised data X (m, d), for the samples `rows` (b,)."""
     X = np.asarray(X, dtype=np.float64)
     rows = np.asarray(rows, dtype=np.int64)
     return Landmarks(X[rows] @ X.T, np.einsum("ij,ij->i", X, X), rows)
@@ -137,7 +139,7 @@ def landmark_statistic(X: Array, rows: Index) -> Landmarks:
 
 @dataclass(frozen=True)
 class LandmarkStats:
-    """Statistics for bandwidth policies, from landmarks; `value(sigma)` is HSIC."""
+    """Statistics for bandwidth policies, computed from landmarks; `value(sigma)` is HSIC."""
 
     landmarks: Callable[[], Landmarks]
     value: Callable[[float], float]
@@ -154,13 +156,13 @@ class LandmarkStats:
         return np.asarray(D[counted])
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """HSIC for each sigma, from the low-rank factor."""
+        """HSIC for each sigma, computed from a low-rank factor."""
         return [self.value(sigma) for sigma in sigmas]
 
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows of base matrix `key` (None: K itself) at landmarks that are samples."""
+    """Rows of a base matrix (`key`; None: K itself) at landmarks that are samples."""
 
     kernel: AbstractKernel
     sigma: float
@@ -173,7 +175,7 @@ class BaseRows:
         return self.landmarks.samples
 
     def part(self, which: Index, columns: slice | Index) -> Float:
-        """Base matrix between landmarks `which`, (s,), and samples `columns`: (s, t), new."""
+        """Base matrix between landmarks `which` (s,) and samples `columns`: a new array (s, t)."""
         rows = self.rows[which]
         inner, norms = self.landmarks.inner, self.landmarks.norms
         products = (
@@ -182,7 +184,7 @@ class BaseRows:
         return self.kernel.part(self.key, products, norms[rows], norms[columns], self.sigma)
 
     def strips(self, which: Index) -> Iterator[tuple[slice, Float]]:
-        """Columns and ``(s, t)`` parts of the rows of landmarks `which`, left to right."""
+        """Yield the rows of landmarks `which` (s,) strip by strip: columns, and a part (s, t)."""
         m = self.landmarks.n_samples
         width = max(LEAST_STRIP, STRIP_BYTES // (8 * max(1, len(which))))
         for a in range(0, m, width):
@@ -190,7 +192,7 @@ class BaseRows:
             yield columns, self.part(which, columns)
 
     def itself(self, which: Index, columns: slice) -> tuple[Index, Index]:
-        """Row and column indices, in a strip, of entries that pair a landmark with itself."""
+        """Row and column indices of the entries in a strip that pair a landmark with itself."""
         rows = self.rows[which]
         here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
         return here, rows[here] - columns.start
@@ -223,9 +225,9 @@ class AbstractFactorizer(ABC):
     ) -> LowRankSymmetric:
         """Factor base matrix `base` (None: K itself) into ``F diag(weights) F'`` and its diagonal.
 
-        The diagonal is the true one. Weights are 1, or -1 for negative directions of the spectral
-        factorizer. The error is the factorizer's estimate of ``||K - F diag(weights) F'||_F /
-        ||K||_F`` off the diagonal. The same input and seed give identical bits.
+        The diagonal is exact. Weights are 1, or -1 for negative directions of the spectral
+        factorizer. The error of the result is the factorizer's estimate of ``||K - F diag(weights)
+        F'||_F / ||K||_F`` off the diagonal. The same input and seed give identical bits.
 
         Raises
         ------
@@ -245,8 +247,9 @@ class AbstractFactorizer(ABC):
 class HeldRows:
     """Held-out landmarks, on which the error of a factor is measured.
 
-    `which` (s,) are their positions among the landmarks, `embedding` (s, r) their rows of F, and
-    `sizes` (s,) the expected sizes of their residuals, up to a common factor.
+    `which` (s,) are their positions among the landmarks, `embedding` (s, r) the rows of F that the
+    fit predicts for them, and `sizes` (s,) the expected sizes of their residuals, up to a common
+    factor.
     """
 
     which: Index
@@ -262,7 +265,7 @@ class HeldRows:
         seed: int,
         left_out: Callable[[Index], Float],
     ) -> HeldRows:
-        """Choose at most `MOST_HELD` unused landmarks, or used ones if fewer than `LEAST_HELD` are.
+        """Choose at most `MOST_HELD` unused landmarks; used ones if under `LEAST_HELD` are unused.
 
         F (m, r) is the factor of a positive definite K, `used` (n,) are the positions of the
         landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of the
@@ -288,18 +291,18 @@ def estimated_error(
 ) -> float:
     """Estimate the relative error off the diagonal, at least 0, from all known entries of K.
 
-    With d_i the expected size of sample i's residuals, the squared residuals of pairs of unused
-    samples are taken to sum to ``rho`` times the sum of ``d_i d_j``; rho is measured on the
+    With d_i the expected size of sample i's residuals, the sum of squared residuals over pairs of
+    unused samples is assumed to be ``rho`` times the sum of ``d_i d_j``; rho is measured on the
     held-out rows. For a factor of a positive definite K pass ``d_i = K_ii - f_i' f_i``, the
-    diagonal of the residual: by Cauchy and Schwarz rho is then at most 1, and the estimate stays
-    right if the used landmarks are the samples hardest to predict.
+    diagonal of the residual. Then rho is at most 1, by Cauchy and Schwarz, and the estimate stays
+    right even if the used landmarks are the samples that are hardest to predict.
 
     F (m, r) with its `weights` is the factor, `used` (n,) are the positions of the landmarks that
     the fit used, and `sizes` (m,) are the expected d_i.
     """
     outside = np.ones(len(F))
     outside[rows.rows[used]] = 0.0
-    # A pair of a used landmark and a sample outside occurs in both orders:
+    # A pair of a used landmark and another sample counts twice, for both orders:
     residual, total = _squares(rows, used, F[rows.rows[used]] * weights, F, 1.0 + outside)
     n_outside = outside.sum()
     if n_outside < 2:
@@ -325,8 +328,8 @@ def measured_error(
 ) -> float:
     """Measure ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal, on the rows of `check`.
 
-    Unbiased if no sample of `check` was a landmark of the factor; the exact error if `check`
-    has all samples.
+    The result is unbiased if no sample of `check` was a landmark of the factor, and exact if
+    `check` has all samples.
 
     Raises
     ------
@@ -335,8 +338,8 @@ def measured_error(
     """
     if check.n_samples != len(factor.F):
         raise InputError(
-            f"The factor has {len(factor.F)} samples and the check {check.n_samples}; pass the "
-            "statistic of the same samples."
+            f"The factor has {len(factor.F)} samples, but the check has {check.n_samples}; pass "
+            "the statistic of the same samples."
         )
     rows, every = BaseRows(kernel, sigma, check, base), np.arange(check.n_landmarks)
     embedding = factor.F[rows.rows] * factor.weights
@@ -346,7 +349,10 @@ def measured_error(
 def _squares(
     rows: BaseRows, which: Index, embedding: Float, F: Float, counted: Float
 ) -> tuple[float, float]:
-    """Sum squared residuals and squared entries of rows `which`, columns weighted by `counted`."""
+    """Sums of squared residuals, and of squared entries, over the rows of landmarks `which` (s,).
+
+    `embedding` (s, r) is multiplied with F to predict the rows; columns are weighted by `counted`.
+    """
     residual = total = 0.0
     for columns, K in rows.strips(which):
         K[diagonal := rows.itself(which, columns)] = 0.0
@@ -358,7 +364,7 @@ def _squares(
 
 
 def relative(residual: float, total: float) -> float:
-    """Relative error ``sqrt(residual / total)``; for a total of 0: 0 without residual, else inf.
+    """Relative error ``sqrt(residual / total)``; if the total is 0, 0 or inf.
 
     >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
     (0.5, 0.0, inf)

@@ -1,8 +1,8 @@
-"""Leading directions P of ``A = W o K``, stored with slices of the samples, and sums along them.
+"""Leading directions P of ``A = W o K``, stored in slices of the samples, and sums along them.
 
 The directions are computed in one round and reused in the next rounds, which need only ``P' A P``,
 the projection of ``A 1`` on a few functionals, and the residual of A on the check rows. See
-`dhsic.lowrank.slices`.
+`dhsic.lowrank.slices`, also for the notation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, compression, products_of
 from dhsic.lowrank.slices import FittedRound, Slice, Sums, over_strips
 
-#: Eigenvalues of a scaled Gram matrix below this fraction of the largest are rounding errors.
+#: Eigenvalues of a scaled Gram matrix below this fraction of the largest eigenvalue are rounding
+#: errors.
 DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum the Gram matrices ``Z'Z`` of every base over the samples."""
+    """Sum the Gram matrix ``Z'Z`` of every base over the samples of a slice.
+
+    Rows of Z are Kronecker products of rows of W's directions and K's. The slice is unchanged.
+    """
 
     def of(strip: Slice) -> tuple[None, Sums]:
         sums: Sums = {}
@@ -39,10 +43,10 @@ def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sum
 def leading(
     asked: FittedRound, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
-    """Compute `mix` and T of every base, with ``A ~ P diag(T) P'``, ``P = Z mix``.
+    """Compute the leading eigenvalues of A, T, and directions ``P = Z mix``: returns `mix` and T.
 
-    The relative error of A is at most `tolerance`, unless P would need more than `most` columns.
-    `sums` come from `gram`.
+    For every base ``A ~ P diag(T) P'``. The relative error of A is at most `tolerance`, unless P
+    would need more than `most` columns. `sums` is the result of `gram`, added up over slices.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
@@ -53,7 +57,10 @@ def leading(
 
 
 def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
-    """Compute ``P' A P``, (k, k), for directions stored in slices; `sums` come from `factor`."""
+    """Compute ``P' A P``, (k, k), for the directions P stored in slices and one base matrix.
+
+    `sums` is the result of `dhsic.lowrank.slices.factor`, added up over slices.
+    """
     P_Z, fit = sums["P'Z", base], asked.fits[base]
     across = P_Z.reshape(len(P_Z), W.F.shape[1], -1)[:, :, fit.kept]  # (k, q, r)
     weighted = np.einsum("qp,lpr->lqr", W.core, across * fit.weights)
@@ -71,9 +78,9 @@ class Along:
     of_differences : bool
         See `dhsic.kernels.base.PowerSeries`.
     ends, weights : dict and (n, q)
-        ``P core`` and ``U M`` at the check rows.
+        ``P core`` of each base, and ``U M`` of ``W = U M U'``, at the n check rows.
     sampled : (c,) int64
-        Indices of the sampled features, among the features whose values the slices have.
+        Positions of the sampled features, among the features whose values the slices hold.
     """
 
     fitted: FittedRound
@@ -84,13 +91,17 @@ class Along:
     sampled: Any = None
 
     def from_checks(self, block: Slice) -> Along:
-        """Copy with `ends` and `weights`, from `block`, the slice of the landmarks."""
+        """Return a copy with `ends` and `weights`, from `block`, the slice of the landmarks."""
         check_rows = block.part(self.fitted.asked.check)
         ends = {base: check_rows.P[base] @ core for base, core in self.core.items()}
         return replace(self, ends=ends, weights=check_rows.W.F @ check_rows.W.core)
 
     def functional(self, base: int, known: Slice) -> Float:
-        """Coefficients (s,) of even powers of feature values, beyond products along directions."""
+        """Coefficients f (s,) of even powers of feature values, at the samples of a slice.
+
+        ``f' x^p`` is the part of the gain of a feature x that products along the directions do not
+        include (see `dhsic.passes.projection`). `base` is the number of the base matrix.
+        """
         P = known.P[base]
         own = np.einsum("ij,ij->i", P @ self.core[base], P)
         diagonal = known.W.diagonal * self.fitted.asked.diagonal(base, known)
@@ -99,7 +110,12 @@ class Along:
         return np.asarray(diagonal - own)
 
     def missed(self, base: int, known: Slice) -> tuple[Float, Float]:
-        """Residual of the check rows of A, (n, s), and row sums of A, both without the diagonal."""
+        """Error of the low-rank form on the check rows of A, (n, s), and row sums of A, (n,).
+
+        The error is the residual of the n check rows after subtraction of ``P core P'``, without
+        the diagonal, for the s samples of a slice. The row sums are over the samples of the slice.
+        `base` is the number of the base matrix.
+        """
         round_ = self.fitted.asked
         A = round_.checks(base, known)
         A *= self.weights @ known.W.F.T
@@ -111,10 +127,11 @@ class Along:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lead:
-    """Leading directions of A, ``P = Z mix``, and functionals B for even powers.
+    """Request to compute the leading directions of A, ``P = Z mix``, and functionals B.
 
-    Columns of B are the coefficients of even powers in this round, ones, and the pairwise products
-    of the first `multiplied` directions; with 0 there are none.
+    The functionals approximate the coefficients of even powers in later rounds. Columns of B are
+    these coefficients in the present round, ones, and the pairwise products of the first
+    `multiplied` directions. If `multiplied` is 0, B is not computed.
     """
 
     along: Along
@@ -123,7 +140,7 @@ class Lead:
 
 
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute directions P and functionals B for the samples of a slice, and the sum ``B'B``."""
+    """Compute directions P and functionals B for the samples of a slice; return sums ``B'B``."""
 
     def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
         P: dict[int, Float] = {}
@@ -151,7 +168,10 @@ def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def orthonormal(gram: Float) -> Float:
-    """Compute T (n, r) from ``B'B`` so that ``B T`` is orthonormal, without dependent columns."""
+    """Compute T (n, r) so that the columns of ``B T`` are orthonormal, from `gram`, ``B'B``.
+
+    Columns of B that depend on others are dropped.
+    """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
     values, V = np.linalg.eigh(gram / np.multiply.outer(sizes, sizes))
@@ -160,7 +180,10 @@ def orthonormal(gram: Float) -> Float:
 
 
 def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum over the samples: HSIC, projections on functionals, and errors on check rows."""
+    """Sum over the samples of a slice: HSIC, projections on B, errors of sampled features.
+
+    The errors are those on check rows. The slice is returned unchanged.
+    """
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
 
@@ -174,7 +197,7 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
             for base in fitted.asked.bases:
                 R, sums["sums", base] = asked.missed(base, strip)
                 missed[base] = R.astype(X.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):  # outliers give inf or nan
+            with np.errstate(over="ignore", invalid="ignore"):  # terms that overflow: inf or nan
                 functions = expansion.functions(X)
                 for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
                     if not term.linear:
@@ -185,16 +208,17 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Run `lead`, then `weigh` along the new directions; the sums of both."""
+    """Run `lead`, then `weigh` along the new directions; return the slice and the sums of both."""
     with_directions, sums = lead(known, asked, each)
     return with_directions, sums | weigh(with_directions, asked.along, each)[1]
 
 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
-    """Errors ``n e_j / m`` of removed features per check row, (n, c), to first order in sigma.
+    """Errors of the gains of c sampled features, per check row, (n, c), to first order in sigma.
 
-    `sums` are totals over all slices. The row sums of A in use are smaller than the true ones by
-    `lost` at the check rows, (n,); see `dhsic.engines.certificate`.
+    They are the terms t_ij of `dhsic.engines.certificate`. `sums` is the result of `weigh`, added
+    up over slices. `lost` (n,), by base, is the difference between the true row sums of A at the
+    check rows and the row sums that the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -216,10 +240,10 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldForms:
-    """Quadratic forms with A, from stored directions, row sums and the diagonal.
+    """Low-rank form of A for quadratic forms, from stored directions, row sums and the diagonal.
 
-    Coefficients of even powers are replaced by their projection on the functionals ``B T``, with T
-    from `basis` and the projection's `coefficients`, for each base in `basis`.
+    For each base in `basis`, the coefficients of even powers are replaced by their projection on
+    the functionals ``B T``: `basis` is T, and `coefficients` are those of the projection.
 
     Attributes
     ----------
@@ -239,12 +263,12 @@ class HeldForms:
     def of_round(
         along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
     ) -> HeldForms:
-        """Build the forms for m samples, with the eigendecomposition of each core."""
+        """Create the forms for m samples; computes the eigendecomposition of each core."""
         turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
         return HeldForms(along, basis, coefficients, turned, m)
 
     def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
-        """Rows of A of each base for the samples of a slice: F, diagonal and full row sums."""
+        """Low-rank forms of A at the samples of a slice, by base; row sums are over all samples."""
         return {base: self._of_base(base, known) for base in self.turned}
 
     def _of_base(self, base: int, known: Slice) -> LowRankSymmetric:
@@ -262,32 +286,38 @@ class HeldForms:
         return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
 
     def sizes(self, known: Slice) -> dict[int, Float]:
-        """Squared norms of the low-rank diagonal and of the true one, (2,) for each base."""
+        """Squared norms of the low-rank diagonal and of the exact diagonal of A, (2,) by base."""
         A = self.of(known)
         return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
 
     def norm(self, base: int, own: float, diagonal: float) -> float:
-        """Compute ``||A||_F`` from `sizes` summed over slices: `own` and `diagonal`."""
+        """Compute the norm ``||A||_F`` of one base matrix.
+
+        `own` and `diagonal` are its `sizes`, summed over slices.
+        """
         T = self.turned[base][0]
         return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
 
 
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
-    """Rows (n, s) that features are projected on: directions P, then functionals ``B T``."""
+    """Directions that features are projected on, as rows (n, s): P, then functionals ``B T``.
+
+    `basis` has T for each base; s is the number of samples of the slice.
+    """
     rows = [B.T for base in sorted(basis) for B in (known.P[base], known.B[base] @ basis[base])]
     return np.concatenate(rows, dtype=np.float32, casting="same_kind")
 
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """Low-rank form of a round along stored directions, with its sums over slices.
+    """State of a low-rank round: A along stored directions, and sums over all slices.
 
     Attributes
     ----------
     even : dict
-        Coefficients of the functionals that features are projected on.
+        Coefficients of the functionals ``B T``, which replace those of even powers; for each base.
     lost : dict
-        Part of the row sums at the check rows that these functionals miss, (n,).
+        Row sums of A at the n check rows minus those by these functionals, (n,); for each base.
     """
 
     along: Along

@@ -4,23 +4,23 @@ r"""Factorizers: projections onto landmarks, leading directions, random Fourier 
 landmarks. `Nystrom` uses all landmarks or a sample of them, and truncates the product to its
 leading directions: many landmarks determine the directions, few directions score features. They
 come from the singular value decomposition of ``K_mb K_bb^{-1/2}``, whose b x b Gram matrix is
-summed over strips of samples, so that F is the only array of size m. `Cholesky` takes landmarks
+summed over strips of samples, so that F is the only array of size m. `Cholesky` adds landmarks
 one by one, always the one with the largest residual (`dhsic.linalg.pivoted_cholesky`).
 
-Leave-one-out residuals of landmarks cost no further fit: with ``P = K_bb^{-1}`` and L the
+Leave-one-out residuals of landmarks need no further fit: with ``P = K_bb^{-1}`` and L the
 landmarks other than i, ``K_.i - K_.L K_LL^{-1} K_Li = K_.b P e_i / P_ii``.
 
-`Spectral` computes the leading directions of K without its diagonal, by subspace iteration. The
-kernel matrix of wide data is a few structured directions plus a multiple of the identity, which
-does not count off the diagonal. So the diagonal is a free parameter: it is set to the diagonal of
-the factor itself. Starting from 0, each iteration improves the directions for the current diagonal
-and then takes the best diagonal for those directions; neither step increases the error off the
-diagonal.
+`Spectral` computes the leading directions of K without its diagonal, by subspace iteration. If
+there are more features than samples, K is a few structured directions plus a multiple of the
+identity, which only changes the diagonal. So the diagonal is a free parameter: it is set to the
+diagonal of the factor itself. Starting from 0, each iteration improves the directions for the
+current diagonal and then computes the best diagonal for these directions; neither step increases
+the error off the diagonal.
 
 `RandomFeatures` approximates the Gaussian kernel (CCM 5.2; Rahimi and Recht, 2007):
 ``exp(-sigma ||x - y||^2)`` is the mean of ``2 cos(w'x + p) cos(w'y + p)`` over normal directions
-w of variance ``2 sigma`` and uniform phases p. The landmarks are such directions of variance 1: the
-statistic is again a sum over features, and sigma may change without another pass.
+w of variance ``2 sigma`` and uniform phases p. The landmarks are such directions with variance 1,
+so the statistic is again a sum over features, and sigma may change without another pass.
 """
 
 from __future__ import annotations
@@ -45,22 +45,21 @@ from dhsic.lowrank.base import (
 )
 from dhsic.validation import is_count, is_number
 
-#: Residual of a pivot, relative to the largest diagonal entry times the number of landmarks, that
-#: is only rounding.
+#: Maximum residual of a pivot that counts as rounding error, relative to the largest diagonal entry
+#: times the number of landmarks.
 COMPLETE = 4 * np.finfo(np.float64).eps
-#: Number of extra directions in the iteration, which make it converge fast.
+#: Number of extra directions in the subspace iteration, for faster convergence.
 SURPLUS = 8
-#: Iteration ends when eigenvalues change by less than this fraction of the largest.
+#: The iteration ends when eigenvalues change by less than this fraction of the largest.
 CONVERGED = 1e-10
 #: One landmark in `ONE_IN` is set aside to estimate the error.
 ONE_IN = 10
-#: Least number of landmarks per extended direction: with fewer the directions overfit the
-#: landmarks.
+#: Minimum number of landmarks per extended direction; with fewer, directions overfit the landmarks.
 PER_DIRECTION = 4
 #: A direction has values of about ``|lambda| / sqrt(n)`` at n landmarks. If its values at other
 #: samples are larger by more than this factor, it is noise that the extension would amplify.
 MOST_GROWTH = 2.0
-#: Eigenvalues below this fraction of the largest are rounding errors.
+#: Eigenvalues below this fraction of the largest eigenvalue are rounding errors.
 ROUNDING = 1e-13
 #: Number of samples whose squares are computed at a time.
 SQUARED = 4096
@@ -70,9 +69,9 @@ SQUARED = 4096
 class Nystrom(AbstractFactorizer):
     """Projection of K onto landmarks, truncated to its leading directions.
 
-    The error is estimated on landmarks that were not chosen or, if there are fewer than 16, on
-    the chosen ones left out one at a time. The estimate assumes that the landmarks are a random
-    sample of all samples.
+    The error is estimated on landmarks that were not chosen. If there are fewer than 16, it is
+    estimated on the chosen ones, each predicted from the others. The estimate assumes that the
+    landmarks are a random sample of all samples.
 
     Parameters
     ----------
@@ -83,21 +82,21 @@ class Nystrom(AbstractFactorizer):
     sampling : {"uniform", "kmeans++", "leverage"}
         How to choose the landmarks. "uniform": uniformly at random. "kmeans++": each with
         probability proportional to its squared distance in feature space to the nearest chosen
-        one, so never a copy of one. "leverage": by ridge leverage scores, which are larger for
-        samples that are harder to predict from the others.
-    tolerance : float
-        Directions of K_bb with an eigenvalue below this fraction of the largest are left out:
-        their inverses would amplify the rounding errors of a sum over 10^6 features.
+        one, so duplicates of a chosen one are never chosen. "leverage": by ridge leverage scores,
+        which are larger for samples that are harder to predict from the others.
+    rtol : float
+        Directions of K_bb with an eigenvalue below this fraction of the largest are dropped: their
+        inverses would amplify the rounding errors of a sum over 10^6 features.
     """
 
     name: ClassVar[str] = "nystrom"
     n_landmarks: int | None = None
     rank: int | None = None
     sampling: str = "uniform"
-    tolerance: float = 1e-10
+    rtol: float = 1e-10
 
     def __post_init__(self) -> None:
-        _check("Nystrom", self.rank, self.tolerance)
+        _check("Nystrom", self.rank, self.rtol)
         if self.n_landmarks is not None and not is_count(self.n_landmarks):
             raise InputError(
                 f"Nystrom n_landmarks={self.n_landmarks!r}; pass a whole number >= 1, or None."
@@ -109,10 +108,10 @@ class Nystrom(AbstractFactorizer):
             )
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """``F = K_mb K_bb^{-1/2}``, rotated to its leading directions; weights are 1."""
+        """Compute ``F = K_mb K_bb^{-1/2}``, rotated to its leading directions; weights are 1."""
         used = self.chosen(rows, seed)
         values, V = np.linalg.eigh(rows.among(used))
-        least = max(self.tolerance, len(V) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
+        least = max(self.rtol, len(V) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
         above = values > least
         roots = np.sqrt(values[above])
         root, inverse_root = V[:, above] * roots, V[:, above] / roots  # K_bb = root root'
@@ -126,8 +125,8 @@ class Nystrom(AbstractFactorizer):
             np.matmul(K.T, to_factor, out=F[columns])
 
         def left_out(at: Index) -> Float:
-            # P_ii with the dropped eigenvalues raised to the tolerance: large for copies, which
-            # the other landmarks predict exactly.
+            # P_ii with the dropped eigenvalues raised to rtol: it is large for duplicates,
+            # which the other landmarks predict exactly.
             with np.errstate(divide="ignore", invalid="ignore"):
                 P = np.nan_to_num((V * V) @ (1 / np.maximum(values, least)), nan=np.inf)
             return np.asarray((root[at] - inverse_root[at] / P[at, None]) @ rotation)
@@ -160,7 +159,10 @@ class Nystrom(AbstractFactorizer):
 
 
 def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """Sample n rows, each with odds ``min_l K_ii + K_ll - 2 K_il`` over the rows chosen before."""
+    """Sample n rows i, one by one, by their distances from the rows l that are chosen already.
+
+    The probability of a row is proportional to ``min_l K_ii + K_ll - 2 K_il`` ("kmeans++").
+    """
     diagonal = np.diagonal(K)
     chosen = [int(rng.integers(len(K)))]
     nearest = np.full(len(K), np.inf)
@@ -169,7 +171,7 @@ def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
         nearest = np.minimum(nearest, diagonal + diagonal[last] - 2 * K[:, last])
         nearest = np.where(
             nearest > 1e-12 * diagonal.max(), nearest, 0.0
-        )  # 0 for copies, up to rounding
+        )  # 0 for duplicates, up to rounding
         nearest[chosen] = 0.0
         if not nearest.any():
             break
@@ -178,7 +180,10 @@ def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
 
 
 def _by_leverage(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """Sample n rows with odds ``(K (K + ridge)^{-1})_ii``; ridge: mean residual of rank n."""
+    """Sample n rows with probabilities proportional to ridge leverage scores.
+
+    These are ``(K (K + ridge)^{-1})_ii``, with the ridge equal to the mean residual of rank n.
+    """
     values, V = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
     ridge = max(values[: len(K) - n].sum() / n, np.finfo(np.float64).tiny)
@@ -196,27 +201,28 @@ _SAMPLING: dict[str, Callable[[Float, int, np.random.Generator], Index]] = {
 
 @dataclass(frozen=True)
 class Cholesky(AbstractFactorizer):
-    """Incomplete Cholesky: greedy pivots among the landmarks until the residual trace is small.
+    """Incomplete Cholesky: adds landmarks as pivots until the trace of the residual is small.
 
-    The error is estimated from the residual diagonal d: the residual of samples i and j is at most
-    ``sqrt(d_i d_j)``, and its ratio to that bound is measured on landmarks that are not pivots or,
-    if there are fewer than 16, on the pivots left out one at a time.
+    Each pivot is the landmark with the largest residual. The error is estimated from the residual
+    diagonal d: the residual of samples i and j is at most ``sqrt(d_i d_j)``. Its ratio to this
+    bound is measured on landmarks that are not pivots. If there are fewer than 16, it is measured
+    on pivots, each predicted from the others.
 
     Parameters
     ----------
     rank : int, optional
         Largest number of directions. Default: the number of landmarks.
-    tolerance : float
-        Stop when the trace of the residual is at most this fraction of the trace of K. With 0
-        and all samples as landmarks K is reproduced up to rounding.
+    rtol : float
+        The decomposition ends when the trace of the residual is at most this fraction of the trace
+        of K. With 0, and all samples as landmarks, K is reproduced up to rounding.
     """
 
     name: ClassVar[str] = "cholesky"
     rank: int | None = None
-    tolerance: float = 1e-6
+    rtol: float = 1e-6
 
     def __post_init__(self) -> None:
-        _check("Cholesky", self.rank, self.tolerance)
+        _check("Cholesky", self.rank, self.rtol)
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """Compute one column of F per pivot, in the order of the pivots; weights are 1."""
@@ -228,10 +234,10 @@ class Cholesky(AbstractFactorizer):
             lambda p: rows.part(np.array([place[p]]), slice(0, m))[0],
             diagonal,
             rank=most,
-            tolerance=self.tolerance,
+            tolerance=self.rtol,
             among=rows.rows,
             rounding=COMPLETE * b * diagonal.max(),
-            room=most,  # memory is taken as directions are written
+            room=most,  # the system provides memory only when directions are written
         )
         F, weights = np.ascontiguousarray(G.T), np.ones(len(G))
         pivots = np.array([place[int(sample)] for sample in samples], dtype=np.int64)
@@ -251,11 +257,11 @@ class Cholesky(AbstractFactorizer):
 class Spectral(AbstractFactorizer):
     """Eigenvectors of K without its diagonal, for the eigenvalues of largest absolute value.
 
-    If the landmarks are all samples the error is measured. Otherwise one landmark in ten (at most
-    64) is set aside to estimate it. The directions come from the other landmarks, at most one for
-    every four of them, and are extended to all samples by Nystrom's formula; a direction that
-    grows outside the landmarks is noise and dropped. Two or three landmarks are too few: the
-    factor is empty and its error 1.
+    If the landmarks are all samples, the error is measured. Otherwise one landmark in ten (at most
+    64) is held out to estimate it. The directions are computed from the other landmarks, at most
+    one direction for every four of them, and extended to all samples by Nystrom's formula. A
+    direction that grows outside the landmarks is noise and is dropped. Two or three landmarks are
+    too few: the factor is empty and its error 1.
 
     Parameters
     ----------
@@ -281,7 +287,7 @@ class Spectral(AbstractFactorizer):
             )
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
+        """Compute ``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
         m = rows.landmarks.n_samples
         directions, held_out = self.extension(rows, m, seed)
         F = np.zeros((m, directions.rank))
@@ -294,7 +300,7 @@ class Spectral(AbstractFactorizer):
         return F, weights, estimated_error(rows, F, weights, directions.used, out, ones)
 
     def extension(self, rows: BaseRows, m: int, seed: int) -> tuple[Extension, Index]:
-        """Compute directions to extend to m samples, and the positions of landmarks set aside."""
+        """Compute directions to extend to m samples, and the positions of held-out landmarks."""
         rng, b = np.random.default_rng(seed), rows.landmarks.n_landmarks
         aside, order = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN)), rng.permutation(b)
         used, held_out = np.sort(order[aside:]), np.sort(order[:aside])
@@ -308,12 +314,12 @@ class Spectral(AbstractFactorizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """Eigendecomposition ``V diag(values) V'`` of K among landmarks, extended to all samples.
+    """Eigendecomposition ``V diag(values) V'`` of K among n landmarks, to be extended to samples.
 
     Attributes
     ----------
     used : (n,) int64
-        Positions of these among the landmarks.
+        Positions of the landmarks that it uses, among all landmarks.
     """
 
     used: Index
@@ -327,7 +333,7 @@ class Extension:
 
     @property
     def weights(self) -> Float:
-        """Signs of the values, (r,)."""
+        """Signs of the eigenvalues, (r,)."""
         return np.sign(self.values)
 
     def over(self, K: Float, itself: Index, columns: Index) -> Float:
@@ -344,7 +350,10 @@ class Extension:
         return F
 
     def steady(self, squares: Float, m: int) -> Mask:
-        """Mask of directions that do not grow outside landmarks; `squares`: column sums of F^2."""
+        """Mask of the directions that do not grow outside the landmarks, (r,).
+
+        `squares` (r,) are the sums of squares of the columns of F over all m samples.
+        """
         n, size = len(self.used), np.abs(self.values)
         if n == m:
             return np.ones(self.rank, dtype=bool)
@@ -356,10 +365,10 @@ class Extension:
 def _leading(
     K: Float, rank: int, n_iterations: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """Eigenvalues (r,), the largest by size first, and eigenvectors (n, r).
+    """Leading eigenvalues (r,), by descending absolute value, and eigenvectors (n, r).
 
-    K is (n, n), symmetric, with zeros on the diagonal; the decomposed matrix is K with the diagonal
-    of the result itself.
+    K is (n, n), symmetric, with zeros on the diagonal. The decomposed matrix is K plus a diagonal,
+    that of the low-rank result.
     """
     n, r = len(K), min(rank, len(K))
     V, _ = np.linalg.qr(rng.standard_normal((n, min(n, rank + SURPLUS))))
@@ -384,25 +393,25 @@ class RandomFeatures(AbstractFactorizer):
     """Random Fourier features: one cosine per landmark, a standard normal direction.
 
     The error is the standard error of a mean of b independent values, from their variance over all
-    pairs of samples; it falls as ``1 / sqrt(b)``, however simple K is. It is infinite if it is
-    larger than K, and for b = 1.
+    pairs of samples. It decreases as ``1 / sqrt(b)``, even if K has few directions. It is infinite
+    if it is larger than the norm of K, and for b = 1.
     """
 
     name: ClassVar[str] = "random_features"
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """``F = sqrt(2 / b) cos(sqrt(2 sigma) inner' + phase)``; weights are 1."""
+        """Compute ``F = sqrt(2 / b) cos(sqrt(2 sigma) inner' + phase)``; weights are 1."""
         kernel, landmarks = rows.kernel, rows.landmarks
         if not kernel.has_normal_frequencies:
             raise InputError(
-                f"Random features are those of the Gaussian kernel, and kernel is {kernel.name!r}. "
-                "Take the 'nystrom' or 'cholesky' factorizer, which any kernel has."
+                f"Random features need the Gaussian kernel, but kernel is {kernel.name!r}. Use the "
+                "'nystrom' or 'cholesky' factorizer, which support any kernel."
             )
         if landmarks.rows is not None:
             raise InputError(
-                f"Random features need random directions and these {landmarks.n_landmarks} "
+                f"Random features need random directions, but these {landmarks.n_landmarks} "
                 "landmarks are samples. Pass inner products with random_directions(...) and "
-                "rows=None, or take the 'nystrom' factorizer."
+                "rows=None, or use the 'nystrom' factorizer."
             )
         b = landmarks.n_landmarks
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=b)
@@ -414,10 +423,10 @@ class RandomFeatures(AbstractFactorizer):
 
 
 def _sampling_error(F: Float) -> float:
-    """Estimate the standard error of the mean over features, relative to ``||K||``.
+    """Estimate the standard error of the mean over random features, relative to ``||K||``.
 
-    With ``z_k = b F_ik F_jk`` for pair ij the mean is ``A_ij = sum_k z_k / b``, its variance
-    ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``; both summed over all pairs i != j in O(m b^2).
+    With ``z_k = b F_ik F_jk`` for pair ij the mean is ``A_ij = sum_k z_k / b``, and its variance
+    ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``. Both are summed over all pairs i != j in O(m b^2).
     """
     b = F.shape[1]
     if b == 1:
@@ -435,12 +444,12 @@ def _sampling_error(F: Float) -> float:
     return relative(variance, total - variance)
 
 
-def _check(factorizer: str, rank: object, tolerance: Any) -> None:
-    """Raise InputError unless rank is None or an integer >= 1, and tolerance is in [0, 1)."""
+def _check(factorizer: str, rank: object, rtol: Any) -> None:
+    """Raise InputError unless rank is None or an integer >= 1, and rtol is in [0, 1)."""
     if rank is not None and not is_count(rank):
         raise InputError(f"{factorizer} rank={rank!r}; pass a whole number >= 1.")
-    if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
-        raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
+    if not (is_number(rtol) and 0 <= float(rtol) < 1):
+        raise InputError(f"{factorizer} rtol={rtol!r}; pass a number of at least 0 and below 1.")
 
 
 def _signs(V: Array) -> Array:

@@ -1,10 +1,10 @@
-r"""A low-rank round over slices of the samples: arrays of size m stay where their samples are.
+r"""A low-rank round over slices of the samples: arrays of size m stay on the slices' workers.
 
 A round needs from K only the b x b matrix of the landmarks and sums over samples. The directions
-of K (`Extension`) come from that matrix; every slice extends them to its own samples, F (s, r),
-because it has the rows of K at the landmarks for these samples. Then, with U the directions of
-``W = U M U'``, z_i the Kronecker product of rows i of U and F, and C the rows of K at landmarks
-that are no part of F (*check rows*):
+of K (`Extension`) are computed from this matrix. Every slice extends them to its own samples, F
+(s, r), because it has the rows of K at the landmarks for these samples. U are the directions of
+``W = U M U'``, z_i is the Kronecker product of rows i of U and F, and C are the rows of K at
+landmarks that F does not use (*check rows*). Then:
 
 - ``F'F``, ``C F`` and ``||C||^2`` give the residual ``||C - P w F'||^2`` of rows outside the fit
   for the first 1, 2, ... directions: the number of directions that predicts C best is used;
@@ -15,13 +15,13 @@ that are no part of F (*check rows*):
 - the residual of A on the check rows, times values of a sample of features, is their error;
 - drift of the kernel (`dhsic.engines.kernel_drift`) is detected on a few rows of ``2 A``.
 
-Each is a few numbers per slice. They are added up, except for the rows of ``2 A``, which are
-concatenated. Landmarks are samples: the `Slice` of the landmarks is enough to compute for them
-what other slices compute for their own samples.
+Each of these is a few numbers per slice. They are added up, except for the rows of ``2 A``, which
+are concatenated. Landmarks are samples too: a `Slice` that contains only the landmarks computes for
+them what other slices compute for their own samples.
 
 Differences of such sums lose digits: ``||C||^2`` has a relative rounding error of 1e-16, so
-residuals below the root of `ROUNDING` cannot be told apart. Sums over 10^6 features in float32 are
-no more precise.
+residuals below the square root of `ROUNDING` cannot be distinguished. Sums over 10^6 features in
+float32 are no more precise.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ LINEAR = -1
 #: Number of samples in a strip: intermediate arrays fit into the CPU cache, and threads work on
 #: one strip each.
 STRIP = 2048
-#: Residual on check rows, relative to the least, at which fewer directions are preferred.
+#: Maximum residual on check rows, relative to the smallest one, with which fewer directions are
+#: preferred.
 AS_GOOD = 1.01
 #: Relative rounding error of a sum of squares that is computed from other sums.
 ROUNDING = 1e-12
@@ -55,7 +56,7 @@ Sums = dict[Hashable, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """Columns (r, s) of the samples of a slice; ``+`` concatenates them in order."""
+    """Partial result (r, s) with a column per sample of a slice; ``+`` concatenates columns."""
 
     columns: Array
 
@@ -70,24 +71,26 @@ def add_sums(left: Sums, right: Sums) -> Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Slice of the samples, with its rows of everything that has one row per sample.
+    """Slice of the samples, with its part of every array that has one row per sample.
 
     Attributes
     ----------
     samples : (s,) int64
         Sample indices, ascending.
     sums : (b + q, s) float64
-        Inner products with landmarks, and with sums of samples along the directions of W.
+        Inner products with b landmarks, and with q weighted sums of samples, whose weights are the
+        directions of W.
     norms : (s,) float64
-        Squared norms.
+        Squared norms of the samples.
     W : LowRankSymmetric
         Rows of the weight matrix W at these samples.
     X : (c, s) array or None
         Values of sampled features.
     F : dict
-        Directions of the round's base matrices, (s, r).
+        Directions of each base matrix in this round, (s, r).
     P, B : dict
-        Directions of A, orthonormal, (s, k), and functionals (s, n), of each base.
+        Orthonormal directions of A, (s, k), and functionals, (s, n), for each base (see
+        `dhsic.lowrank.directions`).
     """
 
     samples: Index
@@ -106,7 +109,7 @@ class Slice:
 
     @property
     def products(self) -> Float:
-        """Inner products with sums of samples along the directions of W, (q, s)."""
+        """Inner products with sums of samples weighted by the directions of W, (q, s)."""
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
@@ -115,7 +118,7 @@ class Slice:
             yield self.part(slice(a, a + STRIP))
 
     def places(self, rows: Index) -> tuple[Index, Index]:
-        """Match sample indices `rows` with this slice: positions in `rows`, positions here."""
+        """Find sample indices `rows` in this slice: positions in `rows`, and in the slice."""
         column = np.searchsorted(self.samples, rows).clip(max=len(self.samples) - 1)
         here = np.flatnonzero(self.samples[column] == rows)
         return here, column[here]
@@ -141,7 +144,7 @@ class Slice:
 def over_strips(
     known: Slice, of: Callable[[Slice], tuple[Any, Sums]], each: Each
 ) -> tuple[list[Any], Sums]:
-    """Apply `of` to each strip of samples: the list of results, and the added sums."""
+    """Apply `of` to each strip of a slice; return the list of results, and the added sums."""
     found, sums = zip(*each(of, known.strips()), strict=True)
     return [*found], reduce(add_sums, sums)
 
@@ -172,7 +175,7 @@ def concatenate_slices(parts: Sequence[Slice]) -> Slice:
 
 
 def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
-    """Rows `which` of W."""
+    """Rows `which` of W, in low-rank form."""
     return LowRankSymmetric(W.F[which], W.weights, W.diagonal[which])
 
 
@@ -185,13 +188,13 @@ class SlicedRound:
     rows, norms : (b,)
         Sample indices of the landmarks, and their squared norms.
     check : (n,) int64
-        Landmarks that are check rows.
+        Positions of the check rows among the landmarks.
     extensions : dict
-        Extension of every base matrix, and of the inner products under `LINEAR`.
+        Extension of every base matrix; key `LINEAR` is that of the inner products.
     bases : tuple of int
-        Base matrices by which features are scored; K itself need not be among them.
+        Base matrices that score features; K itself need not be one of them.
     turning, W : (t,) int64 and LowRankSymmetric
-        Landmarks on whose rows drift of the kernel is measured, and rows of W there.
+        Positions of the landmarks whose rows of K measure its drift, and rows of W there.
     """
 
     kernel: AbstractKernel
@@ -205,30 +208,33 @@ class SlicedRound:
     W: LowRankSymmetric
 
     def at(self, base: int, which: Index, known: Slice) -> Float:
-        """Base matrix between landmarks `which` and the samples, (n, s), a new array."""
+        """Base matrix between landmarks `which` and the samples of a slice: new array (n, s)."""
         inner = known.inner[which]
         if base == LINEAR:
             return inner
         return self.kernel.part(base, inner, self.norms[which], known.norms, self.sigma)
 
     def diagonal(self, base: int, known: Slice) -> Float:
-        """Diagonal of a base matrix at the samples, (s,)."""
+        """Diagonal of a base matrix at the samples of a slice, (s,)."""
         if base == LINEAR:
             return known.norms
         return self.kernel.diagonal(base, known.norms, self.sigma)
 
     def itself(self, which: Index, known: Slice) -> tuple[Index, Index]:
-        """Match landmarks `which` with the samples: positions in `which`, positions here."""
+        """Find landmarks `which` in a slice: positions in `which`, and in the slice."""
         return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
-        """Check rows of a base matrix, (n, s), with zeros on the diagonal of the matrix."""
+        """Check rows of a base matrix, (n, s); entries on the diagonal of the matrix are 0."""
         C = self.at(base, self.check, known)
         C[self.itself(self.check, known)] = 0.0
         return C
 
     def turned(self, known: Slice) -> Sums:
-        """Rows of ``2 A`` (float32), row sums of A, and its diagonal (0 for samples elsewhere)."""
+        """Rows of ``2 A`` that measure drift (float32), and the row sums and diagonal of A there.
+
+        Columns, sums and diagonal are only those of a slice: the diagonal is 0 for other samples.
+        """
         here, itself = self.itself(self.turning, known)
         A = (self.W.F @ self.W.core) @ known.W.F.T
         A[here, itself] = self.W.diagonal[here]
@@ -239,14 +245,18 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Columns of a base's directions among the directions of all bases."""
+        """Columns of the directions of a base, if the directions of all bases are concatenated."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])
 
 
 def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute directions F of the round for a slice, and their partial sums with check rows."""
+    """Compute the directions F of a round for a slice; return the slice with F, and sums.
+
+    The sums are those that `fit_directions` needs, the rows of ``2 A``, and ``P'Z`` if the slice
+    has directions P.
+    """
     keys = sorted(asked.extensions)
 
     def of(strip: Slice) -> tuple[Float, Sums]:
@@ -275,7 +285,10 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Columns of the directions in use, (r,), their weights w, and ``M U'F diag(w)``, (q, r)."""
+    """Directions of K in use: their columns `kept` (r,), and weights w (r,).
+
+    `between` (q, r) is ``M U'F diag(w)``.
+    """
 
     kept: Index
     weights: Float
@@ -291,7 +304,7 @@ class FittedRound:
     slope : float
         Regression coefficient of the residual of K on the residual of the inner products G.
     row_sums : (m,) array or None
-        ``(W o K) 1`` if it has been computed exactly.
+        Row sums ``(W o K) 1``, if they were computed exactly.
     """
 
     asked: SlicedRound
@@ -300,16 +313,17 @@ class FittedRound:
     row_sums: Float | None = None
 
     def factor(self, base: int, known: Slice) -> LowRankSymmetric:
-        """Rows of the factor of a base matrix."""
+        """Rows of the low-rank factor of a base matrix at the samples of a slice."""
         fit = self.fits[base]
         F = known.F[base][:, fit.kept]
         return LowRankSymmetric(F, fit.weights, self.asked.diagonal(base, known))
 
     def sums(self, base: int, known: Slice) -> Float:
-        """``(W o K) 1`` of the samples.
+        """Row sums ``(W o K) 1`` at the samples of a slice, (s,).
 
-        The residual of K is about `slope` times the residual of the inner products G, and
-        ``(W o G) 1`` is known exactly from the sums of G along the directions of W.
+        They are corrected for the residual of K, which is about `slope` times the residual of the
+        inner products G: ``(W o G) 1`` is known exactly from the products of G with directions of
+        W.
         """
         if self.row_sums is not None:
             return np.asarray(self.row_sums[known.samples], dtype=np.float64)
@@ -323,14 +337,18 @@ class FittedRound:
         return sums
 
     def _by_factor(self, base: int, known: Slice) -> Float:
-        """Row sums from the factor of K: the decomposition of JMLR 2.6.3."""
+        """Row sums by the low-rank factor of K, with the decomposition of JMLR 2.6.3."""
         K, W = self.factor(base, known), known.W
         sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
 def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> FittedRound:
-    """Choose directions from sums over all slices; `block` is the slice of the landmarks."""
+    """Choose the directions of each base that predict the check rows best.
+
+    `sums` is the result of `factor`, added up over slices; `block` is the slice of the landmarks; m
+    is the number of samples.
+    """
     fits = {}
     for key, extension in asked.extensions.items():
         columns = asked.columns(key)
@@ -349,7 +367,7 @@ def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitt
 def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Squared residuals of the check rows with the first 0, 1, ... r directions, (r + 1,)."""
+    """Squared residuals of the check rows, summed, with the first 0 to r directions, (r + 1,)."""
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))
@@ -362,7 +380,10 @@ def _squared_residuals(
 
 
 def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
-    """Slope ``<R_K, R_G> / ||R_G||^2`` of the residuals on the check rows, off the diagonal."""
+    """Slope of the residuals of K on those of G, ``<R_K, R_G> / ||R_G||^2``.
+
+    It is computed on the check rows, off the diagonal; G are the inner products.
+    """
 
     def missed(one: int, other: int) -> float:
         one, other = sorted((one, other))
@@ -384,5 +405,5 @@ def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]
 
 
 def value(known: Slice, asked: FittedRound) -> float:
-    """HSIC, ``1' (W o K) 1``."""
+    """Contribution of the samples of a slice to HSIC, ``1' (W o K) 1``."""
     return float(asked.sums(0, known).sum())

@@ -1,13 +1,14 @@
 r"""Effect of a pair: the coefficient of its product in a regression with both main effects.
 
-The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``, with values as stored: for dosages
-the additive coding, copies of the counted allele. It is ordinary least squares for real labels and
-logistic regression for two classes (`dhsic.passes.effects`), over the samples that have both
-values. Main effects of a selection are not included, so that the model depends on the two features
-alone.
+The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``. It uses values as stored; dosages
+are coded additively, as the number of copies of the counted allele. It is fitted by ordinary least
+squares for real labels and by logistic regression for two classes (`dhsic.passes.effects`), on the
+samples that have both values. Main effects of a selection are not included, so the model depends
+only on the two features.
 
-Features are read standardised, ``z = (x - mean) scale``. Mean and scale change the main effects and
-the intercept; they multiply the coefficient of the product by ``1 / (scale_j scale_k)``.
+Features are read as standardised values, ``z = (x - mean) scale``. The mean and the scale change
+only the main effects and the intercept, except that the coefficient of the product is multiplied by
+``1 / (scale_j scale_k)``.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from dhsic.passes import Tile
 from dhsic.passes.effects import AdditiveEffects, regression_labels
 from dhsic.passes.reader import Reader
 
-#: Samples that a regression needs in addition to one for each covariate.
+#: Minimum number of samples for a regression, in addition to one for each covariate.
 FEWEST = 5
 
 
 def product_effects(
     reader: Reader, pairs: Index, y: Array, covariates: Array | None, label_kernel: str
 ) -> tuple[Float, str] | None:
-    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2); a description.
+    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), with a description.
 
-    NaN if the regression has no solution: the pair separates the classes, or both features explain
-    the product. None for several targets and for more than two classes.
+    They are NaN if the regression has no solution, because the pair separates the classes or the
+    two features explain the product. Returns None for several targets or more than two classes.
     """
     if y.ndim > 1 and y.shape[1] > 1:
         return None
@@ -50,9 +51,9 @@ def product_effects(
         effects[i] = fit.of_tile(Tile((x * w)[None, here], None))[0, 1:3]
     scale = reader.scaling.scale
     effects *= (scale[pairs[:, 0]] * scale[pairs[:, 1]])[:, None]
-    what = f"logarithm of the odds ratio of {case}" if case else "change of the label"
+    what = f"log odds ratio of {case}" if case else "change in the label"
     model = "logistic" if case else "linear"
     return effects, (
-        f"{what} for one more unit of the product of both features ({model} regression with "
-        "covariates and both main effects)"
+        f"{what} per unit of the product of both features ({model} regression with covariates and "
+        "both main effects)"
     )

@@ -1,11 +1,12 @@
-r"""Inflation: how much larger the shares of all pairs are than those of permuted labels.
+r"""Inflation: factor by which the shares of all pairs exceed the shares with permuted labels.
 
 Permutations give the null distribution if samples are exchangeable. Related samples are not:
-polygenic effects are correlated among relatives, and so are products of any two variants, so every
-share, including the largest, is larger than under permutation. Most pairs have no effect, so the
-median shows by how much. `Inflation` is the median share of a sample of pairs over the mean of the
-medians of permutations for the same pairs; its rank among the permutations gives a p-value.
-Deviances of shares are divided by the inflation (genomic control; Devlin and Roeder, 1999).
+polygenic effects are correlated among relatives, and so are products of any two variants. Every
+share, including the largest, is then larger than with permuted labels. Most pairs have no effect,
+so the median share shows the factor. `Inflation` is the median share of a sample of pairs, divided
+by the mean of the medians of permutations for the same pairs. Its rank among the permutations gives
+a p-value. Deviances of shares are divided by the inflation (genomic control; Devlin and Roeder,
+1999).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 
-#: Approximate number of pairs in the sample; and the number below which it is not used.
+#: Approximate number of pairs in the sample; and minimum number for computing the inflation.
 SAMPLED, FEWEST = 1 << 16, 1000
-#: Level of the permutation p-value at which inflation counts as real.
+#: Level of the permutation p-value at which inflation is significant.
 BEYOND_CHANCE = 0.05
 
 
@@ -31,7 +32,7 @@ class Inflation:
 
     @classmethod
     def of(cls, medians: Float) -> Inflation | None:
-        """Compute it from medians of the labels (first) and permutations; None without medians."""
+        """Compute the inflation from `medians_of` the labels and permutations; None if empty."""
         if not medians.size:
             return None
         here, of_permutations = medians[0], medians[1:]
@@ -50,7 +51,10 @@ class Inflation:
 
 
 def medians_of(some: Array) -> Float:
-    """Medians (1 + B,) of rough shares (1 + B, s); empty if s is too small."""
+    """Medians (1 + B,) of the rough shares (1 + B, s) of s pairs.
+
+    The first row is for the observed labels, the others for permutations. Empty if s is too small.
+    """
     if some.shape[1] < FEWEST:
         return np.empty(0)
     medians = np.median(some, axis=1).astype(np.float64)
@@ -58,5 +62,5 @@ def medians_of(some: Array) -> Float:
 
 
 def every(n_pairs: int) -> int:
-    """Step, an odd number, with which the sample of pairs is taken for the inflation."""
+    """Step n, an odd number: every n-th pair is in the sample for the inflation."""
     return (n_pairs // SAMPLED) | 1

@@ -1,31 +1,33 @@
 r"""Pairs tested by products of several functions of each feature: ring-shaped interactions.
 
-The product of two features detects effects of one that grow with the other. A label that is 1 on a
-ring around the middle of two features is a sum of products of non-monotone functions, and is
-uncorrelated with the product of the features. Here each feature has R functions of its ranks, 2 or
-4 (`dhsic.linalg.rank_basis`): functions at odd places differ between both ends of the ranks,
-functions at even places are equal at both ends. A pair therefore has four blocks of ``g = (R /
-2)^2`` products ``z_rs``, one for each combination of the two kinds.
+The product of two features detects an effect of one feature that grows with the other feature. It
+does not detect a ring: a label that is 1 on a ring around the middle of two features is
+uncorrelated with their product, but is a sum of products of non-monotone functions. Here each
+feature has R functions of its ranks, 2 or 4 (`dhsic.linalg.rank_basis`). The first, third, ...
+function differs between both ends of the ranks; the second, fourth, ... function is equal at both
+ends. A pair therefore has four blocks of ``g = (R / 2)^2`` products ``z_rs``, one block for each
+combination of the two kinds of functions.
 
-Let M be the projection onto the orthogonal complement of Q and of all R functions of either
-feature, W an orthonormal basis of the projected products ``M z_rs`` of a block, and V one of the
-projected labels ``M U``. The share of the block is ``|W' V|^2 / min(g, t)``: the mean squared
-canonical correlation of products and labels; for one column of labels (t = 1), the share of their
-variance that the products explain.
+Let M be the projection onto the orthogonal complement of Q and of all R functions of both features,
+W an orthonormal basis of the projected products ``M z_rs`` of a block, and V an orthonormal basis
+of the projected labels ``M U``. The share of the block is ``|W' V|^2 / min(g, t)``, the mean
+squared canonical correlation of products and labels. For one column of labels (t = 1) it is the
+share of their variance that the products explain.
 For normal labels under the null hypothesis,
 
     ``share ~ Beta(s max(g, t) / 2, s (n - g - t + s) / 2)``,  ``s = min(g, t)``,
     ``n = m - q - 2 R``,
 
-exactly for s = 1, and as Pillai's trace is approximated otherwise. If there are fewer products, for
-example for two binary features, the same law is used, and p-values are conservative. The share of
-the pair is the largest of its four blocks, and its p-value is that of the smallest of four
-independent ones, ``1 - (1 - p)^4``.
+exactly for s = 1; otherwise this is the usual approximation for Pillai's trace. If there are fewer
+products, for example for two binary features, the same law is used, and p-values are conservative.
+The share of the pair is the largest share of its four blocks. Its p-value is ``1 - (1 - p)^4``, the
+p-value of the smallest of four independent p-values.
 
 Products of independent features are nearly orthonormal. Large scans therefore test only pairs with
-a block in which the sum of ``|U' z_rs|^2 / m`` is at least `MARGIN` times the target share: R^2
-matrix products per tile and label column. Products of features in linkage are smaller, so such
-pairs may be lost; there are no additional false positives, because permutations test all pairs.
+a block in which the sum of ``|U' z_rs|^2 / m`` is at least `MARGIN` times the target share. This
+takes R^2 matrix products per tile and label column. Products of features in linkage are smaller, so
+such pairs may be missed. There are no additional false positives, because permutations test all
+pairs.
 """
 
 from __future__ import annotations
@@ -59,15 +61,15 @@ from dhsic.sources.scaling import missing_mask
 
 #: Allowed numbers of functions of a feature.
 FUNCTIONS = (1, 2, 4)
-#: Entries of products in memory at a time.
+#: Maximum number of values of products in memory at a time.
 ENTRIES = 1 << 19
-#: Pairs whose shares for all permutations are in memory at a time.
+#: Maximum number of pairs whose shares for all permutations are in memory at a time.
 AT_ONCE = 1 << 13
-#: Share of the mean square of a function that Q must leave unexplained.
+#: A function of which Q leaves a smaller share of the mean square unexplained is not used.
 EXPLAINED = 1e-4
-#: Share of the labels that main effects of a pair leave unexplained, at least.
+#: Lower bound of the share of the labels that main effects of a pair leave unexplained.
 LEAST_LEFT = 1e-6
-#: Pairs up to which a scan tests all of them without a screen.
+#: Maximum number of pairs for which a scan tests all pairs, without a screen.
 FEW = 1 << 13
 
 
@@ -85,7 +87,7 @@ class FunctionRun:
     features : (c,) int64
         Positions of the features.
     F : (c, R, m) float32
-        Functions of the ranks; rows beyond the number of functions of a feature are 0.
+        Functions of the ranks; rows are 0 if a feature has fewer than R functions.
     gaps : (c, m) bool or None
         Mask of missing values; None if no value is missing.
     """
@@ -96,7 +98,7 @@ class FunctionRun:
 
     @classmethod
     def both(cls, blocks: Iterator[Tile], functions: int) -> tuple[FunctionRun, FunctionRun]:
-        """Return both sides of a tile; the same object twice on the diagonal."""
+        """Return both sides of a tile; they are the same object if the tile is on the diagonal."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
@@ -105,7 +107,7 @@ class FunctionRun:
 
     @classmethod
     def of_values(cls, X: Array, functions: int) -> FunctionRun:
-        """Compute functions of values (c, m) without missing ones."""
+        """Compute functions of values (c, m), none of which is missing."""
         return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod
@@ -145,7 +147,7 @@ def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
 def product_shares(
     left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
 ) -> tuple[Float, Float]:
-    """Shares of pairs for the labels and permuted labels, (n, 1 + B); and linkage, (n,).
+    """Shares (n, 1 + B) of pairs for the labels and B permutations; and linkage (n,) of pairs.
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ def product_shares(
 def _of_some(
     left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
-    """Compute `product_shares` for a batch of pairs; QY is Q and Y side by side."""
+    """Compute `product_shares` for a batch of pairs; QY has the columns of Q and of the labels."""
     (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
     Z = products_of(F, G)
@@ -214,16 +216,17 @@ def _of_some(
 
 
 def _gaps(left: FunctionRun, right: FunctionRun, j: Index, k: Index, dtype: Any) -> list[Array]:
-    """Indicator of missing values of either feature, (n, 1, m), as an extra main effect.
+    """Indicator (n, 1, m) of samples in which a feature of the pair is missing, or an empty list.
 
-    The product is 0 there, and for linked features has another mean. Empty if none is missing.
+    It is an additional main effect: the product is 0 in these samples, and its mean in the other
+    samples is not 0 if the features are linked.
     """
     masks = [run.gaps[at] for run, at in ((left, j), (right, k)) if run.gaps is not None]
     return [np.logical_or.reduce(masks)[:, None].astype(dtype)] if masks else []
 
 
 def products_of(F: Array, G: Array) -> Array:
-    """Products of functions (n, R, m) of two features, in blocks, (n, `BLOCKS`, g, m)."""
+    """Products (n, `BLOCKS`, g, m) of functions (n, R, m) of two features, in four blocks."""
     n, R, m = F.shape
     order = [*range(0, R, 2), *range(1, R, 2)]
     left, right = (each[:, order].reshape(n, 2, R // 2, m) for each in (F, G))
@@ -234,9 +237,9 @@ def products_of(F: Array, G: Array) -> Array:
 def _traces(along: Float, main: Float, t: int) -> Float:
     """Pillai's traces (n, 1 + B) of products with t label columns, given the main effects.
 
-    With E (t, g) the coordinates of the labels along products, and C (r, t) along main effects, a
-    trace is ``tr E' (I - C' C)^-1 E``. With more columns than main effects it is computed as
-    ``|E|^2 + tr (C E)' (I - C C')^-1 C E`` (Woodbury).
+    Let E (t, g) be the coordinates of the labels along the products, and C (r, t) those along the
+    main effects. The trace is ``tr E' (I - C' C)^-1 E``. If there are more label columns than main
+    effects, it is computed as ``|E|^2 + tr (C E)' (I - C C')^-1 C E`` (Woodbury).
     """
     n, g, columns = along.shape
     E = along.reshape(n, g, columns // t, t).transpose(0, 2, 3, 1)  # (n, B, t, g)
@@ -253,11 +256,11 @@ def _traces(along: Float, main: Float, t: int) -> Float:
 
 
 def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
-    """Solve ``L^-1 C`` with ``G = L L'`` (n, g, g), for columns C (n, g, c) side by side.
+    """Compute ``L^-1 C`` with ``G = L L'`` (n, g, g), for several C (n, g, c) side by side.
 
-    If G are the inner products of vectors, and C those with other vectors, the result is the inner
-    products with an orthonormal basis (Gram-Schmidt). A vector with a residual below `least` is
-    skipped: its row is 0.
+    G are inner products of g vectors, and C their inner products with other vectors. The result are
+    inner products of an orthonormal basis of the g vectors with the other vectors (Gram-Schmidt). A
+    vector whose squared residual is below `least` is skipped; its row is 0.
     """
     columns_left = np.concatenate([G, *columns], axis=2)
     g = G.shape[1]
@@ -282,7 +285,7 @@ def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
 def _screened(
     left: FunctionRun, right: FunctionRun, labels: Labels, least: float
 ) -> Iterator[Index]:
-    """Yield the indices (n, 2) of pairs with a block whose sum of squares reaches `least`."""
+    """Yield the indices (n, 2) of the pairs with a block whose sum of squares is >= `least`."""
     c, R, _ = left.F.shape
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
@@ -302,9 +305,9 @@ def _screened(
 
 @dataclass(frozen=True, slots=True)
 class ProductScan(AbstractPass):
-    """Pass that returns the best n pairs of each tile with a share of at least `reach`.
+    """Pass that returns the best n pairs of each tile, with shares of at least `reach`.
 
-    With `screens`, only pairs that pass a screen by the sum over products are tested.
+    With `screens`, only pairs that pass the screen are tested, see the module docstring.
     """
 
     labels: Labels
@@ -334,7 +337,10 @@ class ProductScan(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class LargestProducts(AbstractPass):
-    """Pass over permuted labels, by all products of pairs; see `dhsic.pairs.tiles.Largest`."""
+    """Pass that computes the largest shares with permuted labels, for products of functions.
+
+    See `dhsic.pairs.tiles.Largest`.
+    """
 
     labels: Labels
     permuted: Array  # (B, m, t)
@@ -365,7 +371,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Memory of a task besides stored values: functions of both sides, products, and a strip."""
+    """Bytes of a task without the stored values: functions of both sides, products, and a strip."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

@@ -1,15 +1,15 @@
 r"""Final shares of the best pairs of a scan, with the squares of both features regressed out.
 
-The product of two features in linkage resembles the square of one of them. If a single variant acts
-by dominance, or a single feature by its square, pairs of features in linkage with it have large
-shares without an interaction. A scan of all pairs cannot regress two squares out of each pair; this
-module does so for the best ones (`n_kept`, more than requested), by `share_given_squares`. The
-smaller of both shares is the share of the pair. An indicator of missing values is regressed out
-with the squares.
+The product of two features in linkage resembles the square of one of them. If a single variant has
+a dominance effect, or a single feature has a quadratic effect, then pairs of features in linkage
+with it have large shares although they do not interact. A scan of all pairs cannot regress out two
+squares for each pair. This module does it for the best pairs (`n_kept`, more than requested), with
+`share_given_squares`. The final share of a pair is the smaller one of both shares. An indicator of
+missing values is regressed out with the squares.
 
-This keeps the family-wise error, because no null pair gets a larger share than in the scan, whose
-largest share is what permutations calibrate. No pair outside the kept ones has a larger share than
-the smallest kept share, so those above that are certainly the best pairs (`n_certain`).
+This preserves the family-wise error: no null pair gets a larger share than in the scan, and
+permutations calibrate the largest share of the scan. No pair outside the kept pairs has a larger
+share than the smallest kept share, so pairs above it are certainly the best (`n_certain`).
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.reader import Reader
 from dhsic.sources.scaling import missing_mask
 
-#: Pairs kept by a scan per requested pair, and at least.
+#: Number of pairs that a scan keeps per requested pair, and minimum number.
 KEPT_EACH, LEAST_KEPT = 10, 1000
-#: Bytes of feature values read at a time.
+#: Maximum number of bytes of feature values read at a time.
 VALUE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RescoredPairs:
-    """Best pairs by final share, with their shares in the scan.
+    """Best pairs by final share.
 
-    `n_certain` of them are certainly the best. `shares` are the final shares of all pairs kept by
-    the scan; no other pair has a share above `floor`.
+    `before` are their shares in the scan. The first `n_certain` of the pairs are certainly the
+    best. `shares` are the final shares of all pairs kept by the scan; no other pair has a share
+    above `floor`.
     """
 
     found: BestPairs
@@ -58,7 +59,7 @@ def rescore_pairs(
 ) -> RescoredPairs:
     """Compute final shares of all kept pairs, and return the best n."""
     shares = scanned.shares
-    if labels.functions == 1:  # several functions of a feature have its square
+    if labels.functions == 1:  # several functions already include the square
         shares = np.minimum(shares, _given_squares(reader, scanned, labels))
     is_full = len(shares) >= n_kept(n)
     floor = max(reach, float(scanned.shares.min())) if is_full else reach
@@ -80,7 +81,7 @@ class MissingMasks(AbstractPass):
 
 
 def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
-    """Missing masks (m,) of the features (c,) with missing values, by their index."""
+    """Missing masks (m,) by feature, for the features among `features` that have missing values."""
     at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
     if not at.size:
         return {}
@@ -89,7 +90,7 @@ def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
 
 
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
-    """Shares (n,) with squares regressed out; values are read for a batch of pairs at a time."""
+    """Shares (n,) of the scanned pairs with squares regressed out; values are read in batches."""
     shares = np.empty(len(scanned.pairs))
     for i, x, w, gaps in values_of_pairs(reader, scanned.pairs):
         shares[i] = share_given_squares(x, w, labels, gaps)

@@ -7,26 +7,26 @@ For n independent pairs with exact p-values, x follows Gumbel's law with locatio
 scale 1. Linkage reduces the location; heavy tails of products and labels increase location and
 scale; both are fitted.
 
-The law gives the number of pairs of a permutation that reach a share, ``rate = exp(-(x - location)
-/ scale)`` (extremes form a Poisson process). The rate is proportional to the number of pairs: if
-only pairs within random runs of neighbouring features were permuted, which preserves linkage, the
-rate of all pairs is scaled up accordingly. It gives
+The law gives the expected number of pairs of a permutation that reach a share, ``rate = exp(-(x -
+location) / scale)`` (extremes form a Poisson process). The rate is proportional to the number of
+pairs. If only pairs within random runs of neighbouring features were permuted, which preserves
+linkage, the rate is scaled up to all pairs. It gives
 
-- the family-wise p-value: ``1 - exp(-rate)``, the probability that any pair reaches the share;
-- the false-discovery rate of the best k pairs: ``rate / k``, the expected number of false pairs
-  over the number found, made monotone along the list.
+- the family-wise p-value ``1 - exp(-rate)``: the probability that any null pair reaches the share;
+- the false-discovery rate ``rate / k`` of the best k pairs: the expected number of false pairs
+  divided by the number of reported pairs, made monotone along the list.
 
-Both use the final shares (`dhsic.pairs.rescore`), deflated if all shares are larger than those of
-permutations (`dhsic.pairs.inflation`).
+Both use the final shares (`dhsic.pairs.rescore`). These are deflated if all shares are larger than
+with permuted labels (`dhsic.pairs.inflation`).
 
 Partial results are saved so that an interruption loses few tiles, in a folder or at a URL of an
 object store, with one writer at a time::
 
     pairs.dhsic/
       zarr.json      identity of the scan: data, labels, parameters, versions
-      null           smallest p-values of the permutations, and what else was counted there
-      tiles/000000   the best pairs of the first `TILES` tiles, and so on
-      lock           held by the process that writes
+      null           results of permutations: smallest p-values, medians, counts
+      tiles/000000   best pairs of the first `TILES` tiles, and so on
+      lock           lock of the process that writes
 
 Each file ends with a digest; a damaged file is recomputed, with all later ones.
 """
@@ -57,18 +57,19 @@ from dhsic.storage.base import AbstractStore
 from dhsic.storage.format import ROOT, Root, plain
 from dhsic.storage.lock import lock_of
 
-#: Pairs up to which tiles are computed without a screen; and the largest target p-value with a
-#: screen, which assumes that main effects are small compared with the target share.
+#: Maximum number of pairs for which all pairs are tested, without a screen; and largest target
+#: p-value for a screen, which requires main effects that are small compared with the target share.
 FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
-#: Features up to which all of their pairs are permuted; and runs of features used beyond.
+#: Maximum number of features for which all pairs are tested with permuted labels. With more
+#: features, only pairs within random runs of features are; second, the number of these runs.
 MOST_PERMUTED, PERMUTED_RUNS = 2048, 16
-#: Null pairs expected to reach the target p-value: at least, and per requested pair.
+#: Expected number of null pairs that reach the target p-value: minimum, and per requested pair.
 EXPECTED, EXPECTED_EACH = 50, 2
-#: Fitted scale above which p-values are far from those of normal labels.
+#: Fitted scale above which p-values differ much from those for normal labels.
 HEAVY = 2.5
 #: Standard deviation of x below which all permutations count as equal.
 SAME = 1e-6
-#: Logarithm of the largest p-value used, because x is infinite for p = 1.
+#: Logarithm of the largest p-value that is used: x is infinite for p = 1.
 SURE = -1e-12
 #: Tiles whose results are saved in one file.
 TILES = 16
@@ -78,7 +79,11 @@ DIGEST = sha256().digest_size
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Fitted law of the largest x of n permutations; `times` is all pairs over permuted ones."""
+    """Fitted Gumbel law of the largest x of a permutation.
+
+    `times` is the number of all pairs divided by the number of permuted pairs; n is the number of
+    permutations.
+    """
 
     location: float
     scale: float
@@ -87,7 +92,7 @@ class Null:
 
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
-        """Fit the law by maximum likelihood to log smallest p-values of permutations."""
+        """Fit the law by maximum likelihood to the log smallest p-value of each permutation."""
         x = _x(log_p)
         if float(x.std()) < SAME:  # hardly any pair is tested
             return cls(float(x.mean()), 1.0, times, x.size)
@@ -97,9 +102,9 @@ class Null:
     def rate(self, log_p: Float) -> Float:
         """Expected number of null pairs that reach each p-value.
 
-        It is at least that of a single pair with this p-value. If the law is far from that of
-        normal labels, it is also at least the smallest rate that the permutations resolve, because
-        the law is not known to hold beyond.
+        It is at least the rate of a single pair with this p-value. If the law differs much from
+        that for normal labels, it is also at least the smallest rate that can be estimated from the
+        permutations, because the law may not hold beyond.
         """
         exponent = -(_x(log_p) - self.location) / self.scale
         expected = self.times * np.exp(np.minimum(exponent, 700.0))
@@ -113,7 +118,7 @@ class Null:
         return np.asarray(-np.expm1(-self.rate(log_p)))
 
     def false_discovery(self, log_p: Float) -> Float:
-        """False-discovery rates of the best 1, 2, ... pairs; p-values are ascending."""
+        """False-discovery rates of the best 1, 2, ... pairs; `log_p` is ascending."""
         rates = np.minimum(self.rate(log_p) / np.arange(1, len(log_p) + 1), 1.0)
         return np.asarray(np.minimum.accumulate(rates[::-1])[::-1])
 
@@ -131,7 +136,7 @@ def _x(log_p: Float) -> Float:
 
 
 class SavedResults:
-    """Saved results of a scan, arrays by name; without a store nothing is saved."""
+    """Saved results of a scan: arrays by name. Without a store, nothing is saved."""
 
     def __init__(self, store: AbstractStore | None = None) -> None:
         self._store = store
@@ -155,7 +160,7 @@ class SavedResults:
 
 @contextmanager
 def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
-    """Yield the saved results at a path, for a scan of that identity; None saves nothing.
+    """Yield the saved results at a path, for the scan with this identity; None saves nothing.
 
     Raises
     ------
@@ -170,8 +175,8 @@ def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
     root = store.get(ROOT)
     if root is None and (names := sorted(store.names() - {LOCK})):
         raise CheckpointError(
-            f"{store.path} holds other things ({', '.join(names[:3])}) and is not a checkpoint of "
-            "a scan of pairs. Pass a new or an empty folder."
+            f"{store.path} contains other files ({', '.join(names[:3])}) and is not a checkpoint "
+            "of a scan of pairs. Pass a new or an empty folder."
         )
     lock = lock_of(store, LOCK)
     lock.take()
@@ -198,12 +203,12 @@ class ScanResult:
     null : Null or None
         Law of the largest share under the null hypothesis; None without permutations.
     reach : float
-        p-value down to which all pairs were searched.
+        Largest p-value that the scan covers: all pairs with smaller p-values were found.
     n_pairs, n_permuted : int
-        Number of pairs of features that vary, and of permuted pairs.
+        Number of pairs of features that vary, and number of permuted pairs.
     audited : (int, int) or None
-        For a screened scan: permuted pairs that reach the target share, and how many of them the
-        screen loses.
+        For a screened scan: number of permuted pairs that reach the target share, and number of
+        these that the screen misses.
     inflation : Inflation or None
         Inflation of shares relative to permuted labels; None if not measured.
     """
@@ -235,7 +240,7 @@ class ScanResult:
 
 
 def n_pairs_of(d: int, n_partners: int = 0) -> int:
-    """Number of pairs among d features, and of these with `n_partners` others."""
+    """Number of pairs among d features plus pairs of these features with `n_partners` others."""
     return d * (d - 1) // 2 + d * n_partners
 
 
@@ -251,11 +256,11 @@ def scan_pairs(
     n_permuted: int | None = None,
     partners: Index | None = None,
 ) -> ScanResult:
-    """Scan all pairs of features that vary, given in ascending order, for the best n.
+    """Scan all pairs of the features `alive` and return the best n pairs.
 
-    The reader knows how features are scaled. Pairs among at most `n_permuted` features are
-    permuted, by default `MOST_PERMUTED`. With `partners`, a set of other features, pairs of
-    features with partners are scanned too.
+    `alive` are the features that vary, in ascending order. `reader` knows the scaling of features.
+    Permutations use pairs of at most `n_permuted` features, by default `MOST_PERMUTED`. With
+    `partners`, a set of other features, pairs of a feature with a partner are scanned too.
     """
     other_features = alive[:0] if partners is None else partners
     n_pairs = n_pairs_of(alive.size, other_features.size)
@@ -304,19 +309,19 @@ def _best_of_tiles(
 
 
 def looked_for(n_pairs: int, n: int) -> float:
-    """Target p-value of a scan for the best n pairs."""
+    """Target p-value of a scan for the best n pairs; pairs with larger p-values may be missed."""
     return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
 
 
 def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
-    """Whether tiles are screened if n pairs are requested."""
+    """Whether a scan for the best n of `n_pairs` pairs uses a screen."""
     if functions > 1:
         return n_pairs > FEW
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
 def permuted_features(alive: Index, seed: int, most: int) -> Index:
-    """Features whose pairs are permuted: all, or random runs of neighbours."""
+    """Features whose pairs are permuted: all, or random runs of neighbours if above `most`."""
     if alive.size <= most:
         return alive
     width = most // PERMUTED_RUNS
@@ -328,7 +333,11 @@ def permuted_features(alive: Index, seed: int, most: int) -> Index:
 def _permuted(
     reader: Reader, features: Index, labels: Labels, reach: float | None, n: int, seed: int
 ) -> dict[str, Any]:
-    """Log smallest p-values of permutations (``log_p``), `medians_of`, and counts of the audit."""
+    """Test pairs with n permutations of the labels.
+
+    Returns log smallest p-values (``log_p``), ``medians`` of shares, and counts of the audit of the
+    screen: permuted pairs that reach the target share, and those that the screen misses.
+    """
     rng = np.random.default_rng([seed, 2])
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))

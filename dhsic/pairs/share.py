@@ -1,23 +1,23 @@
-r"""Share of a pair: the part of the labels that the product of two features adds to both.
+r"""Share of a pair: fraction of the labels that the product explains beyond both features.
 
-Features x_j are centred with unit variance over m samples; missing values are 0. Labels are
-columns: a real target is one column, a target of k classes has k indicators. Q (m, q) is an
+Features x_j are centred and have unit variance over m samples; missing values are 0. Labels are
+columns: one column for a real target, k indicators for a target with k classes. Q (m, q) is an
 orthonormal basis of everything that is regressed out: the mean, covariates, main effects of known
 features. With ``z = x_j o x_k``, M the projection onto the orthogonal complement of ``[Q, x_j,
-x_k]``, and Y the labels, the share of the pair is the part of the variance of ``M z`` that ``M Y``
-explains:
+x_k]``, and Y the labels, the share of the pair is the fraction of the variance of ``M z`` that ``M
+Y`` explains:
 
     ``share = 1 - |z - fit of z on [Q, x_j, x_k, Y]|^2 / |z - fit of z on [Q, x_j, x_k]|^2``.
 
-For one real target, or two classes, that is the squared partial correlation of product and labels:
+For one real target, or two classes, this is the squared partial correlation of product and labels:
 the share of the labels' variance that the term ``x_j x_k`` explains in a linear model with both
-main effects. It is invariant to recoding a feature as ``a x_j + b``. For normal z or normal labels
-under the null hypothesis, ``share ~ Beta(t / 2, (n - t) / 2)`` with t the number of independent
-columns of labels and ``n = m - q - 2``; that p-value is exact for normal labels, and approximate
-for others.
+main effects. Recoding a feature as ``a x_j + b`` does not change it. If z or the labels are normal,
+the share has under the null hypothesis the law ``Beta(t / 2, (n - t) / 2)``, where t is the number
+of independent columns of labels and ``n = m - q - 2``. The p-value is exact for normal labels, and
+approximate for other labels.
 
-All of it follows from a few inner products. Let ``P = (I - Q Q') X``, ``g = P'P``, U an orthonormal
-basis of ``(I - Q Q') Y``, ``C = P'U``. For a pair,
+The share is computed from a few inner products. Let ``P = (I - Q Q') X``, ``g = P'P``, U an
+orthonormal basis of ``(I - Q Q') Y``, ``C = P'U``. For a pair,
 
     ``b_j = P_j'z, b_k = P_k'z, v = z'z - |Q'z|^2, T = U'z``,
     ``beta = [g_jj g_jk; g_jk g_kk]^-1 (b_j, b_k)``,  the fit of z on both features,
@@ -25,17 +25,17 @@ basis of ``(I - Q Q') Y``, ``C = P'U``. For a pair,
     ``share = e' N^-1 e / |M z|^2``,  ``N = U'M U = I - C_jk' [g]^-1 C_jk``,
 
 and by Woodbury's identity ``e' N^-1 e = e'e + w' ([g] - C_jk C_jk')^-1 w`` with ``w = C_jk e``, so
-only 2 x 2 systems are solved, for any number of label columns. Over all pairs of two sets of
-features each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, ``X'(P o X)``, ``(X
+only 2 x 2 systems are solved, for any number of label columns. For all pairs of two sets of
+features, each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, ``X'(P o X)``, ``(X
 o X)'(X o X)``, ``X' diag(u) X``.
 
-Two kinds of pairs are uninformative and not tested (their share is NaN here):
+Two kinds of pairs are uninformative and not tested (their share is NaN):
 
 - *linked*: the squared correlation of x_j and x_k is above `linked`, so the product is nearly the
-  square of one feature. This is independent of Q; pairs of features that are equal after Q is
-  regressed out (a squared correlation of P_j and P_k above `ALIKE`) are not tested either;
-- *empty*: ``|M z|^2 < least m``; for two independent features it is about m. This happens if at
-  most two samples carry both of two rare variants.
+  square of one feature. This does not depend on Q. Pairs of features that are equal after Q is
+  regressed out (squared correlation of P_j and P_k above `ALIKE`) are not tested either.
+- *empty*: ``|M z|^2 < least m``; for two independent features it is about m. This happens if both
+  features are rare variants and at most two samples carry both.
 
 If relatedness or population structure inflates the deviance ``-n log(1 - share)`` of all pairs by a
 factor, `deflated` divides by it (genomic control; Devlin and Roeder, 1999).
@@ -55,10 +55,10 @@ from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
 from dhsic.linalg.covariates import nothing_left
 from dhsic.validation import as_array
 
-#: Share of a feature's variance outside Q below which Q explains the feature.
+#: Q explains a feature completely if the unexplained share of its variance is below this.
 EXPLAINED = 1e-6
-#: Determinant of a 2 x 2 system, relative to its diagonal, below which it is singular: two features
-#: explain the labels, and nothing is left for a product.
+#: Determinant of a 2 x 2 system, relative to its diagonal, below which it counts as singular: two
+#: features explain the labels, so the product has nothing to explain.
 SINGULAR = 1e-6
 #: Squared correlation of two residual features above which they count as equal.
 ALIKE = 0.99
@@ -66,7 +66,7 @@ ALIKE = 0.99
 ROUNDING = 1e-8
 #: Blocks of products of a pair, if features have several functions.
 BLOCKS = 4
-#: Rough shares above this fraction of the largest one are computed exactly.
+#: Exact shares are computed for pairs whose rough share is at least this fraction of the largest.
 NEAR = 0.8
 
 
@@ -76,10 +76,10 @@ def label_columns(y: Array, label_kernel: str = "auto") -> Float:
 
 
 def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
-    """Columns of each target, (m, n): real values as they are, or one indicator per class.
+    """Columns of each target, (m, n): the values of a real target, or one indicator per class.
 
-    Whole numbers that may be either are taken as real values, because dozens of class indicators
-    would dilute the evidence. A label kernel on classes gives indicators.
+    Whole numbers that may be values or classes are treated as values, because dozens of class
+    indicators would dilute the evidence. A label kernel for classes always gives indicators.
     """
     Y = as_array(y, "y")
     Y = Y[:, None] if Y.ndim == 1 else Y
@@ -93,10 +93,10 @@ def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Residual labels that pairs are tested against: U (m, t), orthonormal, and Q (m, q).
+    """Labels against which pairs are tested: orthonormal residual labels U (m, t), and Q (m, q).
 
-    `linked` and `least` are the limits of tested pairs, see the head of this module; `functions` is
-    the number of functions of each feature, see `dhsic.pairs.products`.
+    `linked` and `least` define which pairs are tested, see the module docstring. `functions` is the
+    number of functions of each feature, see `dhsic.pairs.products`.
     """
 
     U: Array
@@ -115,7 +115,10 @@ class Labels:
         least: float = 0.5,
         functions: int = 1,
     ) -> Labels:
-        """Regress Q out of columns (m, t'); InputError if no label or degree of freedom is left."""
+        """Regress Q out of label columns (m, t').
+
+        Raises InputError if the residual labels are zero or no degree of freedom is left.
+        """
         centred = columns - columns.mean(axis=0)
         sizes = np.sqrt((centred**2).sum(axis=0))
         U, singular, _ = np.linalg.svd(_project_out(centred / sizes, Q), full_matrices=False)
@@ -125,9 +128,10 @@ class Labels:
         labels = cls(U, Q, linked, least, functions)
         if labels.degrees[1] <= 0:
             raise InputError(
-                f"{len(U)} samples are too few: {Q.shape[1] - 1} covariates and main effects, two "
-                f"features{labels.functions_told} and {U.shape[1]} columns of labels leave nothing "
-                "to judge by. Pass more samples, fewer classes, or fewer covariates."
+                f"{len(U)} samples are too few for {Q.shape[1] - 1} covariates and main effects, "
+                f"two features{labels.functions_told} and {U.shape[1]} columns of labels: no "
+                "degrees of freedom are left. Pass more samples, fewer classes, or fewer "
+                "covariates."
             )
         return labels
 
@@ -144,17 +148,17 @@ class Labels:
     @property
     def functions_told(self) -> str:
         """Number of functions per feature, for messages; empty if it is one."""
-        return "" if self.functions == 1 else f" of {self.functions} functions each"
+        return "" if self.functions == 1 else f" with {self.functions} functions each"
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of a share: t and n - t if pairs have one product."""
+        """Degrees of freedom of a share; t and n - t if a pair has one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
 
     def log_p(self, share: Any) -> Float:
-        """Log p-values of shares, at least -690, the limit of floating-point numbers."""
+        """Log p-values of shares; at least -690, because of the limit of floating-point numbers."""
         t, n_minus_t = self.degrees
         log_tail = beta.logsf(share, t / 2, n_minus_t / 2)
         if self.functions > 1:  # the largest of four blocks
@@ -172,22 +176,23 @@ class Labels:
 def _log_p_of_least(log_p: Float) -> Float:
     """Logarithm of ``1 - (1 - p)^4``, the p-value of the smallest of four."""
     with np.errstate(divide="ignore"):
-        log_q = np.log1p(-np.exp(log_p))  # of not reaching it
+        log_q = np.log1p(-np.exp(log_p))  # log of the probability that one p-value is larger
         log_least = np.log(-np.expm1(BLOCKS * log_q))
     return np.asarray(np.where(log_p < -30.0, log_p + np.log(BLOCKS), log_least))
 
 
 def _project_out(B: Float, Q: Float) -> Float:
-    """Project Q out of columns; twice, for numerical accuracy."""
+    """Project Q out of the columns of B, twice for numerical accuracy."""
     B = B - Q @ (Q.T @ B)
     return np.asarray(B - Q @ (Q.T @ B))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """Features of one side: X and P (c, m), g (c,), C (c, t); P is X if Q is only the mean.
+    """Features on one side of a set of pairs: X and P (c, m), g (c,), C (c, t).
 
-    A feature that Q explains has no main effect left: its P is 0, and its g is set to m.
+    The module docstring defines them. P is X itself if Q is only the mean. If Q explains a feature
+    completely, its P is 0, and its g is set to m.
     """
 
     X: Array
@@ -209,7 +214,7 @@ class Side:
         return cls(X, P, g, _times(P, labels.U))
 
     def told_of(self, labels: Labels) -> Side:
-        """Return these features with C of other labels that have the same Q."""
+        """Return a copy with C for other labels, which must have the same Q."""
         return replace(self, C=self.P @ labels.U)
 
     def take(self, which: Any) -> Side:
@@ -228,11 +233,11 @@ def _times(Z: Array, B: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductFit:
-    """Least-squares fit of products on both features, as arrays of one shape, without labels.
+    """Least-squares fit of products on both features; labels are not involved.
 
-    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation of the raw
-    features, and `left` is ``|M z|^2``; for pairs that are not tested (`is_told` is False) the
-    values are finite but meaningless.
+    All fields have the same shape, one entry per pair. `beta_j` and `beta_k` are coefficients,
+    `linked` is the squared correlation of the raw features, and `left` is ``|M z|^2``. `is_told`
+    marks the tested pairs; values of other pairs are finite but meaningless.
     """
 
     beta_j: Array
@@ -251,7 +256,10 @@ class ProductFit:
         v: Array,
         labels: Labels,
     ) -> ProductFit:
-        """Fit from g_jj and g_kk, ``x_j'x_k`` and g_jk, b_j and b_k, v: see the head."""
+        """Fit from inner products, see the module docstring.
+
+        `sizes` are g_jj and g_kk, `inner` are ``x_j'x_k`` and g_jk, `b` are b_j and b_k.
+        """
         (g_j, g_k), (raw, g), (b_j, b_k) = sizes, inner, b
         both, m = g_j * g_k, len(labels.U)
         linked = (raw / m) ** 2
@@ -275,7 +283,7 @@ class ProductFit:
 
 
 def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Array]:
-    """Shares and squared correlations (n,) of pairs of rows: row i of left with row i of right."""
+    """Shares (n,) and squared correlations (n,) of pairs: row i of `left` with row i of `right`."""
     z = left.X * right.X
     v = np.vecdot(z, z) - (_times(z, labels.Q) ** 2).sum(axis=-1)
     inner = np.vecdot(left.X, right.X), np.vecdot(left.P, right.P)
@@ -294,9 +302,9 @@ def shares_of_all(left: Side, right: Side, labels: Labels, fit: ProductFit) -> A
 def rough_shares(
     left: Side, right: Side, labels: Labels, fit: ProductFit, sizes: Array | None = None
 ) -> Array:
-    """Lower bounds (c, c') of shares, with N replaced by I; 0 for pairs that are not tested.
+    """Lower bounds (c, c') of shares, computed with N = I; 0 for pairs that are not tested.
 
-    `sizes` are the `tested_sizes` of the fit, for several labels.
+    `sizes` are the `tested_sizes` of the fit; pass them to reuse them for several labels.
     """
     size: Array | None = None
     part, product = np.empty_like(fit.left), np.empty_like(left.X)
@@ -312,27 +320,27 @@ def rough_shares(
 
 
 def tested_sizes(fit: ProductFit) -> Array:
-    """Squared norm ``|M z|^2`` of the product of each pair; infinite for pairs not tested."""
+    """Squared norm ``|M z|^2`` of the product of each pair; infinite for untested pairs."""
     return np.where(fit.is_told, fit.left, np.inf)
 
 
 def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> float:
-    """Largest share of all pairs, found by their rough shares; 0 if none is tested."""
+    """Largest share of all pairs of two sides, given their rough shares; 0 if none is tested."""
     top = float(rough.max(initial=0.0))
     if top <= 0:
         return 0.0
-    j, k = np.divmod(np.flatnonzero(rough >= NEAR * top), rough.shape[1])  # faster than in two axes
+    j, k = np.divmod(np.flatnonzero(rough >= NEAR * top), rough.shape[1])  # faster than np.nonzero
     shares, _ = shares_of_rows(left.take(j), right.take(k), labels)
     return float(np.nan_to_num(shares).max(initial=0.0))
 
 
 def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
-    """Share of the product of two features (m,) with their squares regressed out as well.
+    """Share of the product of two features x, w (m,) with their squares regressed out as well.
 
     A square that the feature itself explains, as for a binary feature, is ignored. If the squares
-    explain the product, the share is 0. In samples where one value is missing (`gaps`, (m,)) the
-    product is 0, and its mean differs for linked features: an indicator of these samples is
-    regressed out too, because more values may be missing in one class.
+    explain the product, the share is 0. `gaps` (m,) marks the samples in which a value is missing.
+    There the product is 0, whereas its mean over other samples is not 0 for linked features. So an
+    indicator of these samples is regressed out too, because one class may have more missing values.
     """
     own = np.column_stack([x, w, x * x, w * w])
     if gaps is not None:
@@ -348,7 +356,7 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
 
 
 def deflated(share: Any, by: float) -> Float:
-    """Shares whose deviance ``-log(1 - share)`` is divided by `by`."""
+    """Return shares whose deviance ``-log(1 - share)`` is divided by `by`."""
     with np.errstate(divide="ignore"):  # a share of 1 stays 1
         return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 
@@ -356,7 +364,7 @@ def deflated(share: Any, by: float) -> Float:
 def _shares(
     fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]
 ) -> Array:
-    """Shares of pairs; C and T are iterated over the columns of the labels."""
+    """Shares of pairs; C_j, C_k and T have one array per column of the labels."""
     columns = list(zip(T, C_j, C_k, strict=True))
     e = [t - c * fit.beta_j - d * fit.beta_k for t, c, d in columns]
     w_j = sum(c * each for c, each in zip(C_j, e, strict=True))

@@ -22,23 +22,24 @@ DESCRIPTIONS = {
     "second": "position of the second feature",
     "first_feature": "name of the first feature",
     "second_feature": "name of the second feature",
-    "share": "part of what main effects leave of the labels that the product explains, the squares "
-    "of both features taken out too if that is less",
-    "share_before": "the same before squares are taken out",
-    "p_value": "probability of such a share for this pair alone, where there is nothing",
+    "share": "fraction of the labels' variance, beyond main effects, that the product explains; "
+    "beyond the squares of both features as well if that is less",
+    "share_before": "the same, without adjustment for the squares",
+    "p_value": "probability of such a share for this pair alone, if no pair acts jointly",
     "beta": "coefficient of the product of both features",
     "se": "standard error of beta",
-    "family_wise": "probability that any pair reaches it, where there is nothing",
-    "false_discovery": "pairs expected here and above where there is nothing, over those found",
+    "family_wise": "probability that any pair has such a share, if no pair acts jointly",
+    "false_discovery": "false discovery rate: pairs with such a share or a larger one that are "
+    "expected by chance, divided by those found",
     "linkage": "squared correlation of the two features",
 }
 #: Descriptions of the columns of variants.
 PLACES = {
     "first_contig": "chromosome of the first variant",
-    "first_position": "position of the first variant on it",
+    "first_position": "position of the first variant on its chromosome",
     "second_contig": "chromosome of the second variant",
-    "second_position": "position of the second variant on it",
-    "distance": "base pairs between the two, -1 on two chromosomes, or on none that is known",
+    "second_position": "position of the second variant on its chromosome",
+    "distance": "distance in base pairs; -1 if chromosomes are different or unknown",
 }
 
 
@@ -52,7 +53,8 @@ def table_of(
 ) -> xr.Dataset:
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
-    `effects` are coefficients and standard errors (n, 2) of the products, and their description.
+    `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
+    products, and a description of them.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -100,18 +102,18 @@ def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
     """Yield warnings about p-values."""
     if null.scale > HEAVY:
         yield (
-            "The largest shares of permuted labels are far above those of normal labels (scale "
-            f"{null.scale:.1f} in place of 1): few samples decide them. Family-wise p-values "
-            f"allow for that, find less, and are not below 1 in {null.n + 1:,}, which is all that "
-            "permutations tell. Look for labels that are slips of the pen; take ranks or "
-            "logarithms, or leave out rare features."
+            "The largest shares of permuted labels are much larger than for normally distributed "
+            f"labels (scale {null.scale:.1f} instead of 1), because they depend on a few samples. "
+            "Family-wise p-values take this into account: they have less power, and are at least "
+            f"1/{null.n + 1:,}, the smallest value that the permutations resolve. Check the labels "
+            "for typing errors; use ranks or logarithms, or exclude rare features."
         )
     if inflation is not None and inflation.is_real:
         yield (
-            f"Shares of all pairs are {inflation.times:.2f} times those of permuted labels, which "
-            "chance does not give: samples are related, or of several populations. p-values are "
-            "corrected by that factor. To find more, take out what makes the samples alike: main "
-            "effects of a selection (selection=) and principal components (covariates=)."
+            f"Shares of all pairs are {inflation.times:.2f} times those for permuted labels, more "
+            "than chance explains: samples are related, or come from several populations. p-values "
+            "were corrected by this factor. For more power, regress out main effects of a "
+            "selection (selection=) and principal components (covariates=)."
         )
 
 
@@ -163,7 +165,7 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
 
 
 def _read(source: AbstractSource, name: str, at: Index) -> Any:
-    """Column of a source at some features, contigs as text; None if it has no such column."""
+    """Column `name` of the features `at` of a source, contigs as text; None if there is none."""
     columns = source.feature_columns()
     if columns is None:
         coordinate = source.feature_coords().get(name)

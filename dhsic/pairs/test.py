@@ -1,6 +1,6 @@
 """Test of all pairs of features: from open data to a table of the best pairs.
 
-Products, tiles and memory of a scan follow from sizes alone (`Forecast`).
+`Forecast` computes the number of products and tiles of a scan and its memory, from sizes alone.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ from dhsic.sources.values import recoded
 from dhsic.sources.views import SubsetSource, whole_of
 from dhsic.validation import is_count, is_number
 
-#: Permutations to which a law is fitted, at least.
+#: Minimum number of permutations to which a law can be fitted.
 FEWEST_PERMUTATIONS = 20
-#: Float32 copies of a run of features in a task, per side: as read, as it is standardised, X, and
-#: lifted for the screen; P as well if more than the mean is regressed out. And arrays of a strip.
+#: Number of float32 copies of a run of features in a task, per side: values as read, during
+#: standardisation, X, and `lifted` for the screen (P is added if more than the mean is regressed
+#: out). And number of arrays of a strip.
 COPIES, STRIPS = 4, 20
-#: Copies of the shares for the inflation that are held: per tile, of all tiles, for medians.
+#: Number of copies of the sampled shares for the inflation: per tile, of all tiles, for medians.
 COPIED = 3
 
 
@@ -62,13 +63,13 @@ class Forecast:
     Attributes
     ----------
     n_pairs, n_tiles : int
-        Pairs of all features, and tasks into which they are divided.
+        Number of pairs, and of tiles (tasks) into which they are divided.
     flops, permuted_flops : float
         Float32 operations of matrix products, for the scan and for its permutations.
     values : float
-        Values that are read and standardised, counted for every tile that needs them.
+        Number of values that are read and standardised; a value counts once per tile that needs it.
     task_bytes, kept_bytes : int
-        Memory of a task, and of the features kept during the scan, in bytes.
+        Memory of one task, and of the features that stay in memory during the scan, in bytes.
     n_tasks : int
         Number of concurrent tasks in this process.
     """
@@ -98,12 +99,12 @@ class Forecast:
         if self.peak_bytes > allowed:
             raise MemoryBudgetError(
                 f"A scan of pairs needs {human(self.peak_bytes)} ({human(self.task_bytes)} for "
-                f"each of {self.n_tasks} tasks at once), and there are {human(allowed)}; use fewer "
-                "threads, or raise the limit (memory=)."
+                f"each of {self.n_tasks} parallel tasks), but the limit is {human(allowed)}; use "
+                "fewer threads, or raise the limit (memory_limit=)."
             )
 
     def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
-        """Time on n threads with these rates per thread."""
+        """Time in seconds on n threads; the rates are per thread and second."""
         products = (self.flops + self.permuted_flops) / flops_a_second
         at_once = min(n, self.n_tiles)
         return float(np.float64(products + self.values / values_a_second) / at_once)
@@ -121,14 +122,15 @@ class PairTest:
     seed: int = 0
     missing: str = "mean"
     checkpoint: Any = None
-    memory: int | None = None
+    memory_limit: int | None = None
     functions: int = 1
-    #: Features whose pairs are permuted, at most; None for `scan.MOST_PERMUTED`.
+    #: Maximum number of features whose pairs are permuted; None for `scan.MOST_PERMUTED`.
     n_permuted: int | None = None
-    #: Functions of ranks of a main feature that are regressed out, in addition to its values.
+    #: Number of functions of the ranks of each main feature that are regressed out, in addition to
+    #: its values.
     main_functions: int = 0
-    #: Label kernel: a class kernel gives one indicator per class, "auto" only for non-numeric
-    #: labels.
+    #: Label kernel: a class kernel tests against one indicator per class; "auto" does this only for
+    #: labels that are not numbers.
     label_kernel: str = "auto"
     #: Whether to warn of doubtful p-values.
     warns: bool = True
@@ -158,8 +160,9 @@ class PairTest:
             raise InputError(f"missing={self.missing!r} is unknown; pass 'mean' or 'error'.")
         if self.label_kernel in (SELF, "precomputed"):
             raise InputError(
-                f"label_kernel={self.label_kernel!r} has no columns of labels, which pairs are "
-                "tested against; pass labels, and 'auto', 'multiclass' or 'linear'."
+                f"Pairs are tested against columns of labels, which label_kernel="
+                f"{self.label_kernel!r} does not have; pass labels, and 'auto', 'multiclass' or "
+                "'linear'."
             )
         return self
 
@@ -177,11 +180,11 @@ class PairTest:
     ) -> xr.Dataset:
         """Find the best pairs of open data, see `dhsic.find_pairs`.
 
-        Main effects of the features `main` are regressed out. Pairs are those among the features
-        `among` (ascending; by default all features), and with `with_all` also their pairs with all
-        other features. Main effects of features `elsewhere`, which filters leave out, and `effects`
-        (m, r) are regressed out too. A `reader` of inspected data without a known scaling avoids
-        inspecting the values again.
+        Main effects of the features `main` are regressed out. All pairs among the features `among`
+        (ascending; by default all features) are tested, and with `with_all` also their pairs with
+        all other features. Main effects of features `elsewhere`, which filters exclude, and the
+        columns of `effects` (m, r) are regressed out too. A `reader` of inspected data, without
+        scaling, avoids inspecting the values again.
         """
         source = given.source
         is_inspected = reader is not None
@@ -190,7 +193,7 @@ class PairTest:
         else:
             reader, _ = looked_at(source, runtime, given.rows)
         measure(reader, self.missing, codes_checked=is_inspected)
-        with closing(reader), single_blas_thread():  # several threads sum in another order
+        with closing(reader), single_blas_thread():  # more threads would sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
             Q = basis(reader, given.covariates, main, self.main_functions)
             if elsewhere is not None and elsewhere.size:
@@ -207,7 +210,7 @@ class PairTest:
             n = source.n_features if among is None else among.size
             everyone = source.n_features if with_all else None
             forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
-            forecast.check(self.memory)
+            forecast.check(self.memory_limit)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
             options: dict[str, Any] = {
                 "n": self.n_pairs,
@@ -250,8 +253,8 @@ class PairTest:
     ) -> Forecast:
         """Forecast a scan over m samples and d features of a source, with `n_tasks` at a time.
 
-        `columns` are the numbers of columns of labels, t, and of Q, q. Pairs are those of the d
-        features, and of these with all of `everyone`.
+        `columns` are the numbers of columns of the labels (t) and of Q (q). With `everyone`, the
+        number of all features, pairs of the d features with all others are tested too.
         """
         (t, q), n_permutations = columns, self.n_permutations
         n_partners = 0 if everyone is None else max(0, everyone - d)
@@ -285,7 +288,7 @@ class PairTest:
         )
 
     def _products(self, n_pairs: int, t: int, q: int) -> tuple[float, float]:
-        """Inner products of m values per pair: in the scan, and with all permutations."""
+        """Number of inner products of m values per pair: in the scan, and with all permutations."""
         screens = is_screened(n_pairs, self.n_pairs, self.functions)
         if self.functions == 1:
             fit = 4 + q + (q > 1)
@@ -326,25 +329,25 @@ def check_main(n: int, m: int) -> None:
     """Reject n main effects if they leave too few degrees of freedom of m samples."""
     if n and n >= m // 2:
         raise InputError(
-            f"selection= has {n} features and there are {m} samples: their main effects "
-            "leave too little of the labels. Pass fewer than half as many as samples."
+            f"selection= has {n} features, too many main effects for {m} samples. Pass fewer "
+            f"features than half of the samples."
         )
 
 
 def filtered_features(
     given: Labelled, runtime: AbstractRuntime, features: Index, missing: str
 ) -> Float:
-    """Standardised values (r, m) of features that filters leave out of a source.
+    """Standardised values (r, m) of features that filters exclude from a source.
 
-    A warning names them; constant features are dropped.
+    A warning names them. Constant features are omitted.
     """
     unfiltered = whole_of(given.source)
     names = unfiltered.feature_names()
     called = features.astype(str) if names is None else np.asarray(names)[features]
     warn(
-        f"The filters leave out {features.size:,} features of selection= "
-        f"({abbreviate(called, 10)}). Their main effects are taken out of the labels all the same; "
-        "pairs with them are not scanned.",
+        f"The filters exclude {features.size:,} features of selection= "
+        f"({abbreviate(called, 10)}). Their main effects are still regressed out of the labels, "
+        "but pairs with them are not scanned.",
     )
     values = look_at(given.source, runtime, given.rows)
     reader = Reader(recoded(SubsetSource(unfiltered, features), values), runtime, given.rows)
@@ -353,7 +356,7 @@ def filtered_features(
 
 
 def measure(reader: Reader, missing: str, *, codes_checked: bool = False) -> None:
-    """Read the scaling of features, and keep features in memory if they fit."""
+    """Compute the scaling of features, and keep features in memory if they fit."""
     scaling = reader.measure(Measure(standardize=True))
     scaling.check(
         missing,
@@ -369,7 +372,8 @@ def basis(
 ) -> Float:
     """Orthonormal basis Q (m, q) of the mean, covariates and main effects.
 
-    Main effects are linear, with `functions` functions of the ranks of each feature in addition.
+    Main effects are linear; with `functions`, the effects of this number of functions of the ranks
+    of each feature are added.
     """
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
@@ -389,7 +393,7 @@ def _checked(y: Array | None, m: int) -> Array:
     if y is None or len(y) != m:
         n = 0 if y is None else len(y)
         raise InputError(
-            f"target has {n} labels and the data have {m} samples; pass one label a sample, in "
+            f"target has {n} labels, but the data have {m} samples; pass one label per sample, in "
             "the order of the samples."
         )
     return y

@@ -5,14 +5,18 @@ job. The division depends on sizes and the source alone. Products are computed i
 pairs are recomputed in float64, row by row, from values that do not depend on the tile, so the
 result is independent of the tiles.
 
-A tile is tested in one of two ways. *Whole*: shares of all of its pairs, from four products besides
-those with labels. *Screened*: products with labels alone. A tested pair has ``|M z|^2 >= least m``,
-so a share s requires ``|U'M z|^2`` of at least ``s least m`` (less if both features explain much of
-the labels by themselves, which is known for each feature). ``U'z`` differs from ``U'M z`` by
-``C'beta``, the contribution of both main effects, which is small if main effects are small. So
-pairs with a strong main effect are tested whole, and of the other pairs only those with ``|U'z|^2
->= MARGIN s least m``. The pairs lost by the screen, where main effects of linked features hide
-their product, are counted on the permuted pairs, which are tested whole anyway.
+A tile is tested in one of two ways:
+
+- *whole*: shares of all of its pairs are computed, from four products besides those with labels;
+- *screened*: only the products with labels are computed for all pairs.
+
+The screen works as follows. A tested pair has ``|M z|^2 >= least m``, so a share s requires
+``|U'M z|^2`` of at least ``s least m`` (less if both features explain much of the labels by
+themselves, which is known for each feature). ``U'z`` differs from ``U'M z`` by ``C'beta``, the
+contribution of both main effects, which is small if main effects are small. So all pairs with a
+strong main effect are tested, and of the other pairs only those with ``|U'z|^2 >= MARGIN s least
+m``. The screen misses pairs of linked features whose main effects hide the product. The number of
+missed pairs is counted on the permuted pairs, all of which are tested anyway.
 """
 
 from __future__ import annotations
@@ -39,39 +43,40 @@ from dhsic.pairs.share import (
 from dhsic.passes import AbstractPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
 
-#: Fraction of the ``|U'z|^2`` that a share requires at which a pair passes the screen.
+#: A pair passes the screen if its ``|U'z|^2`` is at least this fraction of the required value.
 MARGIN = 0.75
-#: Excess of m times the explained share of labels over its expectation, the number of label
-#: columns, above which a main effect counts as strong.
+#: A main effect is strong if m times the share of labels that it explains exceeds its expectation,
+#: the number of label columns, by more than this.
 STRONG = 15.0
 #: Relative error of shares in float32.
 ROUNDING = 1e-3
-#: Features of a run, at most; and bytes of its float32 values, at most.
+#: Maximum number of features of a run, and of bytes of its float32 values.
 WIDEST, RUN_BYTES = 4096, 128 << 20
-#: Float32 arrays per function of a feature, if there are several: the function itself, and its
-#: share of stored values, sorted values and their order.
+#: Memory per function of a feature if there are several, in float32 arrays: the function itself,
+#: and a part of the stored values, sorted values and their order.
 COPIES_OF_FUNCTIONS = 3
-#: Number of runs of a scan, at least, so that threads share the work.
+#: Minimum number of runs of a scan, so that threads share the work.
 FEWEST_RUNS = 6
-#: Entries of a strip, the rows of a tile whose products are in memory together; and the factor for
-#: screens, because BLAS copies the columns for every strip.
+#: Maximum number of entries of a strip, which is a set of rows of a tile whose products are in
+#: memory together; and factor by which strips of a screen are larger, because BLAS copies the
+#: columns for every strip.
 STRIP_ENTRIES, SCREENED = 1 << 19, 4
-#: Values of pairs that are computed row by row in one batch; they stay in the cache.
+#: Maximum number of values in a batch of pairs that are computed row by row; fits the CPU cache.
 ROW_ENTRIES = 1 << 18
-#: Permutations whose rough shares are kept for the inflation, at most.
+#: Maximum number of permutations whose rough shares are kept for the inflation.
 MEASURED = 100
-#: Share of the labels that features leave unexplained, at least, in the screen.
+#: Lower bound, used in the screen, of the share of the labels that features leave unexplained.
 LEAST_LEFT = 0.1
 
 
 def run_width(m: int, d: int, functions: int = 1) -> int:
-    """Number of features in a run; smaller with several functions, which also need float64."""
+    """Number of features in a run; smaller for several functions, which also need float64."""
     each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
     return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
 
 def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
-    """Merge or split tagged jobs into jobs of about `width` features each."""
+    """Merge or split jobs into jobs of about `width` features each; features must have tags."""
     runs: list[Job] = []
     size = width
     for job in jobs:
@@ -100,7 +105,7 @@ def _merge_jobs(first: Job, second: Job) -> Job:
 
 
 def tile_jobs(runs: Sequence[Job]) -> list[Job]:
-    """One job per pair of runs, and per run with itself; tags mark the side of each feature."""
+    """Return one job per pair of runs, and per run with itself; tags encode sides of features."""
     jobs = []
     for i, j in combinations_with_replacement(range(len(runs)), 2):
         first = _marked(runs[i], 0)
@@ -109,7 +114,7 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
 
 
 def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
-    """Jobs of `tile_jobs`, and jobs of each run with each run of other features."""
+    """Return the jobs of `tile_jobs`, and one job for each run with each run of other features."""
     between = [_merge_jobs(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
     return tile_jobs(runs) + between
 
@@ -131,7 +136,7 @@ class FeatureRun:
 
     @classmethod
     def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[FeatureRun, FeatureRun]:
-        """Return both runs of a tile; the same object twice if there is only one."""
+        """Return both runs of a tile; they are the same object if the tile is on the diagonal."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
@@ -145,7 +150,7 @@ class FeatureRun:
         return cls(features, tiles, Side.of(X, labels))
 
     def exact(self, at: Index, labels: Labels) -> Side:
-        """Side of a subset of the features in float64."""
+        """Side of the features at positions `at` of the run, in float64."""
         parts, begin = [], 0
         for tile in self.tiles:
             rows = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
@@ -166,7 +171,7 @@ class BestPairs:
     shares, linked : (n,) float64
         Shares and squared correlations.
     n_judged, n_reaching : int
-        Pairs whose shares were computed, and pairs that reach the target share.
+        Number of pairs whose shares were computed, and of pairs that reach the target share.
     """
 
     pairs: Index
@@ -182,7 +187,7 @@ class BestPairs:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> BestPairs:
-        """Create it from the arrays that `arrays` returned."""
+        """Create the object from the return value of `arrays`."""
         counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
         return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
 
@@ -216,21 +221,21 @@ class BestPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Rows of a tile; on the diagonal each pair appears twice and is counted once."""
+    """Range of rows of a tile; on the diagonal (`is_square`) only pairs above it are counted."""
 
     rows: slice
     is_square: bool
 
     def skipped(self, width: int) -> Array:
-        """Mask of the entries on or below the diagonal, (c, width)."""
+        """Mask (c, width) of the entries on or below the diagonal, which are not counted."""
         below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
         return below
 
     def places(self, mask: Array) -> Index:
-        """Rows and columns (n, 2), within the tile, of the entries of a mask."""
+        """Rows and columns (n, 2), within the tile, of the True entries of a mask (c, width)."""
         if self.is_square:
             mask &= ~self.skipped(mask.shape[1])
-        rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])  # faster than in two axes
+        rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])  # faster than np.nonzero
         return np.column_stack([rows + self.rows.start, columns])
 
     def n_pairs(self, width: int) -> int:
@@ -241,9 +246,9 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Scan(AbstractPass):
-    """Pass that returns the `BestPairs` of each tile: the best n with a share of at least `reach`.
+    """Pass that returns the `BestPairs` of each tile: the best n, with shares of at least `reach`.
 
-    `labels` are in float64; `screens` says whether tiles are screened.
+    `labels` are in float64. With `screens`, tiles are screened, see the module docstring.
     """
 
     labels: Labels
@@ -262,7 +267,7 @@ class Scan(AbstractPass):
     def _screen_tile(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Yield candidates (n, 2) near `reach` in float32, and the number of tested pairs."""
+        """Yield pairs (n, 2) with a float32 share near or above `reach`, and the number tested."""
         for rows in strips(len(left.g), len(right.g)):
             strip_side, strip = left.take(rows), Strip(rows, is_square)
             share = shares_of_all(
@@ -274,7 +279,7 @@ class Scan(AbstractPass):
     def _screened(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Yield as `_screen_tile`, for pairs with a strong main effect or that pass the screen."""
+        """Like `_screen_tile`, for pairs that have a strong main effect or pass the screen."""
         for first, second in _strong(left, right):
             candidates = self._screen_tile(
                 left.take(first), right.take(second), narrow, is_square=False
@@ -296,7 +301,7 @@ class Scan(AbstractPass):
             yield places[share >= least], len(places)
 
     def _exact(self, left: FeatureRun, right: FeatureRun, at: Index) -> BestPairs:
-        """Recompute candidates in float64, and return the best."""
+        """Recompute the shares of candidates `at` (n, 2) in float64, and return the best pairs."""
         best = BestPairs.none()
         for part in chunks(len(at), len(self.labels.U)):
             (first, j), (second, k) = (np.unique(one, return_inverse=True) for one in at[part].T)
@@ -320,7 +325,7 @@ class Scan(AbstractPass):
 
 
 def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
-    """Mask of pairs that pass the screen, (c, c') bool; `columns` is the right side, `lifted`."""
+    """Mask (c, c') of the pairs that pass the screen; `columns` is the `lifted` right side."""
     m, rows = left.X.shape[1], lifted(left)
     size = (rows * narrow.U[:, 0]) @ columns.T
     size *= size
@@ -330,7 +335,7 @@ def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
 
 
 def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
-    """Yield rows and columns of the pairs in which a feature has a strong main effect."""
+    """Yield sets of pairs (rows, columns) that cover all pairs with a strong main effect."""
     by_left, by_right = ((side.C**2).sum(axis=1) / side.g for side in (left, right))
     t = left.C.shape[1]
     rows, columns = (
@@ -343,9 +348,9 @@ def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
 
 
 def lifted(side: Side) -> Array:
-    """Values scaled by their residual label share to the power -1/4, to bound ``e' N^-1 e``.
+    """Values of features scaled by ``(1 - 2 a)^-1/4``, to bound ``e' N^-1 e`` in the screen.
 
-    With a_j the share of the labels that x_j explains, the smallest eigenvalue of N for unlinked
+    a_j is the share of the labels that x_j explains. The smallest eigenvalue of N for unlinked
     features is ``1 - a_j - a_k >= sqrt((1 - 2 a_j)(1 - 2 a_k))``.
     """
     explained = (side.C**2).sum(axis=1) / side.g
@@ -362,11 +367,11 @@ class PermutationResult:
     largest : (B,) float64
         Largest share of each permutation.
     some : (1 + B', s) float32
-        Rough shares of every n-th pair: for the observed labels, and for the first B' permutations,
-        `MEASURED` at most.
+        Rough shares of every n-th pair: for the observed labels, and for the first B' permutations
+        (at most `MEASURED`).
     n_reaching, n_lost : int
-        Pairs that reach the target share with the observed labels, and those that a screen would
-        lose.
+        Number of pairs that reach the target share with the observed labels, and number of these
+        that a screen would miss.
     """
 
     largest: Float
@@ -377,7 +382,10 @@ class PermutationResult:
 
 @dataclass(frozen=True, slots=True)
 class Largest(AbstractPass):
-    """Pass over permuted labels, to `PermutationResult`; without `reach` no audit of the screen."""
+    """Pass that tests pairs with permuted labels and returns a `PermutationResult` per tile.
+
+    The pairs that a screen would miss are counted if `reach`, the target share, is set.
+    """
 
     labels: Labels
     permuted: Array  # (B, m, t) float32
@@ -411,7 +419,7 @@ class Largest(AbstractPass):
         return PermutationResult(largest, np.concatenate(sampled, axis=1), n_reaching, n_lost)
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
-        """Number of the pairs that reach the target share and that a screen would lose."""
+        """Number of the pairs that reach the target share and that a screen would miss."""
         assert self.reach is not None, "a screen is tried"
         if not reaches.any():
             return 0
@@ -427,10 +435,10 @@ class Largest(AbstractPass):
 
 
 def strips(n_rows: int, n_columns: int, times: int = 1) -> list[slice]:
-    """Rows of a tile in batches, `times` larger than by default."""
+    """Divide the rows of a tile into strips, which are `times` larger than by default."""
     return slices(n_rows, max(1, times * STRIP_ENTRIES // max(1, n_columns)))
 
 
 def chunks(n: int, m: int) -> list[slice]:
-    """Batches of n pairs of m values each."""
+    """Divide n pairs, of m values each, into batches."""
     return slices(n, max(1, ROW_ENTRIES // m))

@@ -1,7 +1,7 @@
 """Passes: functions that map features, as they are read, to results.
 
-All work on features is done in passes. A pass is frozen and picklable, carries what it needs
-besides the data (an engine and its state, landmarks, a criterion), and computes the result of one
+All work on features is done in passes. A pass is frozen and picklable. It carries the parameters
+of the computation (an engine and its state, landmarks, a criterion), and computes the result of one
 job in `AbstractPass.over`. The function `run`, which workers execute, reads the blocks. The runner
 is `dhsic.passes.reader`: it concatenates results, or adds them up along a tree of jobs.
 """
@@ -26,13 +26,14 @@ from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
 
-#: Number of features per float64 tile (twice as many in float32: smaller products are slower,
-#: because each first reorders all of A for the cache), and the number of float64 arrays of this
-#: size (values, functions, products) that a task of the exact engine holds.
+#: Number of features per float64 tile, and the number of float64 arrays of this size (values,
+#: functions, products) that a task of the exact engine holds. A float32 tile has twice as many
+#: features: smaller products are slower, because each first reorders all of A for the cache.
 TILE, TILES = 384, 8
 #: Entries of a low-rank tile (4 MiB in float32), and its maximum number of features.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
-#: Genotype entries scored per call: calls are few, because threads take turns between them.
+#: Number of genotype entries scored per call. Calls are large, because threads wait for each other
+#: between calls.
 CODE_ENTRIES = 1 << 23
 
 
@@ -43,7 +44,7 @@ class Columns:
     local: Index  # (c,), positions in the block, ascending
     scaling: Scaling | None = None  # one entry per column; None if unknown or not needed
     tags: Index | None = None  # (c,), an integer per column for the pass: feature or group number
-    is_known: bool = False  # whether the source already carries their scaling
+    is_known: bool = False  # whether the source carries their scaling, so `scaling` is not used
 
     def __reduce__(self) -> tuple[Any, ...]:
         tags = None if self.tags is None else packed(self.tags)
@@ -63,7 +64,7 @@ def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Some features as read, (c, m), with their scaling and tags (see `Columns`)."""
+    """Values of c features as read, (c, m), with their scaling and tags (see `Columns`)."""
 
     raw: Array
     missing_code: int | None
@@ -73,14 +74,17 @@ class Tile:
     known: dict[Any, Array] | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
-        """Standardised values, (c, m), read-only; on the device that `moved` moves to, if given."""
+        """Standardised values, (c, m), read-only.
+
+        They are on the device to which the function `moved` moves arrays; in host memory if None.
+        """
         cached, key = {} if self.known is None else self.known, (np.dtype(dtype), moved is None)
         if key not in cached:
             cached[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
         return cached[key]
 
     def measured(self, *, standardize: Scale) -> tuple[Scaling, Float]:
-        """Measure the scaling, and return it with standardised values (c, m) float64."""
+        """Measure the scaling; return it and the standardised values, (c, m) float64."""
         return measure(self.raw, self.missing_code, standardize=standardize)
 
     @property
@@ -106,7 +110,7 @@ class Tile:
 
     @staticmethod
     def concatenate(tiles: Sequence[Tile]) -> Tile:
-        """Concatenate the values of several tiles, as read."""
+        """Concatenate the raw values of several tiles; scaling and tags are dropped."""
         if len(tiles) == 1:
             return tiles[0]
         return Tile(np.concatenate([each.raw for each in tiles]), tiles[0].missing_code)
@@ -126,17 +130,17 @@ def split_tiles(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
 
 
 def tile_height(m: int) -> int:
-    """Number of features per tile in low rank, for m samples."""
+    """Number of features per tile of a low-rank pass over m samples."""
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
 
 
 def tile_of(dtype: Any) -> int:
-    """Number of features per tile of the exact engine; tiles take equal bytes in all precisions."""
+    """Number of features per tile of the exact engine; a tile has equal bytes for every dtype."""
     return TILE * 8 // int(np.dtype(dtype).itemsize)
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Bytes that a task holds while it standardises features in float64."""
+    """Bytes of the `tiles` float64 arrays, each (`TILE`, m), that a task of the engine holds."""
     return tiles * TILE * m * 8
 
 
@@ -147,25 +151,25 @@ class Cost:
     float32: float = 0.0  # flops of matrix products per feature
     float64: float = 0.0
     values: float = 0.0  # values prepared per feature, in units of standardising one value
-    columns: int = 0  # bytes returned per feature, where results are concatenated
-    result: int = 0  # bytes returned per job, where results are added up
+    columns: int = 0  # bytes returned per feature, if results are concatenated
+    result: int = 0  # bytes returned per job, if results are added up
     state: int = 0  # maximum bytes of the state, which every worker receives
     sent: int = 0  # actual bytes of the state (0: equal to `state`)
     tile: int = 0  # bytes that a task holds besides its blocks and its result
 
 
 class AbstractPass(ABC):
-    """A function of features that runs over blocks. Frozen, picklable."""
+    """A computation on features, done block by block. Subclasses are frozen and picklable."""
 
     #: Whether several runs may request an identical pass, so that comparing requests pays off.
     is_common: ClassVar[bool] = False
 
     @abstractmethod
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
-        """Compute the result of one job from its blocks, in order, with m samples each."""
+        """Compute the result of one job from its blocks, in order; each block has m samples."""
 
     def cost(self, m: int) -> Cost:
-        """Estimate the cost over m samples, from sizes."""
+        """Estimate the cost for m samples, from array sizes alone."""
         raise TypeError(f"{self} does not say what it takes")
 
     @classmethod
@@ -183,7 +187,7 @@ def square_cost(m: int) -> Cost:
 
 
 class AbstractSum(AbstractPass):
-    """A pass whose results are added up, two at a time (`dhsic.runtime.tree_reduce`)."""
+    """A pass whose results are added up pairwise, along a tree (`dhsic.runtime.tree_reduce`)."""
 
     def add(self, left: Any, right: Any) -> Any:
         """Sum of two results; the left one may be overwritten."""
@@ -191,13 +195,16 @@ class AbstractSum(AbstractPass):
         return left
 
     def convert_total(self, total: Any, m: int) -> Any:
-        """Convert the sum over all jobs to the form that callers use."""
+        """Convert the sum over all jobs to the format that callers use."""
         del m
         return total
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
-    """Run a pass over the blocks of a job: the task of every pass."""
+    """Run a pass over the blocks of a job; workers execute this function for every pass.
+
+    `asked` is the pass and the sample indices of the run (None: all samples).
+    """
     a_pass, rows = asked  # rows: the samples of the run, None for all
     if job.samples is not None:
         source, rows = source.unchecked(), samples_of(source, job.samples, rows)
@@ -214,13 +221,17 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
 
 
 def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index:
-    """Select a slice of the samples of the run, which are `rows` (None: all)."""
+    """Sample indices in slice `some` of the samples of the run, `rows` (None: all samples)."""
     return np.arange(*some.indices(source.n_samples)) if rows is None else rows[some]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure(AbstractSum):
-    """Scaling of the features, as a list, and with `sums` the upper triangle of their statistic."""
+    """First pass: measures the scaling of the features.
+
+    The result is a list of scalings and, if `sums` is given, the upper triangle of the statistic
+    that it sums over features, (m, m); else None.
+    """
 
     is_common: ClassVar[bool] = True
 
@@ -249,7 +260,10 @@ class Measure(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Values(AbstractPass):
-    """Standardised values, (c, m), computed in float64; independent of the other features read."""
+    """Standardised values of features, (c, m), computed in float64 and converted to `dtype`.
+
+    The values of a feature do not depend on the other features that are read.
+    """
 
     is_common: ClassVar[bool] = True
 
@@ -267,7 +281,7 @@ class Values(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
-    """Upper triangle of the statistic, (m, m)."""
+    """Upper triangle of a kernel's statistic (for example inner products), (m, m)."""
 
     is_common: ClassVar[bool] = True
 
@@ -288,7 +302,7 @@ class AbstractByTile(AbstractPass):
 
     @abstractmethod
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
-        """Return the tile height (None: a block) and the function applied to each tile."""
+        """Return the number of features per tile (None: a block) and the function of a tile."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
         height, function = self.by_tile(m)
@@ -340,9 +354,10 @@ def mover(device: str | None) -> Move | None:
 
 
 def placed(device: str | None, state: Any) -> tuple[Any, Move | None]:
-    """Move a state of an engine to the device; return it and the function that moves arrays.
+    """Move the state of an engine to a device; return it, and the function that moves arrays there.
 
-    The function is None on the CPU, and for states of engines that only support NumPy.
+    If `device` is None (the CPU), or the engine only supports NumPy, the state is unchanged and the
+    function is None.
     """
     if device is None or not hasattr(state, "on"):
         return state, None

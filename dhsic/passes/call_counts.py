@@ -1,4 +1,4 @@
-"""Counts for filters, taken before a run: alleles and genotypes per feature, calls per sample."""
+"""Counts for filters before a run: alleles and genotypes per feature, missing calls per sample."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from dhsic.sources.values import CODES, Alleles, Census, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class CountAlleles(AbstractPass):
-    """Allele counts of the features, with a census of the values if `looks` (see `TakeCensus`).
+    """Allele counts of the features; if `looks`, also a census of their values (`TakeCensus`).
 
-    With `genotypes`, values equal to 0, 1 and 2 are counted too.
+    If `genotypes`, the numbers of values equal to 0, 1 and 2 are counted too. `rows` are the sample
+    indices of the run (None: all samples).
     """
 
     rows: Index | None
@@ -44,7 +45,11 @@ class CountAlleles(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class MissingCalls:
-    """Per sample: missing values (m,), values equal to each of `CODES` (codes, m); and a census."""
+    """Counts per sample, and a census of the values.
+
+    `n_missing` (m,) is the number of missing values, `coded` (codes, m) the number of values equal
+    to each of `CODES`, the numbers that may stand for missing values.
+    """
 
     n_missing: Index
     coded: Index
@@ -60,7 +65,7 @@ class MissingCalls:
 
 @dataclass(frozen=True, slots=True)
 class CountMissingCalls(AbstractPass):
-    """Missing values per sample, with a census of the values if `looks`."""
+    """Numbers of missing values per sample; if `looks`, also a census of the values."""
 
     rows: Index | None
     looks: bool
@@ -82,7 +87,7 @@ class CountMissingCalls(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class CountingOn(AbstractCounting):
-    """Counter that creates a runtime, by `made`, for each pass."""
+    """Counter of alleles and missing calls; every count creates a runtime by calling `made`."""
 
     made: Callable[[], AbstractContextManager[AbstractRuntime]]
 
@@ -108,7 +113,10 @@ class CountingOn(AbstractCounting):
 def _looked_at_few(
     source: AbstractSource, runtime: AbstractRuntime, rows: Index | None
 ) -> tuple[Reader, Jobs, Census, bool]:
-    """Return a reader, its jobs, the census of a few jobs, and whether all values need a census."""
+    """Take the census of a few jobs, unless the format declares the kind of the values.
+
+    Returns a reader, its jobs, the census, and whether all values need a census.
+    """
     every = np.arange(source.n_features, dtype=np.int64)
     reader, census, looks = Reader(source, runtime, rows), Census(), False
     jobs = reader.jobs(every, tags=every)
@@ -119,5 +127,5 @@ def _looked_at_few(
 
 
 def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> CountingOn:
-    """Counter of alleles and missing calls; `made` creates its runtime when one is needed."""
+    """Create a counter of alleles and missing calls; `made` creates the runtime of each count."""
     return CountingOn(made)

@@ -2,10 +2,10 @@
 
 Features are scored by progressive refinement: first all of them, then those whose rank is still
 undecided; `dhsic.engines.refine` chooses the engines. `Threshold` follows a low-rank round in which
-K is known: it scores exactly the features that an error could move across the threshold. Few of a
-million features are that close to it, so a round costs little more than low rank alone. The result
-is that of the exact engine, except for the part of the tolerance that is granted to features
-farther away. Groups (say a gene with all its variants) are scored by the definition of HSIC, in
+K is known: it scores exactly the features that an error could move across the threshold. Of a
+million features, few are that close to it, so a round costs little more than low rank alone. The
+result equals that of the exact engine, except for features farther away, which may use a part of
+the tolerance. Groups (for example all variants of a gene) are scored by the definition of HSIC, in
 jobs that read whole groups.
 """
 
@@ -42,17 +42,17 @@ from dhsic.passes.score import Score, dtype_of, scoring_cost
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
 
-#: Candidate widths of the exactly scored band around the threshold, in standard deviations of the
-#: error.
+#: Widths to try for the band around the threshold in which features are scored exactly, in standard
+#: deviations of the error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
-#: The first band has this fraction of the estimated error as its width, and at least this many
-#: features. Later bands use the error observed in it.
+#: Width of the first band as a fraction of the estimated error, and its minimum number of features.
+#: Later bands use the error observed in the first.
 PROBE, PROBED = 0.5, 256
-#: Fraction of the tolerance granted to features outside the band.
+#: Fraction of the tolerance that features outside the band may use.
 LEFT = 0.5
 #: Error of the truncated series relative to the spread of gains, and its highest order in float32.
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
-#: Features per job, and groups that one job may have open at the same time.
+#: Maximum number of features per job, and of groups that a job sums at the same time.
 JOB_FEATURES, OPEN_GROUPS = 2048, 4
 
 
@@ -62,17 +62,17 @@ Gains = tuple[Float, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Engines and data that candidates are scored with."""
+    """Engines and data for scoring candidates."""
 
     engines: AbstractEngines
     data: AbstractReader
     n: int  # number of largest gains that must be ranked correctly
-    choice: EngineChoice | None = None  # first engine, where a round may use several
+    choice: EngineChoice | None = None  # first engine, if the round may use several
     aloud: bool = True  # whether progress is reported
 
 
 class AbstractCandidates(ABC):
-    """Candidates for removal or addition, and the features of each."""
+    """Candidates for removal or addition: features, or groups of features."""
 
     #: Whether a round can choose between several engines.
     has_engines: ClassVar[bool] = True
@@ -95,16 +95,19 @@ class AbstractCandidates(ABC):
 
     @abstractmethod
     def summed(self, candidates: Index, of_features: Float) -> Float:
-        """Sum `of_features` over the features of each candidate."""
+        """Sum the values `of_features`, one per feature, over the features of each candidate."""
 
     @property
     @abstractmethod
     def mean_size(self) -> float:
-        """Mean number of features per candidate; one sigma serves all candidates of a round."""
+        """Mean number of features per candidate, for the sigma that all candidates share."""
 
     @abstractmethod
     def gains(self, S: Index, asked: Scoring) -> Gains:
-        """Compute gains of S, (s,), accurate enough to rank the n largest; and a record."""
+        """Compute gains of the candidates S, (s,), and a record of the work done.
+
+        They are accurate enough to rank the ``asked.n`` largest.
+        """
 
 
 class Singles(AbstractCandidates):
@@ -141,7 +144,7 @@ class Singles(AbstractCandidates):
                 new, error = scores.T
             else:
                 new, error = scores, caution * engine.error(engines.question, open_facts, scores)
-            if passes:  # scale up the next error bounds where the last ones were too small
+            if passes:  # scale up the next error bounds if the last ones were too small
                 used = max(used, _share(new - gains[open_], errors[open_]))
                 caution = max(caution, 2 * used if used > 1 else 1.0)
             final = engine.is_final
@@ -164,17 +167,17 @@ class Singles(AbstractCandidates):
 
 
 def _share(difference: Float, errors: Float) -> float:
-    """Largest ratio of an observed error to its bound."""
+    """Largest ratio of an observed error to its bound; 0 if no bound is finite and positive."""
     bounded = np.isfinite(errors) & (errors > 0)
     return float((np.abs(difference[bounded]) / errors[bounded]).max(initial=0.0))
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold of a round, halfway below the `n` largest gains of S.
+    """The threshold of a round: halfway between the n-th largest gain of S and the next one.
 
     A fraction `tolerance` of the removed features may be wrong. At least `fewest` features are
-    scored exactly; by default `PROBED`, if any is near the threshold.
+    scored exactly; by default `PROBED`, if any feature is near the threshold.
     """
 
     question: ScoringProblem
@@ -188,7 +191,7 @@ class Threshold:
         """Score exactly the features that an error could move across the threshold.
 
         Returns gains, positions of the exact ones, and a certificate. The other gains are shifted
-        by the mean observed difference, which leaves their order unchanged.
+        by the mean observed error, times the mean square of each feature.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -207,7 +210,10 @@ class Threshold:
         return exact, np.flatnonzero(scored), remaining
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
-        """Select enough features next to the threshold to estimate the error."""
+        """Mask of the features next to the threshold that are scored first to measure the error.
+
+        It selects all features if the tolerance is 0 or the estimated error is not finite.
+        """
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
@@ -215,7 +221,10 @@ class Threshold:
         return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
-        """Select features near the threshold: enough to meet the tolerance for the others."""
+        """Mask of features to score exactly, so that errors of the others meet the tolerance.
+
+        `sure` is the mask of features that are exact already.
+        """
         band = sure
         for width in BANDS:
             swaps = expected_swaps(gains, self.n, deviations, band)
@@ -233,7 +242,11 @@ def scored_to(
     *,
     aloud: bool = False,
 ) -> Float:
-    """Gains by the exact float32 engine, with series errors of at most `part` of their spread."""
+    """Gains of features by the float32 series engine.
+
+    The order of each feature's series makes its truncation error at most `part` of the spread of
+    gains. Features that need an order above `HIGHEST_ORDER` are scored by the final engine.
+    """
     facts = data.facts(features)
     orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)
     gains = np.empty(features.size)
@@ -285,7 +298,7 @@ class Membership(AbstractCandidates):
         return self.features(groups).size / groups.size
 
     def jobs(self, data: AbstractReader, groups: Index) -> list[Job]:
-        """Create jobs that each read whole groups, with few groups open at a time."""
+        """Create jobs that each read whole groups, and sum at most `OPEN_GROUPS` at a time."""
         out: list[Job] = []
         for batch in self._batches(groups):
             features = self.features(np.array(batch))
@@ -304,7 +317,7 @@ class Membership(AbstractCandidates):
         return gains, {"engine": f"groups: {S.size}"}
 
     def _batches(self, groups: Index) -> list[list[int]]:
-        """Split groups into jobs by their first features, so that neighbours are read together."""
+        """Split groups into jobs, in the order of their first features, to read neighbours once."""
         spans = []
         for group in groups:
             features = self.features(np.array([group]))
@@ -327,11 +340,11 @@ class Membership(AbstractCandidates):
 class ScoreGroups(AbstractPass):
     """Gains of the groups in a job: returns group numbers, ascending, and gains (g,).
 
-    Without a group g the statistic is ``G - G_g``, where G_g, the statistic of its features alone,
-    is summed as they are read. The kernel of the difference is then computed tile by tile.
+    Without group g the statistic is ``G - G_g``. G_g, the statistic of the features of g, is summed
+    as they are read. The kernel of the difference is then computed tile by tile.
 
-    All features of a group are in one job; `sizes` (n_groups,) are their numbers, tags the group
-    numbers. `state` is a state of the engine `Direct`.
+    All features of a group are in one job. `sizes` (n_groups,) is the number of features of each
+    group, and tags are group numbers. `state` is a state of the engine `Direct`.
     """
 
     state: DirectState
@@ -367,7 +380,10 @@ class ScoreGroups(AbstractPass):
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:
-        """``<W, K(S without g) - K(S)>``, computed on the upper triangle, in tiles of rows."""
+        """Gain of removing a group g, ``<W, K(S without g) - K(S)>``.
+
+        `upper` is the upper triangle of its statistic G_g; the sum runs over tiles of rows.
+        """
         part = Statistic(upper)
         G_g, norms_g = part.to_dense(), part.diagonal
         m = len(norms_g)
@@ -392,7 +408,10 @@ class ScoreGroups(AbstractPass):
         return gain
 
     def _with(self, state: DirectState, upper: Float) -> float:
-        """``<W, K(S with g) - K(S)>``: minus the gain of removing g from S with g."""
+        """Gain of adding a group g, ``<W, K(S with g) - K(S)>``.
+
+        It is minus the gain of removing g from S with g.
+        """
         part = Statistic(upper)
         G, norms = state.G + part.to_dense(), state.norms + part.diagonal
         return -self._without(replace(state, G=G, norms=norms), upper)

@@ -63,7 +63,10 @@ NEAREST, OTHERS = 32, 32
 
 
 class AbstractRoundDependence(ABC):
-    """Dependence of labels and features of a source; `candidates` are removed or added."""
+    """HSIC between the labels and the features of a source, for a selection algorithm.
+
+    `candidates` are the features, or groups, that the algorithm removes or adds.
+    """
 
     def __init__(
         self, choices: Choices, data: AbstractReader, candidates: AbstractCandidates
@@ -82,7 +85,10 @@ class AbstractRoundDependence(ABC):
 
     @abstractmethod
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Use the data as their own labels, after `measure`: W comes from K of all features."""
+        """Use the data as their own labels: `weigh` computes W from K of all features.
+
+        It must follow `measure`.
+        """
 
     @abstractmethod
     def check_overflow(self) -> None:
@@ -90,7 +96,7 @@ class AbstractRoundDependence(ABC):
 
     @abstractmethod
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
-        """Restore the run to `state`, after `measure`; `arrays` were saved with it."""
+        """Restore the run to `state` and its saved `arrays`; it must follow `measure`."""
 
     def resume_arrays(self) -> Mapping[str, Array]:
         """Arrays that a resumed run needs besides its state."""
@@ -117,7 +123,7 @@ class AbstractRoundDependence(ABC):
         return first, np.delete(np.arange(gains.size), first)
 
     def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
-        """Facts that end every round's record (bytes read count since the last one)."""
+        """Last entries of a round's record: sigma, HSIC, seconds, and bytes read in this round."""
         before, self._read = self._read, self.data.bytes_read
         return {
             "sigma": float(sigma),
@@ -135,10 +141,10 @@ class SourceDependence(AbstractRoundDependence):
         choices: Choices,
         data: AbstractReader,
         candidates: AbstractCandidates,
-        scorer: AbstractScorer,  # of the first round
+        scorer: AbstractScorer,  # scores the first round
         survival: ExpectedLoss | None = None,  # tracks expected losses; None if rounds are exact
         lazy: ScoreReuse | None = None,  # reuses scores between exact rounds
-        seed: int = 0,  # of the sampled kernel rows that measure its drift
+        seed: int = 0,  # draws the kernel rows that measure its drift
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
@@ -183,7 +189,7 @@ class SourceDependence(AbstractRoundDependence):
             self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), features.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Line 4: the n candidates whose removal leaves the largest HSIC."""
+        """Find the n candidates whose removal leaves the largest HSIC (line 4 of Algorithm 1)."""
         gains, hsic, record = self.scorer.gains(sigma, S, n)
         first, remaining = self._largest(sigma, hsic, gains, n)
         if S.size == self.candidates.size:
@@ -197,14 +203,17 @@ class SourceDependence(AbstractRoundDependence):
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
 
     def _turned(self, sigma: float) -> dict[str, float]:
-        """Measure the drift of the kernel since the last round, for the record."""
+        """Measure the drift ("turn") of the kernel since the last round, for the record."""
         before, self._form = self._form, self._rows_of_form(sigma)
         if self._form is None:
             return {}
         return {"turn": 0.0 if before is None else turn(self._form, before)}
 
     def _rows_of_form(self, sigma: float) -> Array | None:
-        """Sampled rows of B; None if the kernel never drifts or rows are unavailable."""
+        """Sampled rows of B, the quadratic form of gains (see `dhsic.engines.kernel_drift`).
+
+        None if the kernel is additive and never drifts, or if rows are unavailable.
+        """
         if self.choices.kernel.is_additive:
             return None
         return self.scorer.form_rows(sigma, self._rows)
@@ -262,7 +271,7 @@ class SourceForward(AbstractRoundDependence):
             self._sigma = policy(self._sum.bandwidth_stats(kernel, self._W), n)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Choose the n candidates whose addition gives the largest HSIC (line 4)."""
+        """Find the n candidates whose addition gives the largest HSIC (line 4 of Algorithm 2)."""
         engines = self._engines(sigma)
         hsic = engines.question.hsic if S_dagger.size else 0.0
         gains, record = self.gains(engines, S, n)
@@ -287,7 +296,7 @@ class SourceForward(AbstractRoundDependence):
         return int(T[j]), float(values[j])
 
     def _hsic_of(self, G: Float, n_features: int) -> float:
-        """``<W, K>`` of the statistic G, at the sigma that the policy chooses."""
+        """HSIC, ``<W, K>``, from the statistic G (m, m), at the sigma that the policy chooses."""
         kernel = self.choices.kernel
         stats = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(stats, n_features) if kernel.has_bandwidth else 1.0
@@ -317,7 +326,11 @@ class SourceForward(AbstractRoundDependence):
     def _certificate(
         self, question: LowRankScoringProblem, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
-        """Compare low rank with the definition, on features near the threshold and some others."""
+        """Facts about the error of low-rank gains, for the record of a round.
+
+        The error is measured against the definition, on features near the threshold and some
+        others.
+        """
         nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         sampled = np.union1d(np.flatnonzero(nearest), every)
@@ -340,8 +353,8 @@ class SourceForward(AbstractRoundDependence):
     def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
         """Update the statistic to S-dagger, in the order in which features joined.
 
-        If features have left since, the sum is recomputed, so that a resumed run gets identical
-        bits. `rounds` are the rounds in which features joined; without them new features join
+        If features have left since the last call, the sum is recomputed, so that a resumed run gets
+        identical bits. `rounds` are the rounds in which features joined; if None, new features join
         together, or one by one when the sum is recomputed.
         """
         n = self._inside.size
@@ -372,7 +385,7 @@ class SourceForward(AbstractRoundDependence):
         return AdditionEngines(question, choices.dtype, choices.by_definition, mean)
 
     def _advise(self, engines: AbstractEngines, left: Index, gains: Float, n: int) -> str:
-        """Choose the first engine of the next round; return its name (resumed runs read it)."""
+        """Choose the first engine of the next round; return its name, which resumed runs read."""
         if not self._candidates.has_engines or self.choices.kernel.is_additive:
             return ""
         self._first = engines.advice(self.data.facts(left), gains, n)
@@ -384,7 +397,10 @@ class SourceForward(AbstractRoundDependence):
         return float(np.mean(self.data.sizes(self.data.alive)))
 
     def _before_the_first(self) -> float:
-        """Sigma of the median rule with nothing chosen: for a normal feature of mean variance."""
+        """Sigma of the median rule before a feature is chosen.
+
+        It assumes normal features whose variance is the mean over the data.
+        """
         alive, scaling = self.data.alive, self.data.scaling
         unit = self.choices.standardize is True
         scaled = scaling.std[alive] * scaling.scale[alive]
@@ -392,21 +408,25 @@ class SourceForward(AbstractRoundDependence):
         return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
 
     def _best_alone(self, sigma: float) -> float:
-        """Largest HSIC of one candidate: criterion of a grid search before any is chosen."""
+        """Largest HSIC of a single candidate, for the grid search before any is chosen."""
         gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
-    """Reject gains that are not finite, or that all vanish since K is constant or the identity."""
+    """Raise InputError if gains are not finite, or all 0.
+
+    All are 0 if K is constant or the identity, because sigma does not suit the data.
+    """
     lost = int((~np.isfinite(gains)).sum())
     if lost:
         raise InputError(
-            f"{lost} of {gains.size} scores are not finite at sigma={sigma:.4g}: the kernel "
-            "overflows on these data; scale them down, or pass standardize=True."
+            f"{lost} of {gains.size} scores are not finite, because the kernel overflows at "
+            f"sigma={sigma:.4g}; scale the data down, or pass standardize=True."
         )
     if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
         raise InputError(
-            f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
-            "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
+            f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} the kernel values of "
+            "all pairs of samples are nearly 0, or nearly 1. Pass bandwidth='median', or "
+            "standardize=True."
         )

@@ -4,7 +4,8 @@ Real labels: ordinary least squares on ``[1, covariates, x]``, reduced to a few 
 the theorem of Frisch, Waugh and Lovell; samples with a missing value are removed by subtracting
 their rows of the basis. Two classes: logistic regression by Newton's method, with the Hessians of
 all features of a tile in one matrix product; the coefficient is the log odds ratio per copy of the
-allele. Both agree with ``plink2 --glm``.
+allele. Both agree with ``plink2 --glm``. Residuals of relatives (`dhsic.relatedness`), real or of
+two classes: generalised least squares, as of a mixed model with a chromosome left out.
 """
 
 from __future__ import annotations
@@ -18,27 +19,30 @@ from scipy.stats import norm, t
 from dhsic._typing import Array, Float, Mask
 from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
 from dhsic.sources.scaling import missing_mask
 from dhsic.validation import is_number
 
-#: Class names that mean controls; if neither class has one, the first in order is the control.
+#: Class names that mean controls. If neither class has such a name, the first in sorted order is
+#: the control.
 CONTROLS = frozenset(("control", "controls", "ctrl", "ctl", "healthy", "unaffected", "no", "false"))
 #: Columns of the result: number of samples, coefficient, standard error, p-value.
 COLUMNS = 4
 #: Newton's method: maximum number of steps, tolerance and maximum size of the coefficient.
 STEPS, TOLERANCE, LARGEST = 25, 1e-9, 30.0
-#: Minimum fraction of a feature's variance not explained by covariates, for it to have an effect.
+#: Minimum fraction of a feature's variance that covariates leave unexplained; below it no effect is
+#: estimated.
 EXPLAINED = 1e-9
-#: Number of float64 arrays of a tile.
+#: Number of float64 arrays of the size of a tile that a task holds.
 TILES = 8
 
 
 def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
-    """Response (m,) of a regression on one target (m,), and the name of the class coded as 1.
+    """Response (m,) of a regression, from one target y (m,), and the name of the class coded as 1.
 
     The name is "" for real labels. Returns None for more than two classes. Integers that may be
-    class numbers count as real, unless `label_kernel` is a kernel on classes.
+    class numbers count as real labels, unless `label_kernel` is a kernel on classes.
     """
     if target_kernels(y[:, None], label_kernel)[0] not in CLASS_KERNELS:
         return y.astype(np.float64), ""
@@ -52,7 +56,7 @@ def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str]
 
 @dataclass(frozen=True, slots=True)
 class AdditiveEffects(AbstractByTile):
-    """Effects of the features, (c, `COLUMNS`); NaN where no effect can be estimated.
+    """Effects of c features, (c, `COLUMNS`); NaN if no effect can be estimated.
 
     Attributes
     ----------
@@ -78,15 +82,11 @@ class AdditiveEffects(AbstractByTile):
 
     def of_tile(self, tile: Tile) -> Array:
         """Estimate effects of the features of a tile, (c, `COLUMNS`)."""
-        mask = missing_mask(tile.raw, tile.missing_code)
-        missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
-        X = np.where(missing, 0.0, tile.raw.astype(np.float64))
+        X, missing, n = _present(tile)
         fit = self._logistic if self.is_logistic else self._linear
-        n = (~missing).sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             beta, error, p = fit(X, missing, n)
-        is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
-        return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p))])
+        return _known(n, beta, error, p)
 
     def _linear(self, X: Float, missing: Mask, n: Array) -> tuple[Float, Float, Float]:
         y, Q = self.y - self.y.mean(), self.Q
@@ -157,3 +157,58 @@ class AdditiveEffects(AbstractByTile):
             state=8 * m * (p + 1),
             tile=8 * TILES * tile_height(2 * m) * m + products,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualEffects(AbstractByTile):
+    """Effects of the features on labels of relatives, (c, `COLUMNS`), from their residuals.
+
+    With the covariance ``sigma^2 S`` of the residuals, ``beta = x'e / x'R D P R x`` has variance
+    ``sigma^2 x'S x / (x'R D P R x)^2`` (`dhsic.linalg.residual_covariance`). Missing values are
+    replaced by the mean of the feature.
+
+    Attributes
+    ----------
+    residuals : (m,)
+        Residuals e of the labels.
+    covariance : ResidualCovariance
+    """
+
+    residuals: Float
+    covariance: ResidualCovariance
+
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
+        return tile_height(2 * m), self.of_tile
+
+    def of_tile(self, tile: Tile) -> Array:
+        """Estimate effects of the features of a tile, (c, `COLUMNS`)."""
+        X, missing, n = _present(tile)
+        Q = self.covariance.Q
+        e = self.residuals - Q @ (Q.T @ self.residuals)
+        degrees = len(e) - Q.shape[1]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            X = np.where(missing, 0.0, X - (X.sum(axis=1) / n)[:, None])
+            sizes, squares, slopes = self.covariance.forms(X)
+            slopes[sizes <= EXPLAINED * np.vecdot(X, X)] = np.nan
+            along = X @ e
+            share = along**2 / squares / (e @ e / self.covariance.mean)  # of the variance
+            variance = (e @ e / self.covariance.mean) * (1 - share) / (degrees - 1)
+            beta, error = along / slopes, np.sqrt(variance * squares) / slopes
+            p = 2.0 * t.sf(np.abs(beta / error), degrees - 1)
+        return _known(n, beta, error, p)
+
+    def cost(self, m: int) -> Cost:
+        return Cost(float32=2.0 * m * m, values=m, state=4 * m * m)
+
+
+def _present(tile: Tile) -> tuple[Float, Mask, Array]:
+    """Values of a tile (c, m), 0 if missing, with the mask and the numbers present (c,)."""
+    mask = missing_mask(tile.raw, tile.missing_code)
+    missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
+    return np.where(missing, 0.0, tile.raw.astype(np.float64)), missing, (~missing).sum(axis=1)
+
+
+def _known(n: Array, beta: Float, error: Float, p: Float) -> Array:
+    """Columns of the result, (c, `COLUMNS`), with NaN for effects that are not estimated."""
+    is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
+    return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p))])

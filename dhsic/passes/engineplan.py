@@ -1,10 +1,10 @@
-"""Choice of the engines of a run, by sizes alone, so that it is the same on all machines.
+"""Choice of the engines of a run, from data sizes alone, so that it is the same on all machines.
 
 Each round is exact or in low rank: whichever is cheaper and accurate enough. An exact round costs
-``2 m^2 |S|`` flops, plus half as many for its statistic; low rank costs almost nothing. So a run
-with many features begins in low rank, and the exact engine takes over once it is cheap. From then
-on scores may be reused between rounds (`dhsic.passes.score_reuse`), and the last rounds, with few
-features, are not approximated at all.
+``2 m^2 |S|`` flops for m samples and |S| features, plus half as many for its statistic; low rank
+costs almost nothing. So a run with many features begins in low rank, and the exact engine takes
+over once it is cheap. From then on scores may be reused between rounds
+(`dhsic.passes.score_reuse`). The last rounds, with few features, are not approximated at all.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from dhsic.passes.survivors import HOME_BYTES
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 
-#: Flops of an exact round (seconds at most) up to which it is always exact.
+#: Maximum flops of an exact round, a few seconds, at which rounds are always exact.
 CHEAP = 5e10
 #: Maximum number of samples for which (m, m) matrices are made in the middle of a run.
 MOST_SAMPLES = 6000
-#: Up to this number of features rounds are exact: K has many directions, each error matters, and
-#: exact scores are cheap.
+#: Maximum number of features at which rounds are always exact: K has many directions, each error
+#: matters, and exact scores are cheap.
 ALWAYS_EXACT = 1024
 #: float64 numbers per sample in the client process while slices are on workers: labels, rows of W,
 #: and kernel rows that measure drift. The second number applies if there is no shared folder
 #: through which workers exchange directions, so that they pass through the client.
 OF_SAMPLE, WITH_DIRECTIONS = 64, 192
-#: Number of (b, m) float64 matrices in low rank (statistic, kernel rows, factors), and of float32
-#: copies of the feature sample that certifies rounds.
+#: Number of (b, m) float64 matrices of a low-rank round with b landmarks (statistic, kernel rows,
+#: factors), and of float32 copies of the feature sample that certifies rounds.
 LOW_RANK, SAMPLES = 4, 4
 
 
@@ -62,7 +62,10 @@ def flops_of_round(m: int, n_features: int) -> float:
 
 
 def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
-    """Whether a round with `n_features` should be exact, if the exact engine is allowed."""
+    """Whether a round with `n_features` should be exact, if the exact engine is allowed.
+
+    If `eager`, it should be exact as soon as that is cheap.
+    """
     cheap = flops_of_round(m, n_features) <= CHEAP
     return n_features <= ALWAYS_EXACT or (eager and cheap)
 
@@ -71,7 +74,7 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
 class EnginePlan:
     """Engines of a run."""
 
-    is_low_rank: bool  # in the first round
+    is_low_rank: bool  # whether the first round is in low rank
     eager: bool  # whether rounds become exact as soon as that is cheap
     may_square: bool  # whether (m, m) matrices may be made
     is_lazy: bool = False  # whether exact rounds may reuse gains of earlier ones
@@ -82,10 +85,11 @@ class EnginePlan:
     ) -> EnginePlan:
         """Plan the engines of a run with m samples and d features.
 
-        ``solver="auto"`` begins in low rank if an exact round is expensive (for an additive kernel,
-        which needs one round, if ten are), or if (m, m) matrices would be too large; never for
-        labels that cannot be factored or kernels without low-rank support. The choice depends on
-        sizes and not on the memory of the machine, so that results are the same everywhere.
+        ``solver="auto"`` begins in low rank if an exact round is expensive, or if (m, m) matrices
+        would be too large. An additive kernel needs only one round; it begins in low rank if ten
+        rounds would be expensive. Labels that cannot be factored, and kernels without low-rank
+        support, never use low rank. The choice depends on sizes and not on the memory of the
+        machine, so that results are the same everywhere.
         """
         check_solver(kernel, solver)
         rounds = 0.1 if kernel.is_additive else 1.0
@@ -97,21 +101,24 @@ class EnginePlan:
         return EnginePlan(low_rank, eager, may_square, is_lazy)
 
     def exact_from(self, m: int) -> int:
-        """Number of features from which on rounds are exact after others; 0 if never."""
+        """Number of features up to which rounds after approximate ones are exact; 0 if none are."""
         if self.is_lazy and not self.is_low_rank:
             return fewest(m)
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager and not self.is_lazy else 0
         return max(ALWAYS_EXACT, cheap) if self.may_square else 0
 
     def n_landmarks(self, m: int) -> int:
-        """Maximum number of landmarks, check rows included, short of all samples; 0 if exact."""
+        """Maximum number of landmarks for m samples, including check rows; 0 in exact rounds.
+
+        The case in which all samples are landmarks is not counted.
+        """
         n = first_number(m)
         while 2 * n <= most_number(m) and not self.may_square:
             n *= 2
         return min(m, n + check_number(m)) if self.is_low_rank else 0
 
     def _takes_over(self, m: int, d: int) -> int:
-        """Maximum number of features with which the exact engine begins."""
+        """Maximum number of features in the first round of the exact engine."""
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
         return min(d, max(ALWAYS_EXACT, cheap)) if self.is_low_rank else d
 
@@ -129,7 +136,7 @@ class EnginePlan:
         return pass_costs
 
     def _squares(self, m: int, n_bases: int) -> int:
-        """Bytes of (m, m) matrices."""
+        """Bytes of the (m, m) matrices, for a kernel with `n_bases` base matrices."""
         if not self.may_square:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
@@ -137,7 +144,7 @@ class EnginePlan:
     def _of_slices(
         self, source: AbstractSource, runtime: AbstractRuntime, m: int
     ) -> MemoryEstimate:
-        """Memory of the client process while slices of the samples are kept on workers."""
+        """Estimate the memory of the client process if slices of the samples stay on workers."""
         numbers = WITH_DIRECTIONS if runtime.shared_folder is None else OF_SAMPLE
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         ends = itemsize * self.n_landmarks(m) * d  # feature values at landmarks, sent to slices

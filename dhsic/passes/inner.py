@@ -1,10 +1,10 @@
 """Inner products of features: with each other, and with directions of the samples.
 
-The gains of the linear kernel are such products (`MeasureLinear`). Under ``K = sum_j x_j x_j'``
-removing feature j gains ``-x_j' W x_j``, independent of the other features (JMLR 5.1.1), and W is
-known before anything is read. W is of low rank plus a diagonal, so the gain needs a few products of
-the feature and one of its square (`dhsic.linalg.quadratic`). Those of all runs are computed
-together (`dhsic.linalg.directions`), in float64.
+The gains of the linear kernel are such products (`MeasureLinear`). With ``K = sum_j x_j x_j'`` the
+gain of removing feature j is ``-x_j' W x_j``, independent of the other features (JMLR 5.1.1), and W
+is known before anything is read. W is of low rank plus a diagonal, so the gain needs a few products
+of the feature with directions, and one of its square with the diagonal (`dhsic.linalg.quadratic`).
+The products of all runs are computed together (`dhsic.linalg.directions`), in float64.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from dhsic.sources.scaling import Scale, Scaling
 
 #: Number of samples whose values are standardised at a time.
 AT_ONCE = 1024
-#: Entries of features standardised at a time: they and their squares fit in the cache.
+#: Number of values standardised at a time: they and their squares fit in the cache.
 ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Inner(AbstractSum):
-    """``X'X`` of all n features of a job, (n, n)."""
+    """Pass that computes the inner products ``X'X`` of the n features of a job, (n, n) float64."""
 
     n_features: int
 
@@ -65,7 +65,10 @@ class Inner(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class ProductsWithLabels(AbstractByTile):
-    """``X'U`` of features, (c, q), concatenated with their values at some samples, (c, s)."""
+    """Pass that computes ``X'U`` of features with label weights U, and their values at `samples`.
+
+    The result of c features is (c, q + s).
+    """
 
     U: Float  # (m, q)
     samples: Index  # (s,)
@@ -85,7 +88,10 @@ class ProductsWithLabels(AbstractByTile):
 def measured_linear(
     data: AbstractReader, weights: LowRankSymmetric, *, standardize: Scale
 ) -> tuple[Scaling, Gains]:
-    """Run the first pass under the linear kernel, where A is W: returns scaling and exact gains."""
+    """Run the first pass for the linear kernel; return the scaling, and the exact gains.
+
+    `weights` is the matrix W; for this kernel ``A = W o base`` is W itself.
+    """
     ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
     form = weights.hadamard(ones).form(1.0, np.float64)
     first_results: list[Any] = []
@@ -97,7 +103,7 @@ def measured_linear(
 
 
 def inner_products(data: AbstractReader, features: Index) -> Float:
-    """``X'X`` of standardised features (ascending), (n, n), summed over slices of the samples."""
+    """Inner products ``X'X`` of standardised features (ascending), (n, n)."""
     jobs = data.jobs(features)
     blocks = tuple(block for job in jobs for block in job.blocks)
     columns = tuple(part for job in jobs for part in job.payload)
@@ -111,7 +117,11 @@ def inner_products(data: AbstractReader, features: Index) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class MeasureLinear(AbstractShared, AbstractSum):
-    """Scaling of features and their gains, (c,), both as lists of parts; `form` is that of W."""
+    """Pass that computes the scaling of c features, and their gains (c,) for the linear kernel.
+
+    The result is a list of scalings and a list of gains, one item per part of the features. `form`
+    is the low-rank quadratic form of W.
+    """
 
     form: LowRankQuadratic
     standardize: Scale = True
@@ -157,7 +167,10 @@ class MeasureLinear(AbstractShared, AbstractSum):
 
 
 def _products(tile: Tile, along: Directions, own: Directions, moved: Any) -> tuple[Float, Float]:
-    """Products of features with directions, (c, k), and of squares with diagonals, (c, n)."""
+    """Products of features with the directions `along`, (c, k), and of squares with `own`, (c, n).
+
+    `own` are the diagonals of the forms of n runs. `moved` copies arrays to a device.
+    """
     U, V = [], []
     with np.errstate(over="ignore", invalid="ignore"):  # features that overflow are rejected later
         for part in tile.split(max(1, at_a_time(own.panels[0], ENTRIES) // tile.raw.shape[1])):

@@ -1,4 +1,4 @@
-"""Division of a pass into jobs, by sizes and the source alone, so that all runs agree."""
+"""Division of a pass into jobs; depends only on data sizes and the source, so all runs agree."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from dhsic.runtime.base import Job, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 
-#: Stored bytes of a block, which a task reads at once.
+#: Maximum stored bytes of a block, which a task reads at once.
 BLOCK_BYTES = 8 << 20
-#: Number of blocks of a pass over features in memory: `MANY_BLOCKS` if each has at least `WIDE`
-#: features (with fewer, products take up to 1.5 times as long); else `SOME_BLOCKS` if each has at
-#: least `NARROW`; else 2. The number is even, like most numbers of threads, except below `FEWEST`
+#: Minimum number of blocks of a pass: up to `MANY_BLOCKS`, if each has at least `WIDE` features
+#: (with fewer, products take up to 1.5 times as long); else up to `SOME_BLOCKS`, if each has at
+#: least `NARROW`; else 2. The number is even, like most numbers of threads, or 1 below `FEWEST`
 #: features.
 MANY_BLOCKS, WIDE = 64, 384
 SOME_BLOCKS, NARROW = 4, 96
 FEWEST = 16
-#: Number of jobs for a statistic, each of which returns a matrix to be added: `FEW_PARTIALS` if
-#: each has `WORTH_FEW` features, `MANY_PARTIALS` if each has `WORTH_MANY`; beyond that, jobs have
-#: at least twice as many features, up to `MOST_PARTIALS` jobs, of which the summation tree keeps 8
-#: results.
+#: Maximum number of jobs for a statistic, each of which returns a matrix to be added:
+#: `FEW_PARTIALS` if each has at least `WORTH_FEW` features; `MANY_PARTIALS` if each has at least
+#: `WORTH_MANY`; `MOST_PARTIALS` if each has at least twice `WORTH_MANY`. The summation tree then
+#: keeps 8 matrices at a time.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
 MOST_PARTIALS = 256
 #: Jobs per thread of a cluster, for passes whose results are concatenated.
 JOBS_PER_THREAD = 4
-#: Maximum number of tasks that write scratch, and minimum number of stored blocks that each reads;
-#: a block on the border is read by two tasks.
+#: Maximum number of tasks that write scratch, and minimum number of stored blocks that each reads.
+#: A block at the border of two tasks is read by both.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
-    """Features per block: at most 8 MiB as stored, and fewer if there would be too few blocks."""
+    """Features per block of d features: at most 8 MiB, and less if there would be too few blocks.
+
+    `itemsize` is the number of bytes per stored value.
+    """
     n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
     n_blocks = max(n_blocks // 2 * 2, 2 if d >= FEWEST else 1)
     by_bytes = max(2 * FEWEST, BLOCK_BYTES // max(1, m * itemsize))
@@ -47,8 +50,8 @@ def block_width(m: int, d: int, itemsize: int) -> int:
 def block_bytes(source: AbstractSource, m: int) -> int:
     """Bytes of the widest block of a pass over m samples; a task holds five times as much.
 
-    Everything read to get the block counts: a chunk larger than the matrix is decoded as a whole,
-    and held twice during decoding.
+    Everything that is read to get the block counts, for example whole chunks: a chunk is decoded as
+    a whole, and held twice during decoding.
     """
     itemsize = np.dtype(source.dtype).itemsize
     blocks = source.blocks(block_width(m, source.n_features, itemsize))
@@ -68,7 +71,7 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
-    """Yield stored blocks, each with the slice of the positions `at` (ascending) that lie in it."""
+    """Yield stored blocks, each with the slice of positions `at` (ascending) that it contains."""
     edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
     for block, (a, b) in zip(blocks, edges.tolist(), strict=True):
         if b > a:
@@ -83,7 +86,7 @@ def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:
 
 
 def merged(jobs: Jobs, n: int) -> list[Job]:
-    """Merge consecutive jobs, into at most n."""
+    """Merge consecutive jobs into at most n jobs."""
     n = min(n, len(jobs))
     edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
     out = []
@@ -101,14 +104,14 @@ def merged(jobs: Jobs, n: int) -> list[Job]:
 def grouped(jobs: Jobs, worth_many: int = WORTH_MANY) -> list[Job]:
     """Merge consecutive jobs into few, for passes with large results that are added up.
 
-    There are more than `FEW_PARTIALS` only if each has `worth_many` features.
+    There are more than `FEW_PARTIALS` jobs only if each has at least `worth_many` features.
     """
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
     return merged(jobs, n_partials(n_features, worth_many))
 
 
 def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
-    """Maximum number of jobs of a sum over `n_features`."""
+    """Maximum number of jobs for a sum over `n_features` (see `grouped`)."""
     few, many = min(FEW_PARTIALS, n_features // WORTH_FEW), n_features // worth_many
     more = min(MOST_PARTIALS, many // 2)
     return max(max(few, min(MANY_PARTIALS, many), more) // 2 * 2, 1)
@@ -117,10 +120,11 @@ def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
 def writing_jobs(
     blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
 ) -> list[Job]:
-    """Split positions `at` of a source into at most `most` runs of whole scratch chunks.
+    """Create at most `most` jobs that write features to scratch, in whole chunks of `chunk`.
 
-    Runs begin near the start of stored blocks, so that few blocks are read twice; `blocks` are
-    stored blocks with the slice of `at` that lies in each.
+    `at` are the positions of the features in the source; `blocks` are its stored blocks, each with
+    the slice of `at` that it contains. Jobs begin near the start of a stored block, so that few
+    blocks are read twice.
     """
     starts = np.array([part.start for _, part in blocks])
     n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, most, MOST_WRITERS))

@@ -1,7 +1,8 @@
-"""Random draws for low-rank rounds, determined by sizes and a seed alone.
+"""Random draws for low-rank rounds, determined by data sizes and a seed alone.
 
 Landmarks are sampled from the samples. Some of them, the *check rows*, are left out of the factors,
-so that errors estimated on them are unbiased. A sample of the features certifies rounds.
+so that errors estimated on them are unbiased. A sample of the features is used to estimate the
+error of each round.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from dhsic.passes.reader import AbstractReader
 FIRST_LANDMARKS, FEWEST = 192, 64
 #: Number of check rows: maximum and minimum.
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
-#: Number of rows that measure the drift of the kernel: maximum, minimum, and entries of all.
+#: Number of rows of K that measure its drift: maximum, minimum, and maximum total of their entries.
 MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
-#: Entries of the landmark statistic, and of its check rows, that limit landmarks for large m.
+#: Maximum entries of the landmark statistic, and of its check rows; they limit the number of
+#: landmarks for large m.
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
-#: Maximum number of landmarks (short of all samples), and of entries of the statistic with them.
+#: Maximum number of landmarks, and of entries of their statistic, unless all samples are landmarks.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
-#: Number of features in the sample: maximum and minimum; and maximum entries of their values.
+#: Number of features in the sample: maximum and minimum; and maximum number of their values.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSet:
-    """Landmarks: samples with numbers `rows` (b,), ascending.
+    """Landmarks of a round: the samples with indices `rows` (b,), ascending.
 
-    `fit` and `check` are positions in `rows`: landmarks that build factors, and check rows.
+    `fit` and `check` are positions in `rows`: of the landmarks that factors are built from, and of
+    the check rows, which estimate the error.
     """
 
     rows: Index
@@ -41,9 +44,10 @@ class LandmarkSet:
 
     @staticmethod
     def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
-        """Draw `n` landmarks for factors, and check rows; if that is most samples, all are both.
+        """Draw `n` landmarks for factors, and check rows, from m samples.
 
-        With `everyone` every sample is a landmark, so that K is known, but only `n` build factors.
+        If they would be more than half of the samples, factors use all samples. If `everyone`, all
+        samples are landmarks, so that K is known, but factors use only `n` of them.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
         n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
@@ -66,13 +70,16 @@ def check_number(m: int) -> int:
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Samples whose rows of K measure its drift, ascending: check rows of any landmark set."""
+    """Samples whose rows of K measure its drift, ascending.
+
+    They are check rows of every `LandmarkSet` with this seed.
+    """
     n = min(check_number(m), int(np.clip(TURN_ENTRIES // m, FEWEST_TURNS, MOST_TURNS)))
     return np.sort(np.random.default_rng([seed, m]).permutation(m)[:n])
 
 
 def most_number(m: int) -> int:
-    """Maximum number of landmarks for m samples, short of all samples."""
+    """Maximum number of landmarks for m samples, unless all samples are landmarks."""
     return max(first_number(m), min(MOST_LANDMARKS, MOST_ENTRIES // m))
 
 
@@ -82,15 +89,16 @@ def first_number(m: int) -> int:
 
 
 def sample_size(m: int) -> int:
-    """Approximate maximum number of sampled features; a sample has half to all of them."""
+    """Approximate maximum number of sampled features for m samples; samples have at least half."""
     return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
 
 
 class Sample:
     """Random sample of features.
 
-    Every feature has a random number, and features below a threshold are in the sample. The
-    threshold doubles when half of the features have left, so the sample is a function of S alone.
+    Every feature has a random number, and features with a number below a threshold are in the
+    sample. The threshold doubles when half of the features have left, so the sample depends only on
+    the seed and the surviving features S.
     """
 
     def __init__(self, data: AbstractReader, seed: int) -> None:
@@ -103,8 +111,8 @@ class Sample:
         d = len(self._lots)
         share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
         features = S[self._lots[S] < share]
-        # The sample is smaller than a quarter only by chance; then the smallest numbers are taken,
-        # so that it need not change in every round.
+        # If by chance the sample is too small, the features with the smallest random numbers are
+        # used, so that it does not change in every round.
         fewest = min(SAMPLE_FEWEST, self._size // 4)
         if features.size < min(S.size, fewest):
             features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:fewest])]

@@ -1,8 +1,9 @@
-"""The sum over features against landmarks, updated as features leave or join.
+"""The sum over features for pairs of landmark and sample, updated as features leave or join.
 
-Like `dhsic.passes.sums`, in O(b m): removed features are subtracted, and the sum is recomputed when
-few features are left, or when more landmarks are needed. Some of the landmarks, the *check rows*,
-are left out of the factors, so that errors estimated on them are unbiased.
+Like `dhsic.passes.sums`, but in O(b m) for b landmarks: removed features are subtracted, and the
+sum is recomputed when few features are left, or when more landmarks are needed. Some of the
+landmarks, the *check rows*, are left out of the factors, so that errors estimated on them are
+unbiased.
 """
 
 from __future__ import annotations
@@ -47,26 +48,30 @@ from dhsic.runtime.base import Job, Jobs, Make, Site, SiteValues
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
-#: From this number of features on, half as many landmarks and check rows are used: errors among so
-#: many features have no effect on the final selection.
+#: With this number of features or more, half the landmarks and check rows are used: errors among
+#: these features do not affect the final selection.
 MANY_FEATURES = 1 << 17
-#: Features for which a travelling (m, m) triangle pays off: sending it takes 5% of their time.
+#: Minimum number of features of a job that returns an (m, m) triangle: sending it then takes 5% of
+#: the time of the job.
 WORTH_SQUARES = 16384
-#: Fraction of the trace of K that its factor may miss in forward selection, if landmarks suffice.
+#: Fraction of the trace of K that its factor may miss in forward selection, if there are enough
+#: landmarks.
 MISSING = 1e-7
-#: Fraction of ``W o K`` that compression may lose there, and maximum number of directions left.
+#: Fraction of ``W o K`` that compression may lose in forward selection, and maximum number of
+#: directions after it.
 LOST, MOST = 1e-6, 512
-#: Maximum product of the ranks of W and K, from which ``W o K`` is compressed.
+#: Maximum product of the ranks of W and K before ``W o K`` is compressed.
 PRODUCTS = 1536
-#: Minimum number of samples in a slice, if there are several.
+#: Minimum number of samples per slice, if there are several slices.
 SLICE = 16384
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Sum for landmarks with all samples, (b, m), and squared norms; or for all samples, (m, m).
+    """Inner products, summed over features, of b landmarks with m samples, (b, m); squared norms.
 
-    The samples are divided into slices (`dhsic.lowrank.slices`). Each keeps its part of the sum,
-    and the results of a round that the next round reuses.
+    If every sample is a landmark, the inner products of all samples, (m, m), are known too. The
+    samples are divided into slices (`dhsic.lowrank.slices`). Each slice keeps its part of the sum,
+    and results of a round that the next round reuses.
     """
 
     epoch = 32
@@ -78,7 +83,10 @@ class LandmarkSum(AbstractFeatureSum):
         n: int | None = None,
         weights: LowRankSymmetric | None = None,
     ) -> None:
-        """Create a sum against `n` landmarks (default: initial number) and the directions of W."""
+        """Create a sum for `n` landmarks (default: initial number) and the directions of W.
+
+        `seed` determines the landmarks; `weights` is the matrix W, if it is needed.
+        """
         super().__init__(data)
         m = data.n_samples
         n = (
@@ -101,23 +109,23 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def fit(self) -> Landmarks:
-        """The sum against the landmarks that build factors."""
+        """The sum for the landmarks that factors are built from."""
         return self._landmarks_at(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
-        """The sum against the check rows."""
+        """The sum for the check rows."""
         return self._landmarks_at(self.marks.check)
 
     @property
     def statistic(self) -> Statistic:
-        """The sum for all samples; it is only known if every sample is a landmark."""
+        """The sum for all pairs of samples, (m, m); only known if every sample is a landmark."""
         assert self._square is not None, "every sample is a landmark"
         return Statistic(self._square)
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """Pass over features that a first pass runs in addition to their scaling."""
+        """Pass that the first pass over the data runs after measuring the scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends
@@ -136,7 +144,7 @@ class LandmarkSum(AbstractFeatureSum):
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
     ) -> LowRankScoringProblem:
         """Scoring problem of a round of forward selection, with K factored by Cholesky."""
-        factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), tolerance=MISSING)
+        factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), rtol=MISSING)
         fit = self.fit
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
         return LowRankScoringProblem(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
@@ -146,9 +154,9 @@ class LandmarkSum(AbstractFeatureSum):
     def round(
         self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool
     ) -> SlicedRound:
-        """Parameters of a round for slices, with at most `rank` directions.
+        """Create the description of a round for slices, with at most `rank` directions per base.
 
-        `linear` says whether inner products get directions too.
+        If `linear`, the matrix of inner products gets directions too.
         """
         block, fit = self.block, self.marks.fit
         subset = Landmarks(block.inner[fit], block.norms, fit)
@@ -171,7 +179,7 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
     def step(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices, which renews them, and add up what it returns.
+        """Replace all slices by the results of a function, and add up the sums that it returns.
 
         Pending removals of features are subtracted in the same step.
         """
@@ -182,13 +190,13 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices without changing them, and add up what it returns."""
+        """Apply a function to all slices without changing them; add up the sums it returns."""
         work = SliceStep(function, renews=False)
         _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Load values of sampled features into slices, apply a function, and add up its results."""
+        """Load values of sampled features into slices, apply `then`, and add up its results."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
         self._held, (self._block, sums) = self.data.update(
@@ -198,18 +206,21 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
-        """Evaluate a function of every slice, in order."""
+        """Evaluate a function on every slice; yields the results in order."""
         functions = [question] * len(self._sites())
         return self.data.query(self._here, answer, functions, state)
 
     def gather(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
-        """Apply a function to every slice, and combine the results by `make` into a state."""
+        """Evaluate a function on every slice; `make` combines the results into one state."""
         functions = [question] * len(self._sites())
         return self.data.runtime.gather(self._here, answer, functions, state, make)
 
     @property
     def _here(self) -> SiteValues:
-        """Slices, in the runtime of the reader; moved to this process with the features."""
+        """Slices, up to date, in the runtime of the reader.
+
+        They move to this process if the features have moved there.
+        """
         self.settle()
         if self._held is None:
             self.clear()
@@ -226,14 +237,17 @@ class LandmarkSum(AbstractFeatureSum):
         return len(self._sites())
 
     def _sites(self, jobs: Jobs = ()) -> list[Site]:
-        """Sites of the slices, with their jobs; a single slice if all samples are landmarks."""
+        """Sites of the slices, each with its part of the jobs.
+
+        There is a single slice if all samples are landmarks.
+        """
         if len(self._cuts) == 1 or self.chosen.is_everyone:
             return [Site(tuple(jobs), slice(0, self._m))]
         return [Site(tuple(replace(job, samples=s) for job in jobs), s) for s in self._cuts]
 
     @property
     def marks(self) -> LandmarkSet:
-        """Landmarks that slices use; if all samples are landmarks, those for factors and checks."""
+        """Landmarks that slices use: those for factors, and the check rows."""
         chosen = self.chosen
         if not chosen.is_everyone:
             return chosen
@@ -243,9 +257,9 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def block(self) -> Slice:
-        """The slice of the landmarks.
+        """Slice that contains only the landmarks, kept in this process.
 
-        Pending removals of features are subtracted from it, even if slices have not done so yet.
+        Pending removals of features are subtracted from it, even if the slices are not updated yet.
         """
         if self._block is None:
             self.clear()
@@ -253,7 +267,7 @@ class LandmarkSum(AbstractFeatureSum):
         return self._block if self._leaving is None else self._without(self._leaving[0])
 
     def _without(self, features: Index) -> Slice:
-        """The slice of the landmarks after removal of features, by their values there."""
+        """Slice of the landmarks after removal of `features`, from their values at landmarks."""
         assert self._ends is not None, "there are many slices"
         assert self._block is not None, "slices have begun"
         of, ends = self._ends
@@ -269,11 +283,14 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def is_behind(self) -> bool:
-        """Whether slices have yet to subtract removed features."""
+        """Whether there are removed features that slices have not subtracted yet."""
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
-        """Subtract pending removals in all slices, and add up the results of `then`."""
+        """Subtract pending removals in all slices, apply `then`, and add up its results.
+
+        `asked` is the argument of `then`.
+        """
         if self._leaving is None:
             return {}
         (features, remaining), self._leaving = self._leaving, None
@@ -284,7 +301,7 @@ class LandmarkSum(AbstractFeatureSum):
     # -- features ------------------------------------------------------------------------------
 
     def start(self, features: Index, taken: Any) -> None:
-        """Begin with `features`, those that vary; `taken` is the first pass's result for all."""
+        """Begin with `features`, which vary; `taken` is the result of `first_pass` for all."""
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
@@ -299,7 +316,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._renew(anew=True)
 
     def add(self, features: Index) -> None:
-        """Add features by their values, one part at a time."""
+        """Add features by their values, one block at a time."""
         for Z in self.data.map_blocks(Values(), self.data.jobs(features)):
             self._renew(values=Z)
 
@@ -346,10 +363,11 @@ class LandmarkSum(AbstractFeatureSum):
         then: SliceWork | None = None,
         asked: Any = None,
     ) -> Sums:
-        """Change the sums of slices (see `Renewal`) by `features`, to be read, or given values.
+        """Change the sums of slices (see `Renewal`) by `features`, or by given sums or values.
 
-        With `anew` slices start from zero and forget everything else. Returns the added results of
-        the function `then`.
+        `features` are read and subtracted. If `anew`, slices are reset first, so that `features`
+        are the only ones. Afterwards slices apply `then` to the argument `asked`; returns its
+        results, added up.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
@@ -374,7 +392,7 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Float", self.data.sum_results(AllSums(), jobs))
 
     def _of_square(self) -> InnerProducts:
-        """Inner products with landmarks and directions of W, and norms, from the full statistic."""
+        """Inner products with landmarks and directions of W, and norms, by the full statistic."""
         square, rows = self._square, self.marks.rows
         assert square is not None, "every sample is a landmark"
         above = np.arange(self._m) >= rows[:, None]
@@ -384,10 +402,10 @@ class LandmarkSum(AbstractFeatureSum):
         return np.concatenate([inner, products]), norms
 
     def grow(self, S: Index, *, to_everyone: bool) -> bool:
-        """Recompute the sum for S with twice as many landmarks, or all samples.
+        """Recompute the sum over S with twice the landmarks, or with all samples (`to_everyone`).
 
-        Returns False if there are no more. A halved initial number (see `MANY_FEATURES`) is always
-        doubled.
+        Returns False if the number of landmarks cannot grow. If the initial number was halved (see
+        `MANY_FEATURES`), it is doubled first, even with `to_everyone`.
         """
         if self.chosen.is_everyone:
             return False
@@ -403,11 +421,11 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def are_few(self) -> bool:
-        """Whether there are half as many landmarks as runs with fewer features begin with."""
+        """Whether the initial number of landmarks was halved (see `MANY_FEATURES`)."""
         return len(self.chosen.fit) < first_number(self._m) and not self.chosen.is_everyone
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat completed rounds (see `replay`); `n_rows` are their numbers of landmarks."""
+        """Repeat completed rounds (see `replay`); `n_rows` is the number of landmarks of each."""
         grown = []
         for number, n in enumerate(n_rows):
             if n != len(self.chosen.rows):
@@ -417,7 +435,7 @@ class LandmarkSum(AbstractFeatureSum):
         self.settle()
 
     def _of_rows(self, n_rows: int) -> LandmarkSet:
-        """Landmark set with `n_rows` landmarks, check rows included."""
+        """Landmark set with `n_rows` landmarks, including check rows."""
         n = first_number(self._m) // (1 if n_rows == self._m else 2)
         while n_rows < self._m and len(LandmarkSet.of(self._m, n, self._seed).rows) < n_rows:
             n *= 2
@@ -432,7 +450,7 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 def sample_slices(m: int, source: AbstractSource) -> list[slice]:
-    """Split m samples into slices of nearly equal size.
+    """Split m samples into slices of nearly equal size, of at least `SLICE` samples.
 
     There is one slice if the source cannot read some samples without the others.
     """

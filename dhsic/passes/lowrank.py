@@ -1,10 +1,11 @@
 """HSIC(sigma, S) in linear time: rounds scored by low-rank matrices.
 
-Every round is certified (`dhsic.engines.certificate`) before features are scored: a seeded sample
-of features is compared on rows where K is known. If the expected loss from wrong removals exceeds
-what the run allows (`dhsic.engines.expected_loss`), more of K is needed. Where an (m, m) matrix
-fits in memory K is computed for all samples, and features next to the threshold are scored exactly;
-otherwise the number of landmarks grows.
+The error of every round is estimated (`dhsic.engines.certificate`) before features are scored: for
+a random sample of features, low-rank gains are compared with exact ones on rows where K is known.
+If the expected loss from wrong removals exceeds the limit of the run
+(`dhsic.engines.expected_loss`), more of K is needed. If an (m, m) matrix fits in memory, K is then
+computed for all samples, and features next to the threshold are scored exactly; otherwise the
+number of landmarks grows.
 """
 
 from __future__ import annotations
@@ -79,20 +80,22 @@ from dhsic.passes.sliced import (
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.sources.scaling import Scaling
 
-#: Maximum number of directions of a factor; those that predict other rows are kept.
+#: Maximum number of directions of a factor; directions that do not improve the prediction of check
+#: rows are dropped.
 DIRECTIONS = 32
-#: Fractions of features for which the power series must suffice; the others are read.
+#: Fractions of features for which the power series must be accurate enough: at an order below the
+#: highest, and at the highest. The values of the other features are read.
 NEARLY_ALL, MOST = 0.98, 0.5
 #: Fraction of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
-#: Number of features whose series is checked at a time.
+#: Number of features for which the accuracy of the series is checked at a time.
 JUDGED = 1 << 17
 
 
 class AbstractLowRankScorer(AbstractScorer):
-    """Scorer in linear time, used while it is accurate enough.
+    """Scorer in linear time, by low-rank matrices, used as long as it is accurate enough.
 
-    Subclasses compute the directions of a round; that of a plan assumes them.
+    Subclasses compute the directions of a round; the subclass for plans assumes them.
     """
 
     def __init__(
@@ -100,11 +103,11 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        survival: ExpectedLoss | None = None,  # tracks and limits the expected loss
+        survival: ExpectedLoss | None = None,  # tracks and limits the expected number of losses
         *,
         may_square: bool = True,  # whether (m, m) matrices may be made
-        seed: int = 0,  # of landmarks, directions and the sample
-        # Creates the exact scorer once it is needed; None if low rank goes on to the end:
+        seed: int = 0,  # determines landmarks, directions and the sample
+        # Creates the exact scorer when it is needed; None if all rounds are in low rank:
         exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,  # whether exact rounds begin as soon as they are cheap
     ) -> None:
@@ -120,7 +123,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self._W: Float | None = None
         self._are_codes = False
         self._projected = 0  # number of features when last projected; 0 if they were not
-        self._said: Sums | None = None  # results of slices in the last fit
+        self._said: Sums | None = None  # sums that slices returned in the last fit
 
     def measure(self) -> Scaling:
         if self._choices.kernel.is_additive:
@@ -185,7 +188,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return "low rank"
 
     def form_rows(self, sigma: float, rows: Index) -> Array:
-        if self._said is None:  # a run was resumed
+        if self._said is None:  # the run was resumed
             self._fit(sigma)
         results = self._said
         assert results is not None, "a fit says"
@@ -196,7 +199,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return gains[features], record
 
     def _exactly(self, S: Index) -> ExactScorer:
-        """Create the exact scorer that takes over with features S; low-rank state is released."""
+        """Create the exact scorer, which takes over with the features S; free low-rank state."""
         assert self._exact is not None, "a run that goes on exactly says how"
         del self.sum, self.sample
         self._W = self._question = None
@@ -207,7 +210,10 @@ class AbstractLowRankScorer(AbstractScorer):
         return scorer
 
     def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, Certificate]:
-        """Fit within the allowed expected loss, or the best fit; returns state, certificate."""
+        """Compute a fit within the allowed expected loss; if there is none, the most accurate fit.
+
+        Returns the state of the round and its certificate.
+        """
         while True:
             fit = self._fit(sigma)
             for anew in (False, True):
@@ -215,62 +221,67 @@ class AbstractLowRankScorer(AbstractScorer):
                 certificate = self._certify(state, S, n)
                 if self._expected_loss.allows(certificate, S.size, n):
                     return state, certificate
-                if self._projected in (0, S.size):  # projecting again would not help
+                if self._projected in (0, S.size):  # a new projection would not be better
                     break
             if not self.sum.grow(S, to_everyone=self._may_square):
                 return state, certificate
-            if self._projected == S.size:  # the last fit defines a round's projection
+            if self._projected == S.size:  # the next fit needs a new projection
                 self._projected = 0
 
     def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
-        """Compute gains in a pass over the values."""
+        """Compute gains of S in a pass over their values."""
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> tuple[Index, bool]:
-        """Sampled features, and whether slices hold their values."""
+        """Sampled features of S, and whether the slices already contain their values."""
         features, sampled = self.sample.of(S), self.sum.sampled
         has = sampled is not None and np.isin(features, sampled, assume_unique=True).all()
         return features, bool(has)
 
     @abstractmethod
     def _replay(self, survivors: Sequence[Index], history: History) -> None:
-        """Repeat completed low-rank rounds."""
+        """Repeat the completed low-rank rounds of a resumed run."""
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Compute directions of the round's base matrices."""
+        """Compute low-rank directions of the round's base matrices, for the bandwidth sigma."""
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
-        """State of the round, along the directions that features are projected on, if any.
+        """State of the round, from its fit `found`.
 
-        Features are projected if they have not been, if the kernel has changed too much, or if
-        `anew`.
+        If projections are used (`dhsic.passes.projection`), A is expressed in the directions that
+        features are projected on. Features are projected first if they have not been, if a higher
+        order is needed, if half of them have left since, or if `anew`.
         """
 
     @abstractmethod
     def _scored(self, state: Any, S: Index) -> tuple[Float, int]:
-        """Compute gains of S, and the highest order of the series used."""
+        """Compute gains of S, (s,), and the highest order of the power series that was used."""
 
     @abstractmethod
     def _certify(self, state: Any, S: Index, n: int) -> Certificate:
-        """Certify the round by the sampled features that remain."""
+        """Estimate the error of the round's gains on the sampled features; n of S are removed."""
 
     @abstractmethod
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
     ) -> tuple[Float, int, Certificate]:
-        """Gains, the number of exact ones, and the certificate of all; n is less than S.size."""
+        """Correct gains near the threshold between removed and surviving features.
+
+        n, the number of removed features, is below S.size. Returns the gains, the number of exact
+        gains, and the certificate of all gains.
+        """
 
     @abstractmethod
     def _hsic(self, sigma: float, state: Any = None) -> float:
-        """``<W, K>``."""
+        """HSIC, ``<W, K>``, by the low-rank factors."""
 
 
 class LowRankScorer(AbstractLowRankScorer):
-    """Scorer in linear time by factors of K."""
+    """Scorer in linear time, by low-rank factors of K over slices of the samples."""
 
     _projection: Projection | None = None
     _numbers: ResidentValues | None = None
@@ -281,7 +292,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
 
     def _scoring_problem(self, sigma: float) -> ScoringProblem:
-        """Scoring problem of the round, with K and W for all samples."""
+        """Exact scoring problem of the round, with K and W for all samples."""
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
                 self._W = self._weights.rows(np.arange(self._data.n_samples))
@@ -317,14 +328,20 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
     def _series(self, found: FittedRound) -> PowerSeries:
-        """The power series that features are projected for, or its first term."""
+        """Power series of the projections; its first term if features are not projected."""
         order = 1 if self._projection is None else self._projection.order
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
     def _lead(
         self, found: FittedRound, S: Index, most: int | None = None, multiplied: int = 0
     ) -> tuple[Along, Sums]:
-        """Replace directions in slices by the leading ones of A; returns these and results."""
+        """Compute the leading eigenvectors of ``A = W o K``, and store them in the slices.
+
+        They replace the directions of the fit `found`, and are at most `most`. S are the features
+        of the round. `multiplied` is the number of leading directions whose pairwise products
+        approximate the coefficients of even powers in later rounds. Returns A along these
+        directions, and the sums over all slices.
+        """
         sums = self.sum.say(gram, found)
         mix, T = leading(found, sums, self._weights, COMPRESSION, most)
         core = {base: np.diag(values) for base, values in T.items()}
@@ -335,7 +352,10 @@ class LowRankScorer(AbstractLowRankScorer):
         )
 
     def _project(self, found: FittedRound, S: Index, order: int) -> Weighed:
-        """Project S on the directions of a round, and return the round's state along them."""
+        """Project the features S on the leading directions of A, for a power series up to `order`.
+
+        `found` is the fit of the round. Returns the state of the round along these directions.
+        """
         self._projection = self._numbers = None  # frees memory before the new ones are computed
         along, sums = self._lead(found, S, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
@@ -348,7 +368,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, sums)
 
     def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
-        """Add the sample of S, and the check rows in the slice of the landmarks."""
+        """Add to `along` the sampled features of S, and the check rows in the landmark slice."""
         features, is_there = self._sampled(S)
         sampled = self.sum.sampled if is_there else features
         assert sampled is not None, "slices have the sample"
@@ -357,12 +377,15 @@ class LowRankScorer(AbstractLowRankScorer):
     def _run_in_slices(
         self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]
     ) -> Sums:
-        """Run a function in all slices, after loading the sample of S if necessary."""
+        """Run a function in all slices, after loading the sampled features of S if necessary.
+
+        `asked` is the request that the function gets, and `tell` adds up its sums over slices.
+        """
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
 
     def _weighed(self, along: Along, sums: Sums) -> Weighed:
-        """State of the round: results of slices about A along its directions."""
+        """State of the round, from A along its directions and the sums over all slices."""
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
@@ -375,7 +398,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return Weighed(along, sums, even, lost)
 
     def _forms(self, state: Weighed) -> Forms:
-        """Parameters for slices to score features by their values."""
+        """Parameters with which slices score features by their values; cached per state."""
         if self._forms_of is None or self._forms_of[0] is not state:
             basis = {} if self._projection is None else self._projection.basis
             m = self._data.n_samples
@@ -384,7 +407,11 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._forms_of[1]
 
     def _order(self, sigma: float, S: Index) -> int:
-        """Order of the power series that suffices for most of S or nearly all; 0 if none does."""
+        """Lowest order of the power series that is accurate enough for nearly all features of S.
+
+        At the highest order it need only be accurate enough for half of them (see `NEARLY_ALL`,
+        `MOST`). Returns 0 if no order is.
+        """
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)
         for order in range(kernel.exact_order or 1, highest + 1):
@@ -394,7 +421,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return 0
 
     def _enough(self, order: int, sigma: float, S: Index) -> Mask:
-        """Whether the power series up to `order` suffices, for each feature of S."""
+        """Mask of the features of S for which the power series up to `order` is accurate enough."""
         kernel, data = self._choices.kernel, self._data
         statistics = (data.facts(S[part]) for part in slices(S.size, JUDGED))
         m = data.n_samples
@@ -408,9 +435,9 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Gains of S by their projections, a mask of those that suffice, and the order.
+        """Gains of S from their projections, a mask of the accurate ones, and the series order.
 
-        They are cached, because the certificate and the round both use them.
+        Results are cached, because the certificate and the round both use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -428,12 +455,12 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, does, projection.order
 
     def _keep(self, S: Index) -> None:
-        """Keep the projections of S; those of others may be dropped."""
+        """Keep the projections of the features S; projections of other features may be dropped."""
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Gains by the values, to the order that each feature needs; and the highest order."""
+        """Gains of S by their values, with the series order that each needs; the highest order."""
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())
         request = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)

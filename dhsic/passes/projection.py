@@ -19,8 +19,8 @@ The functional is projected on a space of few dimensions, ``c_t' x^a ~ (B' c_t)'
 (m, n) an orthonormal basis of c_t in the round of the projection, ones, and products of the leading
 directions. M_t and ``B' c_t`` change from round to round; the numbers u and ``B' x^a`` do not. So a
 feature is read once to compute them, and again when it leaves. When half of the features have left
-they are projected again, so a run makes about two passes in all. Errors of the projection are part
-of the round's certificate, like all others of low rank, and so are rounding errors of the numbers,
+they are projected again, so a run makes about two passes in all. The certificate of a round
+includes errors of the projection, like all others of low rank, and rounding errors of the numbers,
 which are stored in half precision.
 """
 
@@ -41,37 +41,40 @@ from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
 from dhsic.namespace import Movable, host, slices
 from dhsic.passes import AbstractByTile, Cost, Tile, placed
 
-#: Number of directions that features are projected on, per base of the kernel; and of those whose
-#: products span the functionals of even powers.
+#: Number of directions that features are projected on, per base matrix of the kernel; and number of
+#: directions whose products span the functionals of even powers.
 LEADING, MULTIPLIED = 16, 6
-#: Rounding error of gains from half-precision numbers, relative to their standard deviation
-#: (genotypes show half of it).
+#: Rounding error of gains from half-precision numbers, relative to the standard deviation of gains
+#: (the error for genotypes is half of it).
 ROUNDED = 1e-3
-#: Features are projected again when one in this many is left.
+#: Features are projected again when their number has been divided by this.
 ANEW = 2
-#: Highest order of the power series; features that need more are scored by their values.
+#: Highest order of the power series; features that need a higher one are scored by their values.
 HIGHEST_ORDER = 2
-#: Numbers that may always be held (32 MiB), however many a feature has.
+#: Total of numbers that may always be held (32 MiB), whatever their number per feature.
 ALWAYS_HELD = 1 << 24
-#: Number of samples summed in float32; sums over more are in float64.
+#: Number of samples summed in float32; such sums are added in float64.
 SAMPLES = 4096
 #: Number of features projected, and scored, at a time: values and numbers stay in the cache.
 PROJECTED, SCORED = 64, 2048
-#: Time per flop of products with so few directions, relative to large products.
+#: Time per flop of products with few directions, relative to large products.
 NARROW = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """Numbers of a feature: ``D_p' x^p`` for some powers p."""
+    """Definition of the numbers stored per feature x: ``D_p' x^p`` for some powers p.
+
+    D_p are some of the `directions`.
+    """
 
     directions: Array  # (n, m) float32, all directions as rows
-    #: For each power p: p, and the first row of its `directions` and the one after the last.
+    #: For each power p: p, the first row of its `directions`, and the row after the last.
     parts: tuple[tuple[int, int, int], ...]
 
     @staticmethod
     def supposed(kernel: AbstractKernel, order: int, m: int) -> Numbers:
-        """Layout of the numbers for a plan, with the maximum number of directions."""
+        """Numbers for a plan, which needs sizes only: the maximum of directions, all entries 0."""
         series, n_even = kernel.power_series(order, 1.0), 2 + MULTIPLIED * (MULTIPLIED + 1) // 2
         odd = {(x.base, p) for x in series.products for p in (x.a, x.b) if x.a and x.b}
         even = {(x.base, x.a + x.b) for x in series.products if on_diagonal(x, series)}
@@ -85,7 +88,10 @@ class Numbers(Movable):
         return sum(stop - start for _, start, stop in self.parts)
 
     def of_strip(self, x: Array, samples: slice) -> Float:
-        """Contribution of a slice of samples of features x (c, s) to their numbers, (c, n)."""
+        """Contribution of a slice of the samples to the numbers of features, (c, n).
+
+        x (c, s) are standardised values of the features at these samples.
+        """
         highest = max(p for p, _, _ in self.parts)
         powers = list(accumulate([x] * highest, mul))
         directions = self.directions[:, samples]
@@ -93,15 +99,15 @@ class Numbers(Movable):
         return np.concatenate(products, axis=1, dtype=np.float64)
 
     def of_values(self, X: Array) -> Array:
-        """Compute the numbers of standardised features X (c, m), (c, n) float32."""
+        """Compute the numbers, (c, n) float32, of standardised features X (c, m)."""
         strips = slices(X.shape[1], SAMPLES)
         return np.asarray(sum(self.of_strip(X[:, s], s) for s in strips), dtype=np.float32)
 
 
 def in_half(numbers: Array) -> Array:
-    """Convert numbers (c, n) to float16, (c, n + 2), scaled by the largest of a feature.
+    """Convert numbers (c, n) to float16, (c, n + 2), divided by the largest number per feature.
 
-    The last two columns are that largest number, as float32.
+    The last two columns hold that largest number, as float32.
 
     >>> numbers = np.array([[3e9, 1e9 / 3], [0.0, -2e-9]])
     >>> np.allclose(from_half(in_half(numbers)), numbers, rtol=ROUNDED)
@@ -114,14 +120,14 @@ def in_half(numbers: Array) -> Array:
 
 
 def from_half(kept: Array) -> Array:
-    """Convert back to float32 numbers, (c, n)."""
+    """Convert the result of `in_half` back to float32 numbers, (c, n)."""
     largest = np.ascontiguousarray(kept[:, -2:]).view(np.float32)
     return kept[:, :-2].astype(np.float32) * largest
 
 
 @dataclass(frozen=True, slots=True)
 class Project(AbstractByTile):
-    """Numbers of features, in half precision (see `in_half`)."""
+    """Pass that projects features: returns their numbers in half precision (see `in_half`)."""
 
     numbers: Numbers
     device: str | None = field(default_factory=wanted_device)
@@ -134,7 +140,7 @@ class Project(AbstractByTile):
         return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
-        """Numbers of a few features, in float64; slices of samples stay in the cache."""
+        """Numbers of a few features, in float64; computed by slices of samples, for the cache."""
         total = np.zeros((len(tile.raw), self.numbers.n))
         for samples in strips:
             x = tile.of_samples(samples).values(np.float32)
@@ -148,28 +154,28 @@ class Project(AbstractByTile):
 
 
 class Projection:
-    """Directions of one round, and gains from projections in the following rounds."""
+    """Layout of the projections of features; computes gains from them in the following rounds."""
 
     def __init__(
         self,
         kernel: AbstractKernel,
-        order: int,  # of the power series
+        order: int,  # order of the power series
         basis: Mapping[int, Float],  # T (n, r): functionals of slices times T are orthonormal
-        n_directions: Mapping[int, int],  # per base
+        n_directions: Mapping[int, int],  # number of directions per base
     ) -> None:
         self.order, self.basis = order, basis
-        self._places: dict[tuple[int, int], slice] = {}  # of P' x^p among the numbers
-        self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p
+        self._places: dict[tuple[int, int], slice] = {}  # positions of P' x^p in the numbers
+        self._even: dict[tuple[int, int], slice] = {}  # positions of B' x^p in the numbers
         self._parts = self._laid_out(kernel.power_series(order, 1.0), n_directions)
 
     def numbers(self, directions: Any) -> Numbers:
-        """Numbers to compute for every feature, with the `stacked` directions."""
+        """Definition of the numbers of every feature, with the `stacked` directions."""
         return Numbers(directions, self._parts)
 
     def _laid_out(
         self, series: PowerSeries, n_directions: Mapping[int, int]
     ) -> tuple[tuple[int, int, int], ...]:
-        """Lay out the numbers of a feature, and record their positions."""
+        """Choose the order of a feature's numbers, record their positions, and return the parts."""
         parts: list[tuple[int, int, int]] = []
         start = 0
 
@@ -192,7 +198,10 @@ class Projection:
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
     ) -> Callable[[Array], Float]:
-        """Function from stored numbers to gains (c,), by ``P' A P`` and ``B' c`` of a round."""
+        """Create the function that computes gains (c,) from stored numbers in a round.
+
+        `core` is ``P' A P`` and `even` is ``B' c``, both by base.
+        """
         forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
         places, evens = self._places, self._even
 
@@ -224,12 +233,15 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:
-    """Maximum number of numbers per feature, for the series up to `order`."""
+    """Maximum count of numbers per feature, for the power series up to `order`."""
     return Numbers.supposed(kernel, order, 1).n
 
 
 def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
-    """Highest order for which the numbers of `n_features` of d features may be held."""
+    """Highest order of the series for which all numbers of `n_features` may be held in memory.
+
+    d is the number of all features of the source, which determines the limit.
+    """
     if kernel.exact_order is not None:
         return kernel.exact_order
     most = most_numbers(kernel, d)
@@ -237,24 +249,24 @@ def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
 
 
 def most_numbers(kernel: AbstractKernel, d: int) -> int:
-    """Maximum number of numbers held at a time for d features."""
+    """Maximum total of numbers held at a time for d features."""
     return max(numbers_of(kernel, kernel.exact_order or 1) * d, ALWAYS_HELD)
 
 
 def bytes_held(kernel: AbstractKernel, d: int) -> int:
-    """Bytes of these numbers, and of the largest number of each feature."""
+    """Maximum bytes of the projections of d features, in half precision (see `in_half`)."""
     return 2 * most_numbers(kernel, d) + 4 * d
 
 
 def on_diagonal(x: Product, series: PowerSeries) -> bool:
-    """Whether a product of powers contributes to the functional of their common even power."""
+    """Whether a product ``x^a x^b`` needs the diagonal correction, a functional of ``x^(a+b)``."""
     return not (x.a and x.b) if series.of_differences else True
 
 
 def enough(
     kernel: AbstractKernel, order: int, sigma: float, facts: FeatureStats, m: int, neglected: float
 ) -> Mask:
-    """Whether the power series up to `order` suffices for each feature, (c,).
+    """Mask (c,) of the features for which the power series up to `order` is accurate enough.
 
     The estimated remainder must be at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the
     standard deviation of the gain of a feature that is independent of A.
@@ -263,6 +275,6 @@ def enough(
     if series.neglected is None:
         return np.ones(len(facts.max_abs), dtype=bool)
     allowed = neglected * 2 * np.sqrt(2) * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
-    # Remainders of pairs add up with random signs, like the root of their number.
+    # Remainders of pairs have random signs, so their sum grows like the root of their number.
     missed = np.sqrt(m) * series.neglected(facts.max_abs, facts.fourth_moment)
     return np.asarray(missed <= allowed)

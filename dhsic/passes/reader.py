@@ -1,14 +1,14 @@
 """Reader of the features of a run: chooses blocks, jobs, and the location of survivors.
 
-As features leave, less of each block is needed, and the survivors are compacted: kept in memory if
-they fit a fixed budget, else rewritten to scratch, so that all passes together decode a small
-multiple of one pass. Low rank compacts once half of the stored features have left; the exact engine
-does when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster survivors go
-to scratch, unless they are few. All features are loaded in the same way before the first round, if
-they fit (`AbstractReader.load`). So a run examines its values (`dhsic.passes.single_pass`), loads
-them, measures them (the first pass), and then its rounds decode blocks from memory. Decisions and
-jobs depend on sizes and the source alone, never on where survivors are kept, so all runs over the
-same data sum in the same order.
+As features leave, less of each block is needed. The surviving features (*survivors*) are compacted:
+kept in memory if they fit a fixed budget, else rewritten to a temporary file (*scratch*). So all
+passes together decode a small multiple of one pass. Low rank compacts when half of the stored
+features have left; the exact engine does when an epoch begins (`dhsic.passes.sums`), after seven in
+eight have left. On a cluster survivors go to scratch, unless they are few. All features are loaded
+in the same way before the first round, if they fit (`AbstractReader.load`). So a run examines its
+values (`dhsic.passes.single_pass`), loads them, measures them (the first pass), and then its rounds
+decode blocks from memory. Decisions and jobs depend on data sizes and the source alone, never on
+where survivors are kept, so all runs over the same data sum in the same order.
 
 `AbstractReader` makes these decisions. `Reader` runs the passes; the reader of a plan counts them.
 """
@@ -69,8 +69,8 @@ from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 
-#: Maximum bytes of survivors as they are stored (packed if possible) for which all features are
-#: loaded at the start, into memory if the budget allows.
+#: Maximum stored bytes of all features (packed if possible) at which they are loaded at the start,
+#: into memory if the budget allows.
 COMPACT_BYTES = 512 << 20
 #: Minimum ratio of stored features to survivors for compaction.
 COMPACTING = 2
@@ -86,10 +86,10 @@ class Reporter(Protocol):
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
-    """Whether `n_features` should be stored separately, in `n_bytes`, from the `n_stored` now read.
+    """Whether `n_features` of the `n_stored` features now read should be stored separately.
 
-    All features are if they fit in memory, and survivors if they are few. Only sizes count, so that
-    resumed runs decide alike.
+    All features are, if their `n_bytes` are at most `COMPACT_BYTES`; fewer features are, if they
+    are at most half of the stored ones. Only sizes count, so that resumed runs decide alike.
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
@@ -97,11 +97,11 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
 
 
 class AbstractReader(ABC):
-    """Reader of features, numbered as in the whole source, wherever they are stored at present.
+    """Reader of features, by their numbers in the whole source, wherever they are stored now.
 
-    `rows` (m,) are the samples of the run, in order (None: all). `memory` is the budget in bytes
-    for survivors in memory (default `COMPACT_BYTES`), for this process and for every worker of a
-    cluster; more go to scratch, which changes nothing else.
+    `rows` (m,) are the indices of the samples of the run, in order (None: all samples). `memory` is
+    the budget in bytes for survivors in memory (default `COMPACT_BYTES`), for this process and for
+    every worker of a cluster. Survivors that do not fit go to scratch; results are the same.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class AbstractReader(ABC):
         self.room = COMPACT_BYTES if memory is None else memory
         #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
         self.loaded: MemorySource | None = None
-        #: Features that `source` contains, ascending, once some were stored separately; None for
-        #: all.
+        #: Features that `source` contains, ascending, if survivors were stored separately; None if
+        #: it contains all features.
         self.held: Index | None = None
         self.scratch: AbstractScratch | None = None  # storage of `source`, if it is scratch
-        self.is_home = False  # whether survivors of a cluster are in this process now
+        self.is_home = False  # whether survivors have moved from the cluster to this process
         self.reporter: Reporter | None = None  # receives progress reports
         self.bytes_read = 0  # stored bytes read by all passes
         self._scaling: Scaling | None = None
@@ -130,14 +130,14 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
-        """Results of the pass over the jobs, in order.
+        """Run a pass over jobs, and yield the results in order.
 
-        `divisible` results are concatenated by the caller, so that jobs may be split or merged.
+        `divisible` results are concatenated by the caller, so jobs may be split or merged.
         """
 
     @abstractmethod
     def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
-        """Run the pass over jobs, and add results along a fixed tree."""
+        """Run the pass over jobs, and return the sum of the results, added along a fixed tree."""
 
     @abstractmethod
     def keep_on_workers(self, a_pass: AbstractPass, features: Index) -> ResidentValues:
@@ -152,17 +152,17 @@ class AbstractReader(ABC):
     def update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Renew the values at all sites, and return them with the sum of their parts."""
+        """Apply a step to the values at all sites; return the new values and the sum of parts."""
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
         return self._update(held, step, sites, state)
 
     def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Query the values at all sites, see `AbstractRuntime.query`."""
+        """Query the values at all sites (see `AbstractRuntime.query`)."""
         return self.runtime.query(held, ask, told, state)
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
-        """Whether the values of features can be packed; needs a pass."""
+        """Whether the values of features can be packed; this takes a pass over them."""
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
@@ -225,8 +225,8 @@ class AbstractReader(ABC):
     ) -> list[Job]:
         """Jobs whose concatenated results are in the order of `features` (ascending).
 
-        If `scaled`, tasks use the known scaling of the source; with `weighted`, a scaling of all
-        features of the source, they use that instead. `tags` (s,) are integers that go with the
+        If `scaled`, tasks use the known scaling of the source. `weighted`, a scaling of all
+        features of the source, replaces it. `tags` (s,) are integers that tasks receive with the
         features.
         """
         is_known = scaled and weighted is None and self._scaling is not None
@@ -242,7 +242,7 @@ class AbstractReader(ABC):
 
     @property
     def known_source(self) -> AbstractSource:
-        """The source as sent to tasks: with the scaling of its features, once known."""
+        """Source that tasks receive: with the scaling of its features, if it is known."""
         scaling, source = self._scaling, self.source
         if scaling is None:
             return source
@@ -254,12 +254,12 @@ class AbstractReader(ABC):
         return self._sent
 
     def map(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Run the pass over the jobs; results are in order."""
+        """Run the pass over the jobs, and yield the results in order."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=False)
 
     def map_blocks(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Run a pass that works block by block; the results, in order, are to be concatenated."""
+        """Run a pass that works block by block; yields results, in order, to be concatenated."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
@@ -284,8 +284,8 @@ class AbstractReader(ABC):
     def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
         """Load all features if they fit, run the first pass, and return the scaling.
 
-        The pass's result begins with a list of scalings; `take` receives the other parts. Later
-        reads use the loaded features, and compare them with the checksums of this pass.
+        The first entry of the pass's result is a list of scalings; the function `take` receives the
+        other entries. Later reads are compared with the checksums of this pass.
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
@@ -301,19 +301,19 @@ class AbstractReader(ABC):
         return self.scaling
 
     def know(self, scaling: Scaling) -> None:
-        """Set the scaling of the features; later reads are compared with its checksums."""
+        """Set the scaling of all features; later reads are compared with its checksums."""
         self._scaling = scaling
         self.compare(scaling)
 
     def compare(self, scaling: Scaling) -> None:
-        """Compare values read from now on with the checksums of a scaling."""
+        """Compare the values of later reads with the checksums of a scaling."""
         if isinstance(self.source, RecutSource):
             self.source = self.source.checked(scaling.checksum, self.rows)
         elif self.held is None:  # else the values were copied by this process
             self.source = ChecksummedSource.over(self.source, scaling.checksum, self.rows)
 
     def tell(self, n_features: int) -> None:
-        """Report progress: features were scored."""
+        """Report progress: `n_features` more features have been scored."""
         if self.reporter is not None:
             self.reporter.scored(n_features)
 
@@ -330,7 +330,7 @@ class AbstractReader(ABC):
         return values * int(np.dtype(self.source.dtype).itemsize)
 
     def copy_unread(self, rows: Index | None = None) -> Self:
-        """Copy of the reader, or one for other samples, with no scratch and nothing read."""
+        """Copy of the reader, for the samples `rows` if given, without scratch or bytes read."""
         other = copy(self)
         self._is_alone = other._is_alone = False
         other.bytes_read, other.scratch = 0, None
@@ -338,7 +338,7 @@ class AbstractReader(ABC):
         return other
 
     def in_common(self, runtime: AbstractRuntime) -> Self:
-        """Reader for one of several runs that share the features loaded by this one."""
+        """Reader for one of several runs that share the features that this reader has loaded."""
         other = self.copy_unread()
         other.bytes_read, self.bytes_read = self.bytes_read, 0
         if isinstance(self.source, MemorySource):
@@ -366,14 +366,14 @@ class AbstractReader(ABC):
             self._keep_apart(every)
 
     def load_for_all(self) -> None:
-        """Load features for several runs (`in_common`); the first run counts the bytes read."""
+        """Load features for several runs (see `in_common`); the first run counts the bytes read."""
         every = np.arange(self.source.n_features, dtype=np.int64)
         n_bytes = self.bytes_of(self.jobs(every))
         self.load()
         self.bytes_read = n_bytes if self.held is not None else 0
 
     def compact(self, S: Index) -> None:
-        """Store S separately, once it is a small part of what is stored."""
+        """Store the features S separately, if they are a small part of the stored features."""
         if S.size < self.source.n_features:
             self._keep_apart(S)
 
@@ -400,20 +400,21 @@ class AbstractReader(ABC):
                     return
             except UnwritableError as error:
                 warn(
-                    f"Survivors cannot be written to scratch ({error}), so the run goes on with "
-                    "what it read so far, which is slower. Make room there, or set TMPDIR to a "
-                    "place with more (on a cluster, scratch= of its runtime).",
+                    f"The remaining features cannot be written to scratch ({error}). The run "
+                    "continues without that, more slowly. Free some space there, or set TMPDIR "
+                    "(on a cluster scratch= of its runtime) to a folder with more space.",
                 )
                 self._recut(features, form)
                 return
 
     def _recut(self, features: Index, form: Form) -> bool:
-        """Read `features` from the store, in the jobs that would read them in this form elsewhere.
+        """Read `features` from their present store, in jobs as if they were stored separately.
 
-        Returns False if they cannot be packed.
+        So sums are computed in the same order. Returns False if `form` is packed and the features
+        cannot be packed.
         """
         d, s = self.source.n_features, features.size
-        # If they would be stored even unpacked, the jobs are the same.
+        # Features that would be stored separately even unpacked have the same jobs.
         matters = form.packed and not worth_compacting(s, d, s * self.bytes_per_feature)
         if matters and not self._packs(features):
             return False
@@ -436,7 +437,7 @@ class AbstractReader(ABC):
 
     @property
     def _scratch_place(self) -> Path | None:
-        """Folder for scratch; None if scratch is useless, or workers do not share a folder."""
+        """Folder for scratch; None if scratch does not help, or workers do not share a folder."""
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
@@ -452,9 +453,10 @@ class AbstractReader(ABC):
         *,
         home: bool = False,
     ) -> None:
-        """Switch to features in `source` (`home`: in this process), and remove older scratch.
+        """Read `features` from `source` from now on, and remove older scratch.
 
-        On a cluster the previous scratch is kept until no step can need it again.
+        If `home`, the features have moved from the cluster to this process. On a cluster the
+        previous scratch is kept as long as a step may have to be repeated.
         """
         if not self.runtime.is_remote:
             self.close()
@@ -522,7 +524,10 @@ class Reader(AbstractReader):
             raise
 
     def load_here(self) -> bool:
-        """Load all features into memory (`loaded`) before the first pass, if `load` would."""
+        """Load all features into memory (`loaded`), if they fit `COMPACT_BYTES` and the budget.
+
+        Returns whether they were loaded.
+        """
         every = np.arange(self.source.n_features, dtype=np.int64)
         if self.runtime.is_remote or self.source.in_memory:
             return False

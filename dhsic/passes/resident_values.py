@@ -1,8 +1,8 @@
-"""Numbers of features that stay on the workers that computed them, and queries of them.
+"""Results of a pass that stay on the workers that computed them, and queries of these results.
 
-Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its numbers stay on the worker of
-a cluster that read the features, until the survivors move to the client process. A query returns
-only its results; surviving features are sent as bit masks.
+Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its results, a few numbers per
+feature, stay on the worker that read the features, until the survivors move to the client process.
+A query returns only its own results; surviving features are sent as bit masks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import run_of
 from dhsic.sources.views import packed, unpacked
 
-#: Minimum number of features per site, so that calls are few.
+#: Minimum number of features per site, to limit the number of calls.
 LEAST = 2048
 
 
@@ -54,7 +54,7 @@ class SelectFeatures(ConcatenateResults):
 
 
 class ResidentValues:
-    """Numbers of features (ascending), an array (c, ...) per site."""
+    """Results of a pass for `features` (ascending): an array (c, ...) per site, on its worker."""
 
     def __init__(
         self, runtime: AbstractRuntime, held: SiteValues, features: Index, widths: list[int]
@@ -64,9 +64,9 @@ class ResidentValues:
         self._edges = [*accumulate(widths, initial=0)]
 
     def keep(self, S: Index, runtime: AbstractRuntime) -> None:
-        """Drop features that have left, once they are half of all.
+        """Drop the values of features not in S, if they are at least half of all.
 
-        `runtime` is the present one: that of this process if survivors have moved here.
+        `runtime` is the current runtime: local threads if the survivors have moved to this process.
         """
         if 2 * S.size <= self.features.size:
             positions_by_site = self._places(S)
@@ -80,7 +80,7 @@ class ResidentValues:
             self._runtime = runtime
 
     def query(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
-        """Apply a function to the numbers of features S, and yield the results site by site."""
+        """Apply a function to the values of features S, and yield the results site by site."""
         position_masks = [packed(at_site) for at_site in self._places(S)]
         return self._runtime.query(self._held, _ask, position_masks, ask)
 
@@ -101,7 +101,7 @@ def _ask(value: Array, told: Any, ask: Callable[[Array], Array]) -> Array:
 
 
 def sites_of(jobs: list[Job]) -> tuple[list[Site], list[int]]:
-    """Group neighbouring jobs into sites; returns sites and their numbers of features."""
+    """Group neighbouring jobs into sites; returns sites and the number of features of each."""
     sites, widths = [], []
     site_jobs: list[Job] = []
     n = 0

@@ -32,8 +32,8 @@ from dhsic.passes import (
 )
 from dhsic.sources.scaling import Codes, Scale, code_values, scaling_of
 
-#: Time of low-rank scoring per value, and per value and direction, relative to standardising a
-#: value; and maximum number of directions in a factor, for the estimate of its size.
+#: Time of low-rank scoring per value, and per value and direction, relative to the time of
+#: standardising a value; and maximum number of directions of a factor, to estimate its size.
 SCORING, DIRECTION, MOST_DIRECTIONS = 2.0, 0.17, 128
 #: Statistics of a typical feature, for cost estimates.
 ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
@@ -41,7 +41,7 @@ ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Score(AbstractByTile):
-    """Gains by an engine, (c,); `device` is where features are scored (None: the CPU)."""
+    """Gains of features by an engine, (c,), computed on `device` (None: the CPU)."""
 
     engine: AbstractEngine
     state: Any
@@ -68,7 +68,7 @@ def scoring_cost(
 ) -> Cost:
     """Cost of `forms` quadratic forms per feature by the exact engine.
 
-    A triangle is sent for each base matrix of the expansion.
+    Workers receive one triangle for each base matrix of the kernel's expansion.
     """
     itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
     flops = form_flops(m) * forms
@@ -83,10 +83,10 @@ def scoring_cost(
 
 @dataclass(frozen=True, slots=True)
 class ScoreLowRank(AbstractByTile):
-    """Gains by low-rank matrices, (c,).
+    """Gains of features by low-rank matrices, (c,).
 
-    Jobs with genotypes only are sent without scaling, which would be most of their size: the counts
-    of the codes determine it.
+    If all values are genotypes, jobs are sent without scaling, which would be most of their size:
+    tasks compute it from the counts of the codes.
     """
 
     state: RoundState
@@ -120,9 +120,10 @@ class ScoreLowRank(AbstractByTile):
 
 
 def _sides(state: RoundState) -> Array | None:
-    """Matrix whose sums over levels give the gain, (m, R + 2): Y, row sums, ones; None if no such.
+    """Matrix (m, R + 2) from which the gains of genotypes are computed; None if they cannot be.
 
-    Row sums are those of A minus those of its directions Y.
+    A gain follows from the sums of its rows over the samples of each genotype. Columns are the R
+    directions Y of ``A = W o K``, the row sums of A minus those of its low-rank form, and ones.
     """
     if not state.kernel.is_product:
         return None
@@ -140,7 +141,7 @@ def rank_of(state: RoundState) -> int:
 
 
 def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
-    """Cost of `forms` quadratic forms with `rank` directions per feature."""
+    """Cost of `forms` quadratic forms per feature, each with `rank` directions."""
     return Cost(
         float32=2.0 * rank * m * forms,
         values=(SCORING + DIRECTION * rank) * m,

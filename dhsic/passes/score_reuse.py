@@ -1,8 +1,8 @@
 r"""Lazy rounds: gains of an earlier round are reused, and updated for the change of the kernel.
 
-To first order the gain of a feature is a quadratic form, ``q = x' B x`` with
-``B = 2 sigma (diag(A 1) - A)`` and ``A = W o K``, and B changes slowly. With u the last round that
-scored all features,
+To first order the gain of a feature x is a quadratic form, ``q = x' B x`` with
+``B = 2 sigma (diag(A 1) - A)`` and ``A = W o K``, and B changes slowly. If u is the last round that
+scored all features, B in round t is
 
     ``B_t = alpha B_u + Y' diag(theta) Y + Diag(c) + rest``,  ``alpha = <B_t, B_u> / <B_u, B_u>``,
 
@@ -17,8 +17,8 @@ values. For correlated features, such as neighbouring genotypes, it is up to fou
 Its size is measured on the features next to the threshold: they are scored exactly, as after low
 rank (`dhsic.passes.candidates.Threshold`), and the expected loss from the others counts towards the
 loss that a run is allowed (`dhsic.engines.expected_loss`). If many features would need exact
-scores, because the kernel has changed or round u is long ago, all are scored, and their gains are
-kept.
+scores, because the kernel has changed or round u is long ago, all features are scored, and their
+gains are kept.
 
 A resumed run reads q_u from its checkpoint and recomputes B_u, bit for bit.
 """
@@ -47,26 +47,29 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import lowrank_cost
 from dhsic.passes.sums import SquareSum
 
-#: Number of leading directions of a change, and iterations that compute them.
+#: Number of leading directions of the change of B, and of iterations that compute them.
 DIRECTIONS, STEPS = 8, 2
-#: Rows of B per thread at a time.
+#: Number of rows of B that a thread processes at a time.
 STRIP = 256
-#: Factor on the error for correlated features; and minimum number of features that are scored
-#: exactly to measure the error (at most one in `PART`).
+#: Factor by which the error is increased for correlated features; minimum number of features that
+#: are scored exactly to measure the error; and the features for each of these (at most one in
+#: `PART` is scored for this purpose).
 ALIKE, PROBED, PART = 4.0, 128, 8
-#: Error of roughly computed gains of all features relative to their spread (features next to the
-#: threshold are exact); and the engine name of such a round.
+#: Error of roughly computed gains relative to their spread, in rounds that score all features
+#: roughly, and those next to the threshold exactly; and the engine name of such a round.
 ROUGHLY, ROUGH = 3e-3, "rough"
-#: Gains are not kept with this number of features, or fewer.
+#: Number of features up to which rough gains are not kept for later rounds.
 LEAST_KEPT = 1024
-#: Number of features up to which every round scores all exactly: as many as take `WORTH` flops,
-#: limited to the range `FEWEST`.
+#: Every round scores all features exactly if there are at most ``WORTH / m^2``, limited to the
+#: range `FEWEST`.
 FEWEST, WORTH = (128, 1024), 2.5e8
-#: Minimum size of float32 weights; and rounding error of K that is allowed, relative to `ROUGHLY`.
+#: Minimum of the largest weight in W for float32; and maximum rounding error of K, relative to
+#: `ROUGHLY`.
 SMALLEST, ROUNDED = 1e-20, 0.1
-#: Step between the rows of B that are used to estimate alpha.
+#: Every how many rows of B one is used to estimate alpha.
 APART = 64
-#: Maximum fraction of features scored exactly in a lazy round; above it, the next round scores all.
+#: Maximum fraction of features scored exactly in a lazy round. Above it, this round or the next
+#: scores all features.
 MOST = 0.25
 #: Number of (m, m) float32 matrices of a lazy round.
 SQUARES = 4
@@ -75,22 +78,22 @@ GAINS_KEPT = "gains_kept"
 
 
 def may_be_lazy(kernel: AbstractKernel) -> bool:
-    """Whether gains are ``x' B x`` to first order, with B as above."""
+    """Whether gains under a kernel are ``x' B x`` to first order, so that rounds may be lazy."""
     return kernel.is_product and kernel.scored_by == "series"
 
 
 def fewest(m: int) -> int:
-    """Number of features up to which every round over m samples scores all exactly."""
+    """Number of features up to which every round over m samples scores all of them exactly."""
     return int(np.clip(WORTH / m**2, *FEWEST))
 
 
 def is_rough(record: Mapping[str, Any]) -> bool:
-    """Whether a round scored all features roughly, according to its record."""
+    """Whether a round scored all features, most of them approximately, according to its record."""
     return str(record.get("engine", "")).startswith(ROUGH)
 
 
 class ScoreReuse:
-    """State of the lazy rounds of one run; `survival` limits the expected loss."""
+    """Gains kept from an earlier round of a run, to be reused; `survival` limits the loss."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival
@@ -99,10 +102,13 @@ class ScoreReuse:
         self._form: FirstOrderForm | None = None  # B_u
         self._buffer = WorkBuffer()
         self._weights: Array | None = None  # W in float32
-        self._fits = True  # whether W is within the range of float32
+        self._fits = True  # whether W does not underflow in float32
 
     def weights(self, W: Float, sigma: float, total: SquareSum) -> Float:
-        """W, (m, m), in float32 unless rounding errors of K would be too large."""
+        """Weights W, (m, m), in float32 if the rounding errors of K are then small enough.
+
+        `total` is the statistic, whose largest entry determines rounding errors.
+        """
         if self._weights is None:
             self._weights = W.astype(np.float32)
             self._fits = float(np.abs(self._weights).max()) > SMALLEST
@@ -117,9 +123,10 @@ class ScoreReuse:
     def gains(
         self, question: ScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> Gains | None:
-        """Compute gains of S, accurate enough to rank the n largest; None if all must be scored.
+        """Compute gains of S, accurate enough to rank the n largest, and a record.
 
-        Returns a record too. Removed features are ordered by these gains.
+        Removed features are ordered by these gains. Returns None if all features must be scored
+        exactly.
         """
         result = None
         if self._form is not None:
@@ -139,7 +146,10 @@ class ScoreReuse:
     def _update_gains(
         self, question: ScoringProblem, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
-        """Update the kept gains to the present kernel; returns them and the std of the error."""
+        """Update the kept gains for the change from form `before`; returns them and their error.
+
+        The error is the standard deviation per mean square of a feature.
+        """
         m = question.n_samples
         place = self._buffer.array("change", (m, m), np.float32)
         form, size, alpha = _change(question, before, place)
@@ -158,7 +168,11 @@ class ScoreReuse:
         deviation: float,
         words: str,
     ) -> Gains | None:
-        """Make gains exact next to the threshold, add a record; None if that is most features."""
+        """Score exactly the features next to the threshold; return all gains and a record.
+
+        `deviation` is the estimated error of gains, `words` the engine name in the record. Returns
+        None if more than a fraction `MOST` of the features would need exact scores.
+        """
         sizes = data.sizes(S)
         guess = certified(0.0, gains, n, deviation, sizes)
         near = next_to_threshold(gains, n, PROBE * guess.deviation * sizes)
@@ -180,14 +194,14 @@ class ScoreReuse:
         }
 
     def keep(self, question: ScoringProblem, S: Index, gains: Float) -> None:
-        """Keep the gains of a round that scored all features."""
+        """Keep the gains of a round that scored all features, for later rounds."""
         self._features, self._gains = S, gains
         m, self._form = question.n_samples, None
         if S.size > LEAST_KEPT:
             self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
     def resume(self, question: ScoringProblem, S: Index) -> None:
-        """Recompute B of the round whose gains were kept; S are its features."""
+        """Recompute B of the round whose gains were kept; S are the features of that round."""
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
@@ -199,7 +213,7 @@ class ScoreReuse:
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Number of the round whose gains a resumed run reuses, from 0; None if there is none."""
+        """Index of the round whose gains a resumed run reuses; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))
@@ -207,7 +221,7 @@ class ScoreReuse:
 
 @dataclass(frozen=True, slots=True)
 class Change(AbstractByTile):
-    """Change of first-order gains, (c,)."""
+    """Pass that computes the change of first-order gains of features since round u, (c,)."""
 
     form: LowRankQuadratic
     device: str | None = field(default_factory=wanted_device)
@@ -223,7 +237,7 @@ class Change(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class FirstOrderForm:
-    """B of a round, by its entries below the diagonal and on it.
+    """Matrix B of a round (m, m), as its entries below the diagonal and its diagonal.
 
     `below` (m, m) float32 has zeros on the diagonal; entries above the diagonal are undefined.
     """
@@ -233,7 +247,7 @@ class FirstOrderForm:
 
     @staticmethod
     def of(question: ScoringProblem, below: Array) -> FirstOrderForm:
-        """Compute B, and write it to `below`."""
+        """Compute B of a scoring problem; its entries below the diagonal are written to `below`."""
 
         def fill(rows: slice) -> None:
             _entries(question, rows, below[rows, : rows.stop])
@@ -244,7 +258,10 @@ class FirstOrderForm:
 
 
 def _entries(question: ScoringProblem, rows: slice, out: Array) -> None:
-    """Write rows of B below the diagonal to `out`, up to the last column of these rows."""
+    """Write some rows of the lower triangle of B, without the diagonal, to `out`.
+
+    `out` has columns 0 to ``rows.stop``; entries on and above the diagonal become 0.
+    """
     T, scale = question.weighted(0).T[rows, : rows.stop], -2 * float(question.sigma)
     np.multiply(T[:, : rows.start], scale, out=out[:, : rows.start], casting="same_kind")
     # T may be uninitialised above the diagonal.
@@ -262,7 +279,10 @@ def _strips(m: int) -> list[slice]:
 
 
 def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float) -> float:
-    """Estimate alpha from the diagonal and a sample of rows."""
+    """Estimate alpha, the multiple of B `before` closest to B, from a sample of rows.
+
+    `diagonal` is that of B.
+    """
     T, now, then = question.weighted(0).T, diagonal, before.diagonal
     inner, size = float(now @ then), float(then @ then)
     for i in range(0, len(then), APART):
@@ -275,7 +295,10 @@ def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float)
 def _change(
     question: ScoringProblem, before: FirstOrderForm, place: Array
 ) -> tuple[FirstOrderForm, float, float]:
-    """``B - alpha before`` (written to `place`), its squared norm off the diagonal, and alpha."""
+    """Change ``B - alpha before``, its squared norm off the diagonal, and alpha.
+
+    The entries of the change are written to `place`.
+    """
     diagonal = _diagonal(question)
     alpha = _multiple(question, before, diagonal)
     factor = np.float32(alpha)
@@ -292,12 +315,12 @@ def _change(
 
 @lru_cache(maxsize=1)
 def _start(m: int) -> Array:
-    """Random start of the subspace iteration, (m, 2 `DIRECTIONS`) at most; a function of m."""
+    """Random start of the subspace iteration, (m, 2 `DIRECTIONS`) or (m, m); depends on m only."""
     return np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
 
 
 def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
-    """Low-rank approximation of a form of squared norm `size`, and the norm of its error."""
+    """Low-rank approximation of a form with squared norm `size`, and the norm of its error."""
     m = len(form.below)
 
     def times(Q: Array) -> Array:

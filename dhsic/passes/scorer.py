@@ -1,7 +1,7 @@
 """Scorers of the candidates of a round: the strategy `AbstractScorer`, and the exact scorer.
 
 The low-rank scorer is in `dhsic.passes.lowrank`; the exact one takes over from it. The weights W
-are those of an estimator, or a machine computes them in every round.
+come from an estimator of HSIC, or a learning machine computes them in every round.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from dhsic.passes.score_reuse import ScoreReuse, is_rough
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.sources.scaling import Scale, Scaling
 
-#: Facts in records of exact rounds, in a run that has others.
+#: Entries in the records of exact rounds, in a run that has other rounds too.
 NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
-#: Rounding errors, relative to the sum of all absolute weights.
+#: Gains up to this, relative to the sum of all absolute weights, are rounding errors.
 NOTHING = 1e-13
 
 
@@ -38,7 +38,8 @@ NOTHING = 1e-13
 class Choices:
     """Settings that do not change during a run.
 
-    `dtype` is that of products; `by_definition` uses the direct engine alone.
+    `dtype` is the precision of matrix products. If `by_definition`, only the direct engine is used,
+    which scores by the definition of HSIC.
     """
 
     kernel: AbstractKernel
@@ -51,11 +52,11 @@ class Choices:
 class AbstractScorer(ABC):
     """Computes the gain of removing each candidate."""
 
-    sum: AbstractFeatureSum  # over the surviving features
+    sum: AbstractFeatureSum  # statistic of the surviving features
 
     @abstractmethod
     def measure(self) -> Scaling:
-        """Run the first pass: scaling of all features, and the sum over those that vary."""
+        """Run the first pass: measure the scaling of all features, and sum over those that vary."""
 
     @abstractmethod
     def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:
@@ -66,7 +67,7 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def begin(self, S: Index) -> AbstractScorer:
-        """Begin a round with the features S; return its scorer: self, or one that takes over."""
+        """Begin a round with the features S; return its scorer, either self or its successor."""
 
     @abstractmethod
     def bandwidth_stats(self) -> BandwidthStats:
@@ -81,27 +82,33 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        """Choose the first engine of the next round, over `left`; return its name."""
+        """Choose the first engine of the next round, over the features `left`; return its name.
+
+        `gains` are the gains of these features now; the next round removes about n of them.
+        """
 
     @abstractmethod
     def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        """Rows of B (see `dhsic.engines.kernel_drift`), (r, m); None for kernels without them."""
+        """Rows of B, the quadratic form of gains (`dhsic.engines.kernel_drift`): (r, m).
+
+        `rows` are sample indices. Returns None if B is not available.
+        """
 
 
 class ExactScorer(AbstractScorer):
-    """Exact scorer, from the statistic of all samples."""
+    """Exact scorer, from the statistic of all pairs of samples."""
 
     def __init__(
         self,
         choices: Choices,
-        total: SquareSum,  # over the surviving features
+        total: SquareSum,  # statistic of the surviving features
         candidates: AbstractCandidates,
         W: Float,  # (m, m), weights of the estimator
         *,
         machine: Callable[[Float], Float] | None = None,  # computes weights from K in every round
-        takes_over: bool = False,  # from low rank: records then state that errors are 0
-        lazy: ScoreReuse | None = None,  # replaces rounds that would score all features
-        engines: Callable[..., AbstractEngines] = RemovalEngines,  # a plan assumes their results
+        takes_over: bool = False,  # whether it follows low rank: then records state errors of 0
+        lazy: ScoreReuse | None = None,  # reuses gains, so that rounds need not score all features
+        engines: Callable[..., AbstractEngines] = RemovalEngines,  # plans pass simulated engines
     ) -> None:
         self.sum: SquareSum = total
         self._choices, self._data, self._candidates = choices, total.data, candidates
@@ -112,7 +119,7 @@ class ExactScorer(AbstractScorer):
         self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
         self._is_spared = False  # whether the last round was lazy
-        self._questions: dict[bool, ScoringProblem] = {}  # by whether low precision suffices
+        self._questions: dict[bool, ScoringProblem] = {}  # key: whether low precision is enough
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
@@ -148,8 +155,8 @@ class ExactScorer(AbstractScorer):
         return self.sum.bandwidth_stats(self._choices.kernel, self._W)
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Use the data as their own labels: W is computed from K over all features."""
-        if self._choices.kernel.is_additive:  # the first pass has not summed the statistic
+        """Use the data as their own labels: `weigh` computes W from K over all features."""
+        if self._choices.kernel.is_additive:  # the first pass does not sum their statistic
             self.sum.restart(self.sum.features)
         self._W = weigh(own_labels(self._choices, self.sum))
 
@@ -198,7 +205,10 @@ class ExactScorer(AbstractScorer):
         )
 
     def _scoring_problem(self, sigma: float, *, few: bool) -> ScoringProblem:
-        """Scoring problem of the round, with cached matrices; `few`: low precision suffices."""
+        """Scoring problem of the round, with cached matrices.
+
+        If `few`, low precision is enough, because only few features are scored exactly.
+        """
         if few not in self._questions or self._questions[few].sigma != sigma:
             kernel = self._choices.kernel
             if self._machine is not None:
@@ -211,14 +221,17 @@ class ExactScorer(AbstractScorer):
 
 
 class LastingGains:
-    """Gains of an additive kernel, scored once; `words` name the engine in later records."""
+    """Gains of an additive kernel, which are computed once and stay valid in all rounds.
+
+    `words` is the engine name in the records of later rounds.
+    """
 
     def __init__(self, data: AbstractReader, words: str) -> None:
         self._data, self._words = data, words
         self._found: tuple[Index, Float] | None = None
 
     def of(self, features: Index, everyone: Index, score: Callable[[Index], Gains]) -> Gains:
-        """Return gains of features, and a record; the first call scores `everyone` by `score`."""
+        """Return gains of `features`, and a record; the first call scores `everyone` by `score`."""
         record: dict[str, Any] = {"engine": self._words}
         if self._found is None:
             gains, record = score(everyone)
@@ -229,7 +242,7 @@ class LastingGains:
 
 
 def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Index) -> Gains:
-    """Gains of features under an additive kernel, from all samples, and a record."""
+    """Exact gains of features under an additive kernel, and a record of the work."""
     scoring = Scoring(engines, data, features.size, EngineChoice(), aloud=False)
     gains, record = Singles().gains(features, scoring)
     check_shared(engines.question, gains)
@@ -237,13 +250,16 @@ def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Inde
 
 
 def own_labels(choices: Choices, of_all: SquareSum) -> Float:
-    """K over all features, (m, m), at the sigma that the policy chooses."""
+    """Kernel matrix K over all features, (m, m), at the sigma that the bandwidth policy chooses.
+
+    `of_all` is the statistic of all features.
+    """
     sigma = 1.0
     if choices.kernel.has_bandwidth:
         if isinstance(choices.bandwidth, Grid):
             raise InputError(
-                "A grid of bandwidths is searched for the largest HSIC with the labels, and "
-                "label_kernel='self' has labels that follow the bandwidth; pass one."
+                "A grid of bandwidths needs fixed labels, but with label_kernel='self' the labels "
+                "depend on the bandwidth; pass one bandwidth."
             )
         sigma = choices.bandwidth(
             of_all.bandwidth_stats(choices.kernel, None), of_all.features.size
@@ -252,11 +268,11 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
 
 
 def check_shared(question: ScoringProblem, gains: Float) -> None:
-    """Reject features whose values are all different, under the delta kernel."""
+    """Raise InputError if the kernel is the delta kernel and no feature has two equal values."""
     if not question.kernel.is_of_categories:
         return
     if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):
         raise InputError(
-            "No two samples share a value of any feature, and that is all that the delta kernel "
-            "looks at: it is for categories. Take another kernel for measurements, or round them."
+            "The delta kernel is for categories, but no two samples have the same value of any "
+            "feature. For measurements use another kernel, or round them."
         )

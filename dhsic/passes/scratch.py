@@ -1,9 +1,9 @@
-"""Scratch: survivors that do not fit in memory, rewritten by the tasks that read them.
+"""Scratch: temporary files of surviving features that do not fit in memory.
 
-It contains only survivors, packed if possible, in chunks of a quarter of what a task reads, each
-with a checksum. In one process it is an unnamed file, which the operating system removes when the
-process ends. On a cluster every chunk is a file in the folder that the runtime shares with its
-workers, and is removed with it.
+The tasks that read the survivors also write them to scratch, packed if possible. A chunk has a
+quarter of the features that a task reads at once, and a checksum. In one process scratch is an
+unnamed file, which the operating system removes when the process ends. On a cluster every chunk is
+a file in the folder that the runtime shares with its workers, and is removed with that folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.survivors import AbstractSurvivors, Form, Span, enclosing_span, fits
 from dhsic.sources.blocks import Block, group_chunks, regular_edges, run_of
 
-#: Chunks per block that a task reads; the ones at both ends are read in part, by two tasks.
+#: Chunks per block that a task reads; two tasks read the chunks at the ends, each a part.
 CHUNKS_PER_BLOCK = 4
 #: Minimum number of bytes per chunk.
 CHUNK_BYTES = 512 << 10
@@ -43,11 +43,11 @@ CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
 
 
 class UnwritableError(Exception):
-    """Scratch cannot be written: the disk is full, or writing is not possible at all."""
+    """Scratch cannot be written, for example because the disk is full."""
 
 
 class AbstractScratch(ABC):
-    """Chunks of stored survivors, numbered."""
+    """Storage of survivors, in numbered chunks."""
 
     @abstractmethod
     def write(self, number: int, data: bytes) -> None:
@@ -63,8 +63,8 @@ class AbstractScratch(ABC):
 
     @final
     def put(self, number: int, kept: Array, form: Form) -> None:
-        """Write the stored values of the features of a chunk, (c, length)."""
-        # Packed values would be 1.6 times smaller if compressed, and take 3 times as long to read.
+        """Write the encoded values of the features of a chunk, (c, length)."""
+        # Compression would make packed values 1.6 times smaller, but reading 3 times slower.
         data = kept.tobytes() if form.packed else CODEC.encode(np.ascontiguousarray(kept))
         try:
             self.write(number, data + _checksum(data))
@@ -73,14 +73,14 @@ class AbstractScratch(ABC):
 
     @final
     def get(self, number: int, form: Form) -> Array:
-        """Read the stored values of the features of a chunk, (c, length)."""
+        """Read the encoded values of the features of a chunk, (c, length)."""
         try:
             stored = self.read(number)
         except OSError as error:
             raise _lost(str(error)) from error
         data = stored[:-CHECKSUM]
         if _checksum(data) != stored[-CHECKSUM:]:
-            raise _lost(f"chunk {number} holds other bytes than were written")
+            raise _lost(f"chunk {number} does not contain the bytes that were written")
         plain = data if form.packed else CODEC.decode(data)
         return np.frombuffer(plain, dtype=form.kept_dtype).reshape(-1, form.length)
 
@@ -91,16 +91,16 @@ def _checksum(data: bytes) -> bytes:
 
 def _lost(why: str) -> ScratchError:
     return ScratchError(
-        f"Scratch, which a run writes and reads for itself, is gone or damaged on "
-        f"{socket.gethostname()} ({why}). Something cleaned that place, or not all workers of a "
-        "cluster see it; the data are not concerned. Run again, with TMPDIR (on a cluster "
-        "scratch= of its runtime) at a place that is left alone and that all workers share; a "
-        "checkpoint goes on from its last round."
+        f"Scratch, the temporary files of the run, is missing or damaged on "
+        f"{socket.gethostname()} ({why}): something has deleted or changed it, or not all workers "
+        "of the cluster share the folder. Your data are not affected. Run again, with TMPDIR (on "
+        "a cluster scratch= of its runtime) set to a folder that nothing cleans up and all workers "
+        "share; with a checkpoint, the run continues from its last round."
     )
 
 
 class LocalScratch(AbstractScratch):
-    """An unnamed file of this process in `place`, with chunks one after another."""
+    """Scratch of this process: an unnamed file in the folder `place`, with consecutive chunks."""
 
     def __init__(self, place: Path) -> None:
         # Unbuffered: a buffer would be written again when the file is closed on a full disk.
@@ -128,10 +128,10 @@ class LocalScratch(AbstractScratch):
 
 
 class SharedScratch(AbstractScratch):
-    """A file per chunk, in a new folder in `place`, which all workers see.
+    """A file per chunk, in a new folder in `place` that all workers can read.
 
-    The folder is removed when no object in the creating process refers to it. Steps that produced
-    values on workers do so as long as they may have to be repeated.
+    The folder is removed when no object in the creating process refers to it. A step that computed
+    values on workers refers to it as long as the step may have to be repeated.
     """
 
     def __init__(self, place: Path) -> None:
@@ -151,7 +151,7 @@ class SharedScratch(AbstractScratch):
 
 
 def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
-    """Create scratch in `place`, for this process or `shared` with workers."""
+    """Create scratch in the folder `place`, for this process, or if `shared` for all workers."""
     try:
         return SharedScratch(place) if shared else LocalScratch(place)
     except OSError as error:
@@ -159,9 +159,9 @@ def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
 
 
 class ScratchSource(AbstractSurvivors):
-    """Survivors in scratch, `chunk` features per chunk.
+    """Source of the survivors in scratch, with `chunk` features per chunk.
 
-    Every process that reads them caches up to `memory` bytes.
+    Every process that reads them caches up to `memory` bytes of chunks.
     """
 
     def __init__(
@@ -197,10 +197,10 @@ class ScratchSource(AbstractSurvivors):
         return out
 
     def _chunk(self, number: int) -> Array:
-        """Return a chunk as stored; the first chunks read are cached.
+        """Return the encoded values of a chunk; the first chunks read stay in the cache.
 
-        Later ones do not replace them: in repeated passes over more chunks than fit, none would be
-        reused.
+        Later chunks do not replace them. Otherwise, in repeated passes over more chunks than fit,
+        no cached chunk would be reused.
         """
         chunk = self._kept.get(number)
         if chunk is None:
@@ -212,9 +212,9 @@ class ScratchSource(AbstractSurvivors):
 
 @dataclass(frozen=True, slots=True)
 class Write(AbstractPass):
-    """Write features to scratch in whole chunks; returns the range of their values.
+    """Pass that writes features to scratch in whole chunks; returns the range of their values.
 
-    Tags are positions in scratch.
+    Tags are the positions of features in scratch.
     """
 
     scratch: AbstractScratch

@@ -1,11 +1,11 @@
 """Shared passes: several runs over one reading of the data.
 
-Runs over the same data, one per target or bandwidth, request the same blocks at about the same
-time. Each run is a thread that knows nothing of the others. Its runtime is a `RunProxy`, which
-submits requests to a `ScanCoordinator` and waits. Once all active runs wait, passes whose jobs read
+Runs over the same data, for example one per target or bandwidth, request the same blocks at about
+the same time. Each run is a thread, independent of the others. Its runtime is a `RunProxy`, which
+submits requests to a `ScanCoordinator` and waits. When all active runs wait, passes whose jobs read
 the same blocks are merged into one, which reads each block once (`run_together`); other requests
-are done in turn. Results of a run are bit for bit those that it would get alone: its own pass, over
-its own features of the same jobs, added along the same tree.
+are executed one by one. The results of a run are bit for bit those that it would get alone: its own
+pass, over its own features of the same jobs, added along the same tree.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from dhsic.sources.views import ChecksummedSource, ScaledSource
 
 T = TypeVar("T")
 
-#: Maximum number of values of a job that are held until every pass has processed them.
+#: Maximum number of values of a job, for merging passes: they are held until all have used them.
 HELD_VALUES = 1 << 25
 
 
 class CancelledError(Exception):
-    """Another run of the shared scan has failed."""
+    """A waiting run ends, because another run of the shared scan has failed."""
 
 
 @dataclass(eq=False)
 class PendingRequest(ABC):
-    """A pending request of one run."""
+    """A request that one run has submitted, for example a pass over the data, and its results."""
 
     found: deque[Any] = field(default_factory=deque, kw_only=True)
     error: BaseException | None = field(default=None, kw_only=True)
@@ -54,17 +54,17 @@ class PendingRequest(ABC):
 
     @abstractmethod
     def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
-        """Execute the request on a runtime; yields its results."""
+        """Execute the request on a runtime, and yield its results."""
 
     def joins(self, other: PendingRequest) -> bool:
-        """Whether both requests can be merged."""
+        """Whether both requests can be merged into one."""
         del other
         return False
 
 
 @dataclass(eq=False)
 class PendingCall(PendingRequest):
-    """A request to call a function of the runtime."""
+    """A request to call a method of the runtime; its only result is the return value."""
 
     call: Callable[[AbstractRuntime], Any]
 
@@ -74,7 +74,7 @@ class PendingCall(PendingRequest):
 
 @dataclass(eq=False)
 class PendingPass(PendingRequest):
-    """A request for the results of a task over jobs, or with `add` for their sum."""
+    """A request for the results of a pass over jobs, or for their sum if `add` is given."""
 
     task: Task
     source: AbstractSource
@@ -111,7 +111,7 @@ class PendingPass(PendingRequest):
 
 
 def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
-    """Group passes over the same blocks: identical passes over the same features together."""
+    """Group requests over the same blocks: identical passes over the same features together."""
     groups: list[tuple[bytes | None, list[PendingPass]]] = []
     for one in asked:
         key = pickle.dumps(one.state[0]) if one.state[0].is_common else None
@@ -125,7 +125,7 @@ def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
 
 
 def _is_alike(jobs: Jobs, others: Jobs) -> bool:
-    """Whether jobs that read the same blocks use the same features of them."""
+    """Whether jobs that read the same blocks use the same features, with the same scaling."""
     return all(
         np.array_equal(one.local, two.local)
         and one.tags is two.tags is None
@@ -145,7 +145,7 @@ def _are_scaled_alike(one: Scaling | None, other: Scaling | None) -> bool:
 
 
 def together(asked: Sequence[PendingPass]) -> PendingPass:
-    """Merge passes that read the same blocks; each result is a tuple with a part for each."""
+    """Merge passes that read the same blocks; its results are tuples with one entry per pass."""
     first = asked[0]
     jobs = [
         Job(same_jobs[0].blocks, tuple(zip(*(job.payload for job in same_jobs), strict=True)))
@@ -187,9 +187,10 @@ def _is_same(one: AbstractSource, other: AbstractSource) -> bool:
 def run_together(
     source: AbstractSource, job: Job, asked: tuple[tuple[AbstractPass, Index | None], ...]
 ) -> tuple[Any, ...]:
-    """Run passes over the blocks of a job, as `dhsic.passes.run` does; each block is read once.
+    """Run several passes over the blocks of a job (see `dhsic.passes.run`), reading each once.
 
-    The payload of a job has `Columns` of a block for each of the passes.
+    For every block, the payload of the job has the `Columns` of each pass. `asked` are the passes,
+    each with the sample indices of the run.
     """
     rows = asked[0][1]
     m = source.n_samples if rows is None else len(rows)
@@ -209,7 +210,7 @@ def run_together(
 def _tiles(
     source: AbstractSource, block: Block, columns: Sequence[Columns], rows: Index | None
 ) -> list[Tile]:
-    """Tiles of one block for all passes, each with the features that its pass needs."""
+    """Read a block once, and return a tile for each pass, with the features that the pass needs."""
     used = columns[0].local
     are_same = all(np.array_equal(c.local, used) for c in columns)
     if not are_same:
@@ -232,12 +233,12 @@ def _tiles(
 
 
 def add_together(adds: Sequence[Add], left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
-    """Add two results for each of several passes."""
+    """Add two results of merged passes, entry by entry; `adds` are the functions that add them."""
     return tuple(add(a, b) for add, a, b in zip(adds, left, right, strict=True))
 
 
 class ScanCoordinator:
-    """Coordinator of runs: collects their requests, and executes them one after another."""
+    """Coordinator of several runs: collects their requests, merges and executes them."""
 
     def __init__(self, runtime: AbstractRuntime) -> None:
         self.runtime = runtime
@@ -245,11 +246,11 @@ class ScanCoordinator:
         self._n_at_work = 0
         self._asked: list[PendingRequest] = []
         self._error: BaseException | None = None
-        # Runs compute on at most as many cores as there are, besides their passes.
+        # Limits the number of runs that compute at the same time to the number of cores.
         self._cores = threading.Semaphore(runtime.n_here)
 
     def run_all(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
-        """Execute the runs, and return their results in order; an error in one ends all."""
+        """Execute the runs, and return their results in order; an error in one run ends all."""
         results: list[Any] = [None] * len(runs)
         works = [
             partial(copy_context().run, self._work, run, i, results) for i, run in enumerate(runs)
@@ -274,7 +275,7 @@ class ScanCoordinator:
         return results
 
     def submit(self, asked: PendingRequest) -> deque[Any]:
-        """Submit a request of a run, wait, and return its results; other runs work meanwhile."""
+        """Submit a request of a run, wait while other runs work, and return its results."""
         self._cores.release()
         try:
             with self._changed:
@@ -296,21 +297,24 @@ class ScanCoordinator:
                 found[i] = run(RunProxy(self))
             except CancelledError:
                 pass
-            except BaseException as error:  # the coordinator raises it
+            except BaseException as error:  # `run_all` raises it
                 self._fail(error)
         with self._changed:
             self._n_at_work -= 1
             self._changed.notify_all()
 
     def _pending_requests(self) -> list[PendingRequest]:
-        """Wait until all runs wait, and return their requests; none if all ended or one failed."""
+        """Wait until all runs wait, and return their requests.
+
+        The list is empty if all runs have ended, or if one has failed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._n_at_work or self._error is not None)
             requests, self._asked = self._asked, []
             return [] if self._error is not None else requests
 
     def _answer(self, asked: list[PendingRequest]) -> None:
-        """Execute requests as one; an error is passed to every run concerned."""
+        """Execute requests that can be merged; an error is passed to every run that made one."""
         groups: Sequence[Sequence[PendingRequest]] = [asked]
         if len(asked) > 1:
             groups = distinct([one for one in asked if isinstance(one, PendingPass)])
@@ -324,7 +328,7 @@ class ScanCoordinator:
                     group[0].found.append(part)
                     for other in group[1:]:
                         other.found.append(deepcopy(part))
-        except Exception as error:  # the run raises it
+        except Exception as error:  # every run raises it
             for one in asked:
                 one.error = error
 
@@ -374,7 +378,7 @@ class RunProxy(AbstractRuntime):
 
     def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
         results = self._coordinator.submit(PendingPass(*asked, divisible=divisible))
-        while results:  # results are released as the caller consumes them
+        while results:  # memory of a result is free as soon as the caller has used it
             yield results.popleft()
 
     def sum_results(

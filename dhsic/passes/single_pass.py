@@ -1,8 +1,8 @@
-"""Single pass over a source that scores each feature alone, or determines the kind of its values.
+"""Single pass over a source that scores each feature by itself, or determines the kind of values.
 
 A task reads a block, measures it and applies the criterion while the values are in memory, so the
 data are read once. The result is a few numbers per feature. Before any other pass, `look_at`
-examines values: whether they are dosages with codes for missing values, or something else.
+examines values, to find out whether they are dosages with codes for missing values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dhsic.criteria.rare import missing_as_commonest
 from dhsic.errors import warn
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
+from dhsic.linalg.residual_covariance import variance_ratios
 from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import Reader, Reporter
@@ -38,14 +39,14 @@ from dhsic.sources.scaling import (
 from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
-#: Number of values up to which a plan examines all of them.
+#: Maximum number of values in the data for which a plan examines all of them.
 LOOKED_AT = 1 << 30
-#: Number of jobs examined first; if their values are no dosages, no others are examined.
+#: Number of jobs examined first. If their values are not dosages, no other jobs are examined.
 FEW_JOBS = 3
-#: Minimum number of jobs left when jobs are merged in pairs: tasks then process two blocks per
-#: call, which makes calls fewer, because threads wait between them.
+#: Minimum number of jobs after jobs are merged in pairs. Tasks then process two blocks per call:
+#: fewer calls are faster, because threads wait for each other between calls.
 MANY_JOBS = 128
-#: Number of float64 arrays of a tile: values, deviations, their squares, and masks.
+#: Number of float64 arrays of the size of a tile: values, deviations, their squares, and masks.
 TILES = 6
 
 #: Directions of each run, grouped by distinct rows (see `Directions.alike`).
@@ -54,10 +55,10 @@ Alike = Sequence[tuple[Array, Float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Judge(AbstractShared):
-    """Scaling of the features, and the columns that a criterion computes for each, (k, c).
+    """Pass that measures the scaling of c features, and applies a criterion to them.
 
-    `prepared` is the criterion's state, from the labels; without a criterion only scaling is
-    computed.
+    The criterion computes k numbers per feature, (k, c), from `prepared`, its state computed from
+    the labels. Without a criterion only the scaling is measured.
     """
 
     standardize: Scale
@@ -70,7 +71,7 @@ class Judge(AbstractShared):
 
     @property
     def leaves_missing_out(self) -> bool:
-        """Whether the criterion leaves missing values out."""
+        """Whether the criterion excludes missing values, instead of using the mean."""
         return self.criterion is not None and self.criterion.leaves_missing_out
 
     @property
@@ -91,7 +92,8 @@ class Judge(AbstractShared):
             scaling, features, alive = _features(tile, directions, alike, passes[0])
             scalings.append(scaling)
             for each, place, run_columns in zip(passes, directions.places, columns, strict=True):
-                run_columns.append(each._columns(features, place, alive, len(tile.raw)))
+                own = each._with_variance_ratios(features, tile, alive)
+                run_columns.append(each._columns(own, place, alive, len(tile.raw)))
         scaling = Scaling.join(scalings)
         return [(scaling, np.concatenate(run_parts, axis=1)) for run_parts in columns]
 
@@ -106,13 +108,35 @@ class Judge(AbstractShared):
         return self.criterion is not None and self.criterion.takes_codes
 
     def _directions(self, m: int) -> Float:
-        """Directions that the criterion multiplies features with, (m, k)."""
+        """Matrix (m, k) that the criterion multiplies features by; (m, 0) if there is none."""
         if self.criterion is None:
             return np.empty((m, 0))
         return self.criterion.directions(self.prepared)
 
+    def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
+        """Add the variance of products with the labels, if these are residuals of relatives."""
+        if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
+            return features
+        X, missing = features.X, features.missing
+        if features.coded is not None:
+            raw = tile.raw[alive]
+            missing = missing_mask(raw, tile.missing_code)
+            X = raw.astype(np.float64)
+            if missing is not None:
+                X[missing] = 0.0
+            n = X.shape[1] if missing is None else (~missing).sum(axis=1, keepdims=True)
+            X -= X.sum(axis=1, keepdims=True) / n
+            if missing is not None:
+                X[missing] = 0.0
+        ratios = variance_ratios(covs, X, missing, features.n_levels == 3)
+        return replace(features, variance_ratios=ratios)
+
     def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
-        """Columns of a tile, (k, c); NaN for features that are constant or overflow."""
+        """Results of the criterion for a tile of c features, (k, c).
+
+        `alive` are the positions of the features that neither are constant nor overflow; results of
+        the others are NaN. `place` are the columns of the products with directions.
+        """
         if self.criterion is None:
             return np.empty((0, c))
         columns = self.criterion.columns(self.prepared, features, place)
@@ -124,9 +148,9 @@ class Judge(AbstractShared):
 
 
 def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
-    """Split blocks into tiles: genotype codes as stored, if the criterion uses codes, or float64.
+    """Split blocks into tiles, larger ones for genotype codes if the criterion uses codes.
 
-    Codes of two blocks are processed together, so that calls are few (see `CODE_ENTRIES`).
+    Codes of two blocks are processed together, to limit the number of calls (see `CODE_ENTRIES`).
     """
     height, waiting, n = max(1, 2 * CODE_ENTRIES // m), list[Tile](), 0
     for block in blocks:
@@ -146,7 +170,7 @@ def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Ti
 def _features(
     tile: Tile, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Scaling of a tile, its varying features, and their positions."""
+    """Scaling of a tile, its varying features with their products, and their positions."""
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
         return _coded(codes, directions, alike, judge)
@@ -160,9 +184,10 @@ def _features(
 
 
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
-    """Sums of directions over the samples of each code, (4, c, k), and their counts, (4, c).
+    """Sums of directions over the samples of each code, (4, c, k), and the counts of codes, (4, c).
 
-    Directions with few distinct rows, such as classes, use counts of these rows, exact in float32.
+    For directions with few distinct rows, such as classes, these rows are counted instead, which is
+    exact in float32.
     """
     c, m = codes.raw.shape
     sums, at = np.zeros((4, c, PANEL * len(directions.panels))), 0
@@ -170,7 +195,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
     counted = codes.sums(np.concatenate(of_few, axis=1)) if of_few else np.empty(0)
     for place, few in zip(directions.places, alike, strict=True):
         if few is None:
-            n = place.stop - place.start  # ones beside them count
+            n = place.stop - place.start  # the next column is 1, and sums to the counts
             Y = np.zeros((m, PANEL * (n // PANEL + 1)))
             Y[:, :n], Y[:, -1] = directions.of_run(place), 1.0
             own = sums_over_codes(codes.raw, MISSING if codes.has_missing else None, Y)
@@ -185,7 +210,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 def _coded(
     codes: Codes, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """`_features` for genotypes, by sums over their levels."""
+    """Same result as `_features`, for genotype codes, from sums over the samples of each code."""
     sums, counts = _sums_over_levels(codes, directions, alike)
     counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
     scaling = scaling_of(counts, standardize=judge.standardize)
@@ -215,9 +240,10 @@ def _coded(
 
 
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
-    """Split features (n,) by how they are scored: those with haploid and diploid calls by values.
+    """Split features (n,) into diploid ones, and ones with both haploid and diploid calls.
 
-    There is one part if there are no such features, or if the criterion does not use levels.
+    Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
+    There is one part if all features are of one kind, or if the criterion is not `Multiscale`.
     """
     state = judge.prepared
     if not isinstance(state, Multiscale):
@@ -232,7 +258,7 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
 class Judged:
     """Result of the pass for d features.
 
-    `columns` (k, d) are those of `AbstractCriterion.columns`, NaN for constant features.
+    `columns` (k, d) are the results of `AbstractCriterion.columns`, NaN for constant features.
     """
 
     scaling: Scaling
@@ -241,7 +267,7 @@ class Judged:
 
     @staticmethod
     def of(parts: Sequence[tuple[Index, Judged]]) -> Judged:
-        """Merge results for subsets of the features, ordered by feature."""
+        """Merge the results for subsets of the features, in the order of the features."""
         order = np.argsort(np.concatenate([features for features, _ in parts]))
         parts_in_order = [judged for _, judged in parts]
         return Judged(
@@ -277,7 +303,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run the pass over features that are scored in the same way."""
+    """Run the pass over features that are all scored by the same state."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
@@ -290,7 +316,7 @@ def _read(
 
 
 def float64_height(m: int) -> int:
-    """Number of features per float64 tile, with the memory of a float32 tile."""
+    """Number of features per float64 tile, which takes as much memory as a float32 tile."""
     return tile_height(2 * m)
 
 
@@ -301,13 +327,13 @@ def look_at(
     features: Index | None = None,
     *,
     whole: bool = True,  # whether all blocks may be read
-    as_they_are: bool = False,  # whether to treat all numbers as plain values
+    as_they_are: bool = False,  # whether no number is a code for missing values
     loading: Reader | None = None,  # loads all features into memory if all are read
 ) -> ValueKind:
     """Determine the kind of the values of a source.
 
-    A few blocks of samples `rows` and `features` (default: all) are read. If they look like
-    dosages, all blocks are, unless the format declares the kind. Raises the errors of
+    A few blocks of samples `rows` and `features` (default: all) are read. If their values look like
+    dosages, all blocks are read, unless the format declares the kind. Raises the errors of
     `ValueKind.judged`.
     """
     declared = ValueKind.declared(source)
@@ -329,9 +355,9 @@ def looked_at(
     rows: Index | None,
     features: Index | None = None,
 ) -> tuple[Reader, ValueKind]:
-    """Return a reader of the source, after `look_at`, and the kind of its values.
+    """Determine the kind of the values by `look_at`; return a reader of the source, and the kind.
 
-    Codes that are treated as missing values cause a warning.
+    Warns if codes are treated as missing values.
     """
     values = look_at(source, runtime, rows, features)
     if values.codes:
@@ -340,7 +366,7 @@ def looked_at(
 
 
 def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
-    """Take the census of a few jobs, and return it with the other jobs."""
+    """Examine the values of a few jobs; return their census, and the other jobs."""
     first_jobs = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = sum(reader.map_blocks(census, [jobs[i] for i in first_jobs]), Census())
     return tally, [job for i, job in enumerate(jobs) if i not in first_jobs]
@@ -348,7 +374,10 @@ def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census,
 
 @dataclass(frozen=True, slots=True)
 class TakeCensus(AbstractPass):
-    """Census of the values; tags are feature numbers, `rows` sample numbers."""
+    """Pass that computes a `Census`, a summary that distinguishes dosages from other values.
+
+    Tags are feature numbers; `rows` are the sample indices of the run (None: all samples).
+    """
 
     rows: Index | None
 

@@ -1,11 +1,12 @@
-"""Steps and questions of slices of the samples (`dhsic.lowrank.slices`) on a runtime.
+"""Steps and queries of slices of the samples (`dhsic.lowrank.slices`) on a runtime.
 
-In steps the sums of slices change, slices load values of features, or they compute. Slices also
-prepare the engine state of a round, for features that no projection suffices for
-(`dhsic.passes.projection`). These are read, and scored by ``A = W o K`` along all its directions:
-each slice makes its part of the state (`state_of`), and tasks concatenate the parts
-(`concatenate_states`), so that the client process never holds it. For sampled features slices have
-the values themselves, and compute their contributions to sums over samples (`slice_contributions`).
+A step changes the sums of slices, loads values of features into slices, or only computes. Slices
+also prepare the engine state of a round, for features that cannot be scored accurately from
+projections (`dhsic.passes.projection`). These features are read, and scored by ``A = W o K`` along
+all its directions: each slice computes its part of the state (`state_of`), and tasks concatenate
+the parts (`concatenate_states`), so that the client process never holds the whole state. For
+sampled features, slices hold the values themselves, and compute their contributions to sums over
+samples (`slice_contributions`).
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ from dhsic.runtime.base import AbstractStep, Job
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
-#: Function of a slice and a state that returns the renewed slice and sums; the third argument maps
-#: a function over strips in threads.
+#: Function of a slice and a state that returns the changed slice and sums; its third argument maps
+#: a function over strips of samples in threads.
 SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 
 @dataclass(frozen=True, slots=True)
 class SliceStep(AbstractStep):
-    """A step in which slices compute without reading; they change only if it `renews` them."""
+    """A step in which slices compute `function` without reading features.
+
+    Slices are replaced by its results only if `renews`; its sums are added up over the slices.
+    """
 
     function: SliceWork
     renews: bool = True
@@ -56,28 +60,33 @@ class SliceStep(AbstractStep):
 
 
 def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    """Evaluate a function of a slice."""
+    """Evaluate the function `question` on a slice and a state, with one BLAS thread."""
     with single_blas_thread():
         return question(known, state)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Change of the sums of slices: to given sums, by joining features, or by features read.
+    """Change of the sums of slices, in one of three ways.
 
-    Features read are subtracted, or, if slices start anew, are the only ones.
+    They are set to given `sums`, the products of joining features `values` are added, or those of
+    features that the step reads are subtracted. If slices are reset, the features read are the only
+    ones.
     """
 
-    summed: LandmarkSums  # pass over features
-    rows: Index | None  # samples of the run
-    landmarks: Index  # (b,), samples that are landmarks of slices
-    sums: InnerProducts | None = None  # new sums, if they are given
-    values: Float | None = None  # (c, m), values of joining features
-    W: LowRankSymmetric | None = None  # weights, if slices start anew
+    summed: LandmarkSums  # pass that sums over the features read
+    rows: Index | None  # sample indices of the run; None for all samples
+    landmarks: Index  # (b,), sample indices of the landmarks
+    sums: InnerProducts | None = None  # new sums
+    values: Float | None = None  # (c, m), standardised values of joining features
+    W: LowRankSymmetric | None = None  # weights, if slices are reset
     asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """Compute new sums of some samples; `total`, the sum of features read, may be reused."""
+        """Compute the new sums of a slice, the samples `some`; `value` is the old slice.
+
+        `total`, the sum over the features read, may be overwritten.
+        """
         n, s = self.summed.n_rows, some.stop - some.start
         if self.sums is not None:
             return self.sums[0][:, some], self.sums[1][some]
@@ -97,24 +106,24 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class AbstractReadingStep(AbstractStep):
-    """A step that reads features: the added results of a pass change slices.
+    """A step that reads features by a pass; the sum of its results changes the slices.
 
-    Afterwards slices evaluate the function `then`, if any. The part that a slice returns are its
-    landmarks, and the function's result.
+    Afterwards slices apply the function `then`, if it is given. A slice returns the part of it that
+    contains the landmarks, and the sums that `then` returns.
     """
 
     then: SliceWork | None = None
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractPass:
-        """Pass over the features."""
+        """Pass that reads the features; `state` are the parameters of the step."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         return run(source, job, (self.pass_over(state), state.rows))
 
     @abstractmethod
     def changed(self, value: Slice | None, total: Any, told: slice, state: Any) -> Slice:
-        """Return the changed slice."""
+        """Return the changed slice; `total` is the sum over the pass, `told` the samples."""
 
     def finish(
         self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
@@ -130,7 +139,7 @@ class AbstractReadingStep(AbstractStep):
 
 
 class RenewSums(AbstractReadingStep):
-    """Change the sums of slices (see `Renewal`)."""
+    """A step that changes the sums of slices (see `Renewal`)."""
 
     def pass_over(self, state: Renewal) -> AbstractPass:
         return state.summed
@@ -148,7 +157,7 @@ class RenewSums(AbstractReadingStep):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Parameters for loading values of features into slices: pass, samples, landmarks."""
+    """Parameters of the step `TakeSample`, which loads values of features into slices."""
 
     values: Values
     rows: Index | None
@@ -157,7 +166,7 @@ class Sampling:
 
 
 class TakeSample(AbstractReadingStep):
-    """Load values of features into slices."""
+    """A step that loads standardised values of features into slices."""
 
     def pass_over(self, state: Sampling) -> AbstractPass:
         return state.values
@@ -178,31 +187,31 @@ def of_landmarks(known: Slice, rows: Index) -> Slice:
 
 
 def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
-    """Some rows of the sums of a slice, and its norms."""
+    """Rows `which` of the inner products of a slice, and the squared norms of its samples."""
     return known.sums[which], known.norms
 
 
 def longest(known: Slice, _: None) -> float:
-    """Largest squared norm of a sample."""
+    """Largest squared norm of a sample in a slice."""
     return float(known.norms.max())
 
 
 def itself(known: Slice, _: None) -> Slice:
-    """Return the slice."""
+    """Return the slice itself, to fetch it from its worker."""
     return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forms:
-    """Parameters of a round for slices."""
+    """Low-rank form of ``A = W o K`` in a round, from which slices compute the engine state."""
 
-    held: HeldForms  # A of each base
-    norms: Mapping[int, float]  # ||A||_F of each base
-    with_rows: bool = False  # whether some features need the definition, on check rows
+    held: HeldForms  # A of each base matrix
+    norms: Mapping[int, float]  # ||A||_F of each base matrix
+    with_rows: bool = False  # whether some features are scored by the definition on check rows
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """Create the parameters, with norms from the `HeldForms.sizes` of all slices."""
+        """Create it from `held`, with norms computed from the `HeldForms.sizes` of all slices."""
         every = [*sizes]
         total = {
             base: np.sum([slice_sizes[base] for slice_sizes in every], axis=0)
@@ -212,17 +221,17 @@ class Forms:
 
     @property
     def scale(self) -> float:
-        """Scale of the state, by its largest norm."""
+        """Number that the entries of A are divided by: its largest norm over m."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 
 def sizes(known: Slice, asked: HeldForms) -> dict[int, Float]:
-    """Evaluate `HeldForms.sizes` of a slice."""
+    """Terms of the norms of A from a slice, by base (see `HeldForms.sizes`)."""
     return asked.sizes(known)
 
 
 def state_of(known: Slice, asked: Forms) -> RoundState:
-    """State of the round for the samples of a slice."""
+    """Engine state of the round, restricted to the samples of a slice."""
     scale, of_round = asked.scale, asked.held.along.fitted.asked
     A = asked.held.of(known)
     return RoundState(
@@ -248,7 +257,7 @@ def _check_rows(known: Slice, asked: Forms) -> SampledRows:
 
 
 def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
-    """Concatenate the states of all slices."""
+    """Concatenate the engine states of all slices along the samples."""
     first = parts[0]
 
     def form(base: int) -> LowRankQuadratic:
@@ -272,7 +281,10 @@ def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
-    """Features to be scored: positions `which`, (c,), among those whose values slices hold."""
+    """Sampled features to score: positions `which`, (c,), among the features that slices hold.
+
+    `facts` are their statistics.
+    """
 
     forms: Forms
     which: Index
@@ -280,12 +292,15 @@ class Sampled:
 
 
 def slice_contributions(known: Slice, asked: Sampled) -> list[Part]:
-    """Contribution of a slice to the gains of sampled features."""
+    """Contribution of the samples of a slice to the gains of sampled features."""
     return LowRank().contributions(state_of(known, asked.forms), known.X[asked.which], asked.facts)
 
 
 def combine_contributions(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
-    """Gains of sampled features, from the parts of all slices; `block` is the landmark slice."""
+    """Gains of sampled features, (c,), from the `parts` (contributions) of all slices.
+
+    `block` is the slice of the landmarks.
+    """
     total: list[Part] = []
     for part in parts:
         total = [a.plus(b) for a, b in zip(total, part, strict=True)] if total else part

@@ -1,7 +1,7 @@
-"""The statistic against landmarks: passes that sum it over features.
+"""Passes that sum inner products of samples and landmarks (the statistic) over features.
 
-Genotypes are used as they are stored (`dhsic.sources.scaling`); all other values are standardised
-tile by tile.
+Genotype codes are used as they are stored (`dhsic.sources.scaling`); all other values are
+standardised tile by tile.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from dhsic.sources.views import checksums
 #: Minimum number of features per tile of a statistic, because products of fewer are memory-bound;
 #: and entries processed at a time (16 MiB in float32).
 LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
-#: Number of float32 tiles of a task: codes, squares, products. And time of measuring a value,
-#: relative to standardising it.
+#: Number of float32 arrays of the size of a tile (codes, squares, products) that a task holds; and
+#: time of measuring a value, relative to standardising it.
 TILES, MEASURING = 6, 6.0
-#: Time per flop of added products of few features, relative to a large product.
+#: Time per flop of small products that are added up, relative to one large product.
 SUMMED = 1.3
-#: Number of features whose products are added in float32.
+#: Number of features whose products are added in float32; the sums are then added in float64.
 IN_SINGLE = 2048
-#: Inner products (b + q, m) and norms (m,).
+#: Inner products (b + q, m) with b landmarks and q directions, and squared norms (m,) of samples.
 InnerProducts = tuple[Float, Float]
 
 
 def tile_entries(m: int) -> int:
-    """Maximum number of entries of a tile processed at a time."""
+    """Maximum number of entries of a tile that are processed at a time, for m samples."""
     return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
 
 
@@ -49,7 +49,7 @@ def height_of(device: str | None, m: int) -> int:
 
 
 def lowrank_tile(m: int) -> int:
-    """Bytes that a low-rank task holds."""
+    """Bytes that a task of a low-rank pass over m samples holds."""
     return TILES * 4 * tile_entries(m)
 
 
@@ -61,7 +61,7 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
 
 
 def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Scaling:
-    """Measure the scaling of a tile, from counts of its codes if it has codes."""
+    """Measure the scaling of a tile; from counts of its genotype codes, if it has codes."""
     if codes is None:
         few = tile.split(tile_height(m))  # limits the memory of float64 values
         return Scaling.join([part.measured(standardize=standardize)[0] for part in few])
@@ -71,7 +71,11 @@ def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Sc
 
 @dataclass(frozen=True, slots=True)
 class MeasureLandmarks(AbstractShared, AbstractSum):
-    """Scaling of features (a list), the result of `taken`, and whether all values are codes."""
+    """First pass of low rank: measures the scaling, and runs the pass `taken` on the same tiles.
+
+    The result is a list of scalings, the result of `taken`, and whether all values are genotype
+    codes.
+    """
 
     is_common: ClassVar[bool] = True
 
@@ -110,14 +114,17 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Data of features that a slice of the samples needs from other samples."""
+    """Values of n features at the landmarks, and their products with the directions of W.
 
-    raw: Array  # (n, b), values at the landmarks, as stored
+    A slice of the samples needs them for its inner products, because landmarks are in other slices.
+    """
+
+    raw: Array  # (n, b), values at the b landmarks, as stored
     sums: Float  # (n, q), products of standardised values with the directions of W
 
     @staticmethod
     def join(parts: list[Ends]) -> Ends:
-        """Concatenate the data of several parts."""
+        """Concatenate several parts, in the order of the features."""
         raw, sums = (np.concatenate([getattr(p, name) for p in parts]) for name in ("raw", "sums"))
         return Ends(raw, sums)
 
@@ -127,13 +134,13 @@ class Ends:
 
 
 class AbstractAccumulation(AbstractSum):
-    """A pass that accumulates a result over tiles, along directions; also in a first pass."""
+    """A pass that accumulates its result tile by tile; a first pass can run it too."""
 
     device: str | None
 
     @abstractmethod
     def create_accumulator(self, m: int) -> _Tiles:
-        """Create the accumulator of a job."""
+        """Create the accumulator of a job with m samples."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         taking = self.create_accumulator(m)
@@ -144,7 +151,7 @@ class AbstractAccumulation(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class TakeEnds(AbstractAccumulation):
-    """`Ends` of features, as a list."""
+    """Pass that computes the `Ends` of features; the result is a list of parts."""
 
     landmarks: Index
     directions: Array
@@ -160,11 +167,11 @@ class TakeEnds(AbstractAccumulation):
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSums(AbstractAccumulation):
-    """Inner products of landmarks and samples, and norms, (m,), over the features.
+    """Pass that sums inner products of b landmarks and m samples, and squared norms, (m,).
 
-    Inner products are (b + q, m), with q `directions` (m, q) float32: rows for landmarks, then rows
-    for weighted sums of samples along directions. For a slice of the samples both come from `ends`,
-    and the tags of features are their positions in it.
+    Inner products are (b + q, m): rows for the landmarks, then rows for q weighted sums of samples,
+    with weights `directions` (m, q) float32. If the samples are a slice, values at landmarks and
+    weighted sums are given by `ends`, and the tags of features are their positions in it.
     """
 
     landmarks: Index
@@ -192,7 +199,7 @@ class LandmarkSums(AbstractAccumulation):
 
 @dataclass(frozen=True, slots=True)
 class AllSums(AbstractSum):
-    """Upper triangle of the inner products of all samples over the features, packed."""
+    """Pass that sums inner products of all samples, (m, m); a job returns the packed triangle."""
 
     is_common: ClassVar[bool] = True
 
@@ -219,9 +226,9 @@ class AllSums(AbstractSum):
 
 
 class _Tiles(ABC):
-    """Accumulator of tiles of features, a strip of samples at a time.
+    """Accumulator of a result over tiles of `height` features, a strip of samples at a time.
 
-    If a device is used, values, products and float32 sums are on it. A tile has `height` features.
+    If a device is used, values, products and float32 sums are on it.
     """
 
     def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
@@ -236,7 +243,7 @@ class _Tiles(ABC):
 
     @abstractmethod
     def take(self, tile: Tile, codes: Codes | None) -> None:
-        """Add a tile, by its codes if it has them."""
+        """Add a tile, using its genotype codes if it has codes."""
 
     @abstractmethod
     def result(self) -> Any:
@@ -252,9 +259,9 @@ class _Tiles(ABC):
     def _strips_and_products(
         self, strip: Callable[[slice], Array]
     ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
-        """Strips of samples (c, s) of some features, and their products with directions, (c, q).
+        """Strips of samples (c, s) of c features, and products with directions over all, (c, q).
 
-        A strip is computed twice, once for each, unless there is only one.
+        If there are several strips, each is computed twice: for the products, and for the caller.
         """
         strips = ((samples, strip(samples)) for samples in self._strips)
         if self._directions is None:
@@ -268,7 +275,7 @@ class _Tiles(ABC):
 
 
 class _Ends(_Tiles):
-    """Accumulator of `Ends`."""
+    """Accumulator of `Ends`, for the pass `TakeEnds`."""
 
     def __init__(self, asked: TakeEnds, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -293,7 +300,7 @@ class _Ends(_Tiles):
 
 
 class _Statistic(_Tiles):
-    """Accumulator of inner products: in float32 over a few tiles, then in float64."""
+    """Accumulator of inner products (`LandmarkSums`): in float32 over a few tiles, then float64."""
 
     def __init__(self, asked: LandmarkSums, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -322,7 +329,10 @@ class _Statistic(_Tiles):
             self._take(tile, ends.raw, None if of_ends is None else codes, ends.sums)
 
     def _take(self, tile: Tile, raw: Array, codes: Codes | None, sums: Float | None) -> None:
-        """Add a tile with these values at landmarks, and sums along directions if given."""
+        """Add a tile; `raw` are its values at the landmarks, `sums` its products with directions.
+
+        If `sums` is None, they are computed.
+        """
         if codes is None:
             values = replace(tile, raw=raw, known=None).values(np.float32)
             self._of_values(tile, values, sums)
@@ -332,7 +342,7 @@ class _Statistic(_Tiles):
             self._of_codes(codes, tile.scaling, L.filled(tile.scaling.mean), sums)
 
     def _of_values(self, tile: Tile, L: Array, sums: Float | None) -> None:
-        """Add standardised features, a strip of samples at a time; L (c, b) are landmark values."""
+        """Add standardised features, a strip of samples at a time; L (c, b): landmark values."""
         parts, own_sums = self._strips_and_products(lambda samples: self._values(tile, samples))
         sums = own_sums if sums is None else sums
         if sums is not None:
@@ -343,7 +353,11 @@ class _Statistic(_Tiles):
         self._count(len(L))
 
     def _of_codes(self, codes: Codes, scaling: Scaling, L: Float, sums: Float | None) -> None:
-        """Add codes g with ``x = s (g - h)``: ``sum_j s^2 (g - h) g'``, and corrections for h."""
+        """Add genotype codes g of c features, with values ``x = s (g - h)`` by their `scaling`.
+
+        Sums ``s^2 (g - h) g'`` over features, and corrections for the shifts h. L (c, b) are codes
+        at the landmarks.
+        """
         square, shift = scaling.scale**2, scaling.mean
         L = L - shift[:, None]  # (c, b) float64
         parts, products = self._strips_and_products(

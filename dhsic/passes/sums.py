@@ -1,9 +1,9 @@
 """Sums over a set of features, updated as they leave or join: `AbstractFeatureSum`.
 
-The statistic G of all samples is down-dated by removed features. The loss of digits is bounded by
-recomputing it whenever an eighth of the features is left (an *epoch*); survivors are compacted at
-the same time. Both depend on the sizes of S alone, so a resumed run repeats them and gets the same
-bits.
+Removed features are subtracted from the statistic G of all samples. This loses digits, so G is
+recomputed when an eighth of the features is left, which begins a new *epoch*; survivors are
+compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats them and
+gets the same bits.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dhsic.passes import Sum
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import AbstractReader
 
-#: Maximum number of features by whose values, (c, m), G is down-dated. It is the same for all
-#: runtimes, because the order of summation determines the last bits.
+#: Maximum number of removed features whose values, (c, m), are fetched to update G. It is the same
+#: for all runtimes, because the order of summation determines the last bits.
 FEW_LEAVING = 2048
-#: Maximum number of joining features that are sent by their values instead of their statistic.
+#: Maximum number of joining features whose values are fetched instead of their statistic.
 FEW_CHOSEN = 128
 
 
@@ -39,12 +39,12 @@ class AbstractFeatureSum(ABC):
     Subclasses store it for all pairs of samples, (m, m), or for samples and landmarks.
     """
 
-    #: A new epoch begins when one in this many features of the last one is left.
+    #: A new epoch begins when the number of features of the last one has been divided by this.
     epoch: ClassVar[int]
 
     def __init__(self, data: AbstractReader) -> None:
         self.data = data
-        #: Features of the sum in backward elimination; ascending.
+        #: Features in the sum, ascending (only in backward elimination).
         self.features: Index = np.empty(0, dtype=np.int64)
         self._base = 0
 
@@ -54,11 +54,11 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join together; deterministic to the bit."""
+        """Add features (ascending) that join in the same round; results have identical bits."""
 
     @abstractmethod
     def remove(self, features: Index) -> None:
-        """Subtract features that leave together."""
+        """Subtract features that leave in the same round."""
 
     @abstractmethod
     def restart(self, S: Index) -> None:
@@ -75,7 +75,7 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> AnyQuestion:
-        """Scoring problem of a round, for engines."""
+        """Scoring problem of a round, with weights W, for engines."""
 
     def begin(self, S: Index) -> None:
         """Begin an epoch with S, the features of the present sum."""
@@ -95,9 +95,10 @@ class AbstractFeatureSum(ABC):
             self.remove(removed)
 
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:
-        """Repeat the updates of an uninterrupted run for these S, with the same bits.
+        """Repeat the updates of completed rounds, so that the sum has the same bits.
 
-        `restarted` are positions of those S for which the sum was recomputed regardless of sizes.
+        `survivors` are the features of each round; `restarted` are the positions of rounds in which
+        the sum was recomputed for other reasons than the number of features.
         """
         base, last = self._base, None
         for number, S in enumerate(survivors):
@@ -112,14 +113,14 @@ class AbstractFeatureSum(ABC):
 
 
 class SquareSum(AbstractFeatureSum):
-    """Sum for all pairs of samples, (m, m), upper triangle."""
+    """Sum over features for all pairs of samples, (m, m), stored as its upper triangle."""
 
     epoch = 8
 
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Create a sum of the kernel's statistic `sums`, in `upper` (default: new memory)."""
+        """Create a sum of the kernel's statistic `sums`, stored in `upper` (default: new zeros)."""
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
@@ -127,11 +128,11 @@ class SquareSum(AbstractFeatureSum):
 
     @property
     def statistic(self) -> Statistic:
-        """The sum, as a statistic."""
+        """The sum as a `Statistic`."""
         return Statistic(self._upper)
 
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
-        """Kernel matrix K of the features, (m, m)."""
+        """Kernel matrix K of the features in the sum, (m, m)."""
         norms = self.statistic.diagonal
         return kernel.gram(self.statistic.to_dense(), norms, norms, sigma)
 
@@ -139,7 +140,7 @@ class SquareSum(AbstractFeatureSum):
         self._upper[...] = 0.0
 
     def include(self, upper: Float) -> None:
-        """Add a sum over other features."""
+        """Add a sum over other features, an upper triangle (m, m)."""
         self._upper += upper
 
     def add(self, features: Index) -> None:
@@ -149,7 +150,7 @@ class SquareSum(AbstractFeatureSum):
             self._sums.add(self._upper, self.data.values(features))
 
     def remove(self, features: Index) -> None:
-        """Subtract features: by their values if they are few, else by their sum."""
+        """Subtract features: by their values if they are few, else by their statistic."""
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:
@@ -177,7 +178,7 @@ class SquareSum(AbstractFeatureSum):
 def survivors_of(state: SelectionState) -> list[Index]:
     """Features at the start of every completed round, including the first; ascending.
 
-    The result of the last round is not included: the next round moves the sum there.
+    Features left after the last completed round are not included: the next round begins with them.
     """
     S = np.sort(np.concatenate([state.survivors, state.eliminated]))
     out = [S]

@@ -1,8 +1,8 @@
-"""Survivors: location and format (packed or not) of the stored features.
+"""Survivors, the features that remain in a run: where they are stored, and in which format.
 
 Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
-Decoding needs their minimum, encoding does not: it is determined during encoding. Packing costs
-0.15 ns per value and unpacking 0.2 ns, less than reading four times the bytes from shared memory.
+Decoding needs their minimum; encoding does not, and determines it. Packing takes 0.15 ns per value
+and unpacking 0.2 ns, less than reading four times the bytes from shared memory.
 
 The last bits of sums depend on how features are divided into jobs. So features that cannot be
 stored separately (no shared folder, a full disk) are read from the original blocks, but in the jobs
@@ -30,9 +30,9 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, row_span, run_of
 from dhsic.sources.views import ChecksummedSource
 
-#: Number of consecutive integers that two bits can encode, and of values in a byte.
+#: Number of consecutive integers that two bits can encode; also the number of values per byte.
 LEVELS = 4
-#: Multiplier that moves the low bits of the four bytes of a word into its highest byte.
+#: Multiplier that moves the two low bits of each of the four bytes of a word into its highest byte.
 GATHER = np.uint32(1 << 24 | 1 << 18 | 1 << 12 | 1 << 6)
 LOW_BITS = np.uint32(0x03030303)
 #: Number of values packed or unpacked at a time: they stay in the cache.
@@ -40,10 +40,10 @@ TILE_VALUES = 1 << 19
 
 #: Maximum bytes of survivors that a cluster may transfer to the client process.
 HOME_BYTES = 128 << 20
-#: Maximum number of samples for that; sums over more are slices (`dhsic.lowrank.slices`) on
-#: workers.
+#: Number of samples from which on survivors are not transferred: sums over so many are kept in
+#: slices (`dhsic.lowrank.slices`) on workers.
 HOME_SAMPLES = 1 << 15
-#: Flops per local thread that take no longer than the response time of a cluster.
+#: Flops of one local thread that take no longer than the response time of a cluster.
 HOME_FLOPS = 2e9
 
 #: Minimum and maximum of some values.
@@ -51,13 +51,13 @@ Span = tuple[int, int]
 
 
 class Location(Enum):
-    """Storage of survivors."""
+    """Place where survivors are stored."""
 
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
 
 def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
-    """Whether features should be scored in this process, as fast as by a cluster or faster."""
+    """Whether features should move to this process, because it scores them as fast as a cluster."""
     if m >= HOME_SAMPLES or wanted_device() is not None:  # the workers have the device
         return False
     n_here = usable_cores()
@@ -67,10 +67,10 @@ def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Storage format of values (c, m)."""
+    """Storage format of the values of features, (c, m): packed or not."""
 
     n_samples: int
-    dtype: Any  # of the values
+    dtype: Any  # dtype of the values
     packed: bool = False  # two bits per value, (c, ceil(m / 4)) uint8; else the values themselves
     lowest: int = 0  # minimum of the values, if packed
 
@@ -90,13 +90,13 @@ class Form:
         return int(self.length * self.kept_dtype.itemsize)
 
     def encode(self, values: Array) -> tuple[Array, Span]:
-        """Encode values; returns the stored array and, if packed, the range of the values."""
+        """Encode values (c, m); returns the stored array and the range of the values, if packed."""
         if not self.packed:
             return values, (0, 0)
         return pack(values), (int(values.min()), int(values.max()))
 
     def covering(self, spans: Iterable[Span]) -> Form | None:
-        """Return the form for values in all `spans`; None if their range is too large to pack."""
+        """Form for values in all ranges `spans`; None if the total range is too large to pack."""
         total_span: Span | None = None
         for span in spans:
             total_span = span if total_span is None else enclosing_span([total_span, span])
@@ -105,7 +105,7 @@ class Form:
         return self if total_span is None else replace(self, lowest=total_span[0])
 
     def decode_rows(self, kept: Array, rows: Index | None) -> Array:
-        """Decode values (c, m) of the samples `rows`, C-ordered."""
+        """Decode stored values at the sample indices `rows` (None: all): (c, m), C-ordered."""
         if rows is None:
             return self.decode(kept)
         span, each = row_span(rows, self.n_samples), LEVELS if self.packed else 1
@@ -116,10 +116,10 @@ class Form:
         return values
 
     def decode(self, kept: Array) -> Array:
-        """Decode values (c, m), C-ordered."""
+        """Decode stored values of all samples: (c, m), C-ordered."""
         if not self.packed:
             return kept
-        codes = np.arange(256)[:, None] >> np.arange(0, 8, 2)  # (256, 4), of interest modulo 4
+        codes = np.arange(256)[:, None] >> np.arange(0, 8, 2)  # (256, 4); only used modulo 4
         table = self.lowest + (codes - self.lowest) % LEVELS
         words = table.astype(self.dtype).view(np.uint32).ravel()
         out = np.empty(kept.shape, dtype=np.uint32)
@@ -129,20 +129,20 @@ class Form:
 
 
 def forms(n_samples: int, dtype: Any) -> tuple[Form, ...]:
-    """Forms to try for values of this dtype, the smallest first."""
+    """Storage formats to try for values of this dtype, the smallest first."""
     plain = Form(n_samples, np.dtype(dtype))
     is_short = np.dtype(dtype) in (np.dtype(np.int8), np.dtype(np.uint8))
     return (replace(plain, packed=True), plain) if is_short else (plain,)
 
 
 def enclosing_span(spans: Iterable[Span]) -> Span:
-    """Smallest span that contains all given spans."""
+    """Smallest range that contains all given ranges."""
     low, high = zip(*spans, strict=True)
     return min(low), max(high)
 
 
 def fits(span: Span) -> bool:
-    """Whether two bits can encode the integers of a span."""
+    """Whether two bits can encode all integers in a range."""
     return span[1] - span[0] < LEVELS
 
 
@@ -167,7 +167,7 @@ def pack(values: Array) -> Array:
 
 
 def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
-    """Split c rows of `length` values into ranges that stay in the cache."""
+    """Split c rows of `length` values into ranges of rows that fit the cache."""
     step = max(1, TILE_VALUES // max(1, length))
     for a in range(0, c, step):
         yield a, min(a + step, c)
@@ -175,7 +175,7 @@ def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Gather(AbstractPass):
-    """Stored values, (c, m)."""
+    """Pass that returns values as stored, (c, m)."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
         parts = [block.raw for block in blocks]
@@ -184,7 +184,7 @@ class Gather(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Encode(AbstractPass):
-    """Encoded features, (c, length), and the range of their values."""
+    """Pass that returns encoded features, (c, length), and the range of their values."""
 
     form: Form
 
@@ -195,14 +195,14 @@ class Encode(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Extremes(AbstractPass):
-    """Minimum and maximum of the stored values."""
+    """Pass that returns the minimum and maximum of the stored values."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
         return enclosing_span((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 class AbstractSurvivors(AbstractSource):
-    """Some features of a source, with new numbers."""
+    """Source that contains some features of another one, numbered from 0."""
 
     @abstractmethod
     def columns(self, at: Index, rows: Index | None = None) -> Array:
@@ -223,7 +223,7 @@ class AbstractSurvivors(AbstractSource):
 
 
 class MemorySource(AbstractSurvivors):
-    """Features in memory, (s, length), each contiguous, in the format `form`."""
+    """Source of s features in memory, an array (s, length) in the format `form`."""
 
     in_memory = True
 
@@ -241,7 +241,7 @@ class MemorySource(AbstractSurvivors):
         return self.form.decode_rows(self._kept[run_of(at)], rows)
 
     def marked(self, missing_code: int | None) -> MemorySource:
-        """Source that shares this memory, with another code for missing values."""
+        """Source of the same features in the same memory, with another code for missing values."""
         return MemorySource(self._kept, self.form, missing_code)
 
     def only(self, at: Index) -> MemorySource:
@@ -265,7 +265,7 @@ class MemorySource(AbstractSurvivors):
 
 
 class SharedSource(MemorySource):
-    """Features at `places` of an array in memory that other runs also use."""
+    """Source of the features at the positions `places` of an array that other runs also use."""
 
     def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
         super().__init__(kept, form, missing_code)
@@ -283,10 +283,10 @@ class SharedSource(MemorySource):
 
 
 class RecutSource(AbstractSurvivors):
-    """Features where they are stored, in `base`, divided into new blocks.
+    """Source of some `features` (s,), ascending, of the source `base`, divided into new blocks.
 
-    Neighbouring blocks share stored blocks, of about `width` features, so each thread caches the
-    last one read. `features` (s,) are ascending.
+    Values stay where they are stored. Neighbouring blocks read from the same stored block, of about
+    `width` features, so each thread caches the last one read.
     """
 
     def __init__(self, base: AbstractSource, features: Index, width: int) -> None:
@@ -306,7 +306,7 @@ class RecutSource(AbstractSurvivors):
         self.__dict__.update(state, _last=threading.local())
 
     def take(self, which: Index) -> RecutSource:
-        """Source of some of these features, by their numbers here."""
+        """Source of some of these features, by their numbers in this source."""
         return RecutSource(self.base, self.features[which], self.width)
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:

@@ -1,9 +1,9 @@
 """Weighted features of a source: passes for gradient descent over weights.
 
-Weights are part of the scaling, as a factor of every feature, so that a sum over weighted features
-is an ordinary one. Features of weight 0 are not read. If weights of 0 stay 0, the other features
-are stored separately once they are few (`compact`); this depends on their number alone, so that a
-resumed run sums in the same order.
+Weights are part of the scaling, as a factor of every feature, so the usual passes sum over weighted
+features. Features of weight 0 are not read. If weights of 0 stay 0, the other features are stored
+separately when they are few (`compact`); this depends on their number alone, so that a resumed run
+sums in the same order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ from dhsic.sources.scaling import Scale, Scaling
 
 
 class WeightedSource:
-    """Data for `dhsic.weighting.centred.WeightedData`: the varying features of a source."""
+    """Features of a source with weights; implements `dhsic.weighting.centred.WeightedData`.
+
+    Only the n features that vary have weights.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class WeightedSource:
         *,
         rows: Index | None = None,
         standardize: Scale = True,
-        seed: int = 0,  # of random directions
+        seed: int = 0,  # determines the random directions
         memory: int | None = None,
     ) -> None:
         self._all = Reader(source, runtime, rows, memory)
@@ -75,7 +78,7 @@ class WeightedSource:
         return scaling
 
     def sample_statistic(self) -> Statistic:
-        """``sum_j x_j x_j'`` for equally spaced samples, as many as a median needs."""
+        """``sum_j x_j x_j'`` for at most about `MEDIAN_SAMPLES` equally spaced samples."""
         rows_in_use = self._all.rows
         rows = np.arange(self.n_samples) if rows_in_use is None else rows_in_use
         sampled_reader = self._all.copy_unread(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
@@ -84,7 +87,7 @@ class WeightedSource:
         return statistic
 
     def compact(self, w: Float) -> None:
-        """Store features of positive weight separately once they are few, to read only these."""
+        """Store the features with weights w > 0 separately if they are few, to read only these."""
         features = self.features[w != 0]
         if features.size:
             # Scratch of all features, if there is any, is kept until the end of the run.
@@ -92,11 +95,15 @@ class WeightedSource:
             self._few.compact(features)
 
     def statistic(self, w: Float) -> Statistic:
-        """``G_w = sum_j w_j^2 x_j x_j'``."""
+        """Statistic of the features with weights w (n,), ``G_w = sum_j w_j^2 x_j x_j'``."""
         return self._sum(self._current_reader, w)
 
     def spreads(self, A: Float, which: Mask) -> Float:
-        """``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j``."""
+        """Sum of squared differences weighted by A (m, m), for each feature, (n,).
+
+        It is ``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` for the
+        features in the mask `which`, and 0 for the others.
+        """
         out = np.zeros(which.size)
         if which.any():
             data = self._all if which.all() else self._current_reader
@@ -105,7 +112,10 @@ class WeightedSource:
         return out
 
     def projections(self, w: Float, n_directions: int) -> Float:
-        """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
+        """Random projections of the samples, ``sum_j w_j omega_kj x_j``, (n_directions, m).
+
+        omega_k are random directions of feature space.
+        """
         data = self._current_reader
         jobs = grouped(self._jobs(data, w))
         if not jobs:
@@ -113,7 +123,10 @@ class WeightedSource:
         return np.asarray(data.sum_results(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
-        """``sum_k omega_kj <B_k, x_j>``, (n,)."""
+        """Products of features with B (n_directions, m), summed along random directions: (n,).
+
+        They are ``sum_k omega_kj <B_k, x_j>``, for gradients of functions of `projections`.
+        """
         jobs = self._all.jobs(self.features, tags=self.features)
         return self._results(self._all, Pulls(self._seed, B), jobs)
 
@@ -128,7 +141,7 @@ class WeightedSource:
         return self._all if self._few is None else self._few
 
     def _jobs(self, data: Reader, w: Float) -> list[Job]:
-        """Jobs over the weighted features; none if all weights are 0."""
+        """Jobs that read the features with weights other than 0; empty if there are none."""
         features = self.features[w != 0]
         scale = data.scaling.scale.copy()
         scale[self.features] *= w
@@ -148,7 +161,10 @@ class WeightedSource:
 
 @dataclass(frozen=True, slots=True)
 class Spreads(AbstractPass):
-    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,); `forms` is A as quadratic form."""
+    """Pass that computes ``2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` of features, (c,).
+
+    `forms` is A as a quadratic form, `row_sums` is ``A 1``.
+    """
 
     forms: Any
     row_sums: Float
@@ -160,7 +176,7 @@ class Spreads(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Projections(AbstractSum):
-    """``sum_j omega_kj x_j`` over weighted features, (n_directions, m)."""
+    """Pass that sums ``omega_kj x_j`` over weighted features, (n_directions, m)."""
 
     seed: int
     n_directions: int
@@ -179,7 +195,7 @@ class Projections(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Pulls(AbstractPass):
-    """``sum_k omega_kj <B_k, x_j>``, (c,)."""
+    """Pass that computes ``sum_k omega_kj <B_k, x_j>`` of features, (c,)."""
 
     seed: int
     B: Float
@@ -193,7 +209,7 @@ class Pulls(AbstractPass):
 
 
 def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
-    """Split blocks into features that share a random generator; tags are feature numbers."""
+    """Split blocks into tiles of features that share a random generator; tags: feature numbers."""
     for block in blocks:
         edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
         for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):

@@ -1,6 +1,6 @@
-"""Plans: memory, passes and time of a run, forecast before it starts, here or on a cluster.
+"""Plans: forecast of the memory, passes and time of a run, on this machine or a cluster.
 
-A plan rejects what the run would reject, with the same advice.
+If the run would be rejected, the plan raises the same error, with the same advice.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class PlannedRuntime(AbstractRuntime):
         for name, n in (("n_workers", n_workers), ("worker_threads", each)):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
                 what = name.rpartition("_")[2]
-                raise InputError(f"{name}={n!r}; pass how many {what}, 1 or more.")
+                raise InputError(f"{name}={n!r}; pass a number of {what}, at least 1.")
         self.n_workers = n_workers * each
         self.threads = {f"worker {number}": each for number in range(n_workers)}
 
     def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
-        raise TypeError(f"A plan runs nothing, and was given {len(asked[2])} jobs.")
+        raise TypeError(f"A plan does not run anything, but got {len(asked[2])} jobs.")
 
 
 #: Assumption about data of given sizes.
 SIZES = (
-    "genotypes lie as VCF Zarr writes them, and are decoded as fast as here from memory: a disk or "
-    "a network that is slower is not counted"
+    "genotypes are stored as by VCF Zarr, and decoded as fast as from memory of this machine; time "
+    "for a slow disk or network is not included"
 )
 #: Numbers of workers for which times are shown, besides the requested one.
 OTHERS = (1, 2, 10)
@@ -79,15 +79,14 @@ def plan(
     by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
-    """Forecast `select` with the same arguments; reads one or two blocks to measure the speed.
+    """Forecast `select` with the same arguments; one or two blocks are read to measure the speed.
 
     Parameters
     ----------
     data, target, method, n_features_to_select, feature_groups, sample_dim, variable, \
     missing_code, pass_only, filters, by_position, **parameters
-        As in `dhsic.select`. Without `target` nothing is known about labels, which matters little.
-        For data that do not exist yet, pass ``dhsic.plans.Sizes(n_samples, n_features)``:
-        genotypes.
+        As in `dhsic.select`. `target` may be omitted: labels have little influence on the forecast.
+        For genotypes that do not exist yet, pass ``dhsic.plans.Sizes(n_samples, n_features)``.
     n_workers : int, optional
         Number of workers of a cluster with a shared folder; by default the plan is for the runtime
         that the run would use here.
@@ -134,7 +133,7 @@ def plan(
     )
     if n_workers is None and worker_threads is not None:
         raise InputError(
-            f"worker_threads={worker_threads!r} is of workers that need not be there; pass "
+            f"worker_threads={worker_threads!r} describes the workers of n_workers=; pass "
             "n_workers= too."
         )
     foreseen = None if n_workers is None else PlannedRuntime(n_workers, worker_threads)
@@ -151,25 +150,26 @@ def plan_of(
     n_runs: int = 1,
     asked_by: str = "",
 ) -> Plan:
-    """Plan a request on a runtime; `worker_memory`, `rates` and errors as in `plan`.
+    """Plan a request on a runtime; for `worker_memory`, `rates` and errors see `plan`.
 
-    The request may be one of `n_runs` that share one reading, as the option `asked_by` requests.
+    The request may be one of `n_runs` runs that share one reading of the data; `asked_by` is the
+    option that requests these runs.
     """
     if Validation.of(request.selector.n_features_to_select) is not None:
         raise InputError(
-            "n_features_to_select='auto' ranks the features of every fold besides, and a plan is "
-            "of one ranking; pass a number."
+            "n_features_to_select='auto' also ranks the features of every fold, but a plan "
+            "describes one ranking; pass a number."
         )
     run = request.new_run(runtime)
     if worker_memory is not None and not runtime.is_remote:
-        most = run.selector.memory
-        run = run.asking(memory=worker_memory if most is None else min(most, worker_memory))
+        most = run.selector.memory_limit
+        run = run.asking(memory_limit=worker_memory if most is None else min(most, worker_memory))
     m, is_remote = run.n_samples, run.runtime.is_remote
     limits = limits_of(run.runtime, worker_memory)
     promise, budget = promised(run, limits)
     if is_remote:
         _check_reach(run)
-    values = "not looked at, as rates were given"
+    values = "not inspected, because rates= was passed"
     if rates is None:
         with Threads() as here:
             run = run.with_value_kind(here, whole=run.source.n_features * m <= LOOKED_AT)
@@ -200,7 +200,7 @@ def plan_of(
 
 
 def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
-    """Memory limit of a worker: the given one, or that of the cluster."""
+    """Memory limit of a worker: `worker_memory` if given, else the limit on the cluster."""
     if not runtime.is_remote:
         return None
     tightest = runtime.tightest() if worker_memory is None else None
@@ -216,7 +216,7 @@ def threads_of(runtime: AbstractRuntime) -> int:
 def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
     """Yield notes on work that the plan does not include."""
     if n_runs > 1:
-        sharing = "all read the data once, and as many go on at once as the memory allows"
+        sharing = "they share one reading of the data, and run in parallel as far as memory allows"
         yield f"this is one of {n_runs:,} runs ({asked_by}): {sharing}"
     for stage in stages_of(run.selector):
         if note := stage.cost(run).note:
@@ -224,17 +224,20 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
-    """Yield assumptions on workers, on data of given sizes, and on other machines."""
+    """Yield assumptions about workers, about data of planned sizes, and about other machines."""
     if run.runtime.is_remote:
         each = threads_of(run.runtime)
         threads = (
             f"workers have {each} threads each" if each > 1 else "workers have one thread each"
         )
-        yield f"{threads} and share a folder; a state reaches each at {NETWORK / 1e6:.0f} MB/s"
+        yield (
+            f"{threads} and share a folder; each worker receives the state of a round at "
+            f"{NETWORK / 1e6:.0f} MB/s"
+        )
     if isinstance(whole_of(run.source), Sizes):
         yield SIZES
     if is_measured:
-        yield "other machines are as fast as this one, and the store is read as fast"
+        yield "other machines are as fast as this one, and read the store as fast"
 
 
 def bytes_of(amount: int | str | None) -> int | None:
@@ -248,7 +251,7 @@ def bytes_of(amount: int | str | None) -> int | None:
         return int(parse_bytes(amount))
     except ValueError as error:
         raise InputError(
-            f"worker_memory={amount!r} is no amount of memory; write it like '4GB' or '500MiB'."
+            f"worker_memory={amount!r} is not an amount of memory, such as '4GB' or '500MiB'."
         ) from error
 
 
@@ -257,14 +260,17 @@ def _check_reach(run: SelectionRun) -> None:
 
     if run.source.client_bytes > CLIENT_BYTES:
         raise ClusterError(
-            f"The data ({run.source.client_bytes / 2**20:.0f} MiB) live in this process, and at "
-            f"most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write them to Zarr and pass "
-            "the path, or leave n_workers= out."
+            f"The data ({run.source.client_bytes / 2**20:.0f} MiB) are in the memory of this "
+            f"process, and at most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write them "
+            "to Zarr and pass the path, or leave n_workers= out."
         )
 
 
 def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
-    """Expected times on 1, 2, 10 and the run's workers; threads up to the local cores."""
+    """Expected times on 1, 2, 10 and the run's number of workers, and of threads of this machine.
+
+    Numbers of threads above the local number of cores are omitted.
+    """
     if not work.is_timed:
         return
     is_remote, each = run.runtime.is_remote, threads_of(run.runtime)
@@ -282,7 +288,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
-    there = replace(run, runtime=PlannedRuntime(n_workers)).asking(memory=1 << 62)
+    there = replace(run, runtime=PlannedRuntime(n_workers)).asking(memory_limit=1 << 62)
     work = work_of(there, there.selector.memory_estimate(there)[1])
     assert work is not None, "it is foreseen here, so it is there"
     return work

@@ -1,9 +1,9 @@
-"""Dry run on sizes: the readers, sums and algorithm of a run, with passes counted, not executed.
+"""Dry run on sizes: the algorithm, readers and sums of a run, whose passes are only counted.
 
-The code of the run decides by sizes alone which rounds there are, when a sum over features
-restarts, which blocks a pass reads in which jobs, and when and where survivors are copied; so the
-dry run executes that code. The result of a pass is the placeholder `PlaceholderArray`; its cost is
-a `Step`. Outcomes that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
+Sizes alone decide which rounds there are, when a sum over features restarts, which blocks a pass
+reads in which jobs, and when and where survivors are copied. So the dry run executes the same code
+as the run, but a pass returns a `PlaceholderArray`, and its cost is recorded as a `Step`. Outcomes
+that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Cost of one pass over features; without features, of work in this process between passes."""
+    """Cost of one pass over features, or (`n_features` 0) of work between passes.
+
+    Work between passes runs in this process.
+    """
 
     n_features: int = 0
     n_jobs: int = 1
@@ -46,14 +49,14 @@ class Step:
     sent_bytes: int = 0  # bytes expected to be sent
     sum_bytes: int = 0  # bytes of a job's partial sum, if it is large
     result_bytes: int = 0  # bytes of other results that this process receives, if they are large
-    at_home: bool = False  # run in this process despite a cluster: few survivors
+    at_home: bool = False  # runs in this process although there is a cluster: few survivors
     times: int = 1  # number of similar rounds that this step stands for
-    inside: int = 1  # parts of a job, or of local work, that threads share
+    inside: int = 1  # number of parts of a job, or of local work, that threads can run in parallel
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Copy of the survivors: number of features, location, and bytes."""
+    """Record of a copy of the survivors: number of features, new location, and bytes."""
 
     n_features: int
     place: Location
@@ -83,7 +86,7 @@ class PlaceholderArray(NDArrayOperatorsMixin):
         """Return itself."""
         return self
 
-    to_dense = copy  # as of a `Statistic`
+    to_dense = copy  # method of a `Statistic`
 
     def __iter__(self) -> Iterator[PlaceholderArray]:
         return iter((self, self))  # inner products and norms
@@ -100,7 +103,7 @@ class PlaceholderArray(NDArrayOperatorsMixin):
         """Return itself."""
         return self
 
-    raw = sums = diagonal = T  # as of `dhsic.passes.statistic.Ends`, or a `Statistic`
+    raw = sums = diagonal = T  # attributes of `dhsic.passes.statistic.Ends` and `Statistic`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,7 +132,10 @@ class AllVary:
 
 
 class CountedSource(AbstractSource):
-    """Source without values: sizes of features stored in chunks, of `samples` samples each."""
+    """Source that has sizes but no values.
+
+    Its chunks have `chunk` features and `samples` samples (default: all samples).
+    """
 
     def __init__(
         self,
@@ -175,7 +181,7 @@ class DryRun:
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
-        """Record work of this process; `float64` flops are shared by all its threads."""
+        """Record work in this process: entries computed, and `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
     def work(
@@ -186,9 +192,9 @@ class DryRun:
         *,
         result_bytes: int = 0,
     ) -> None:
-        """Record work on slices of samples, after the pass `read` if there is one.
+        """Record work on slices of samples, after the pass that `read` records.
 
-        Eliminated features that the slices still contain are removed first.
+        If the sum still contains eliminated features, the pass that removes them replaces `read`.
         """
         n, at = total.n_slices, len(self.steps)
         inside = -(-total.data.n_samples // (n * STRIP))
@@ -204,9 +210,10 @@ class DryRun:
         self.steps[at] = replace(self.steps[at], elements=elements, result_bytes=result_bytes)
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
-        """Record similar rounds with these numbers of candidates; each takes steps from `first` on.
+        """Record similar rounds, whose numbers of candidates are `sizes`.
 
-        `bytes_read` is the total up to the first of these rounds.
+        Each of them has the same steps, those recorded from number `first` on. `bytes_read` is the
+        total until the end of the first of these rounds.
         """
         if len(sizes) > 1:
             self.steps[first:] = [replace(p, times=len(sizes)) for p in self.steps[first:]]
@@ -220,7 +227,10 @@ class DryRun:
 
 
 class CountingReader(AbstractReader):
-    """Reader that records reads; it assumes that one-byte values pack into two bits."""
+    """Reader that only records reads.
+
+    It assumes that values of one byte can be packed into two bits.
+    """
 
     def __init__(
         self,
@@ -274,7 +284,7 @@ class CountingReader(AbstractReader):
         return SiteValues([None] * len(sites)), PlaceholderArray()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
-        """Record a pass whose jobs are executed slice by slice, with results kept there."""
+        """Record a pass with one job for each of n slices of samples; results stay on workers."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
@@ -317,9 +327,9 @@ class CountingReader(AbstractReader):
         return PlaceholderArray(n)
 
     def _decoded(self, n_bytes: int) -> int:
-        """Bytes decoded to read `n_bytes` of values; for survivors, at most those of their copy.
+        """Number of bytes that are decoded to read `n_bytes` of values.
 
-        As much of the copy as fits stays in the memory of its readers.
+        After the survivors were copied, these are bytes of the copy; 0 if the copy fits in memory.
         """
         moves = self._dry.moves
         if not n_bytes or self.held is None or not moves:
@@ -331,7 +341,7 @@ class CountingReader(AbstractReader):
 
 
 class CountedResidentValues(ResidentValues):
-    """Record of queries to values kept on workers, with a number of bytes per feature."""
+    """Values kept on workers, `n_bytes` per feature; queries to them are recorded."""
 
     def __init__(
         self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
@@ -354,7 +364,7 @@ class CountedResidentValues(ResidentValues):
         yield np.broadcast_to(1.0, S.size)
 
     def _count(self, S: Index, result_bytes: int = 0) -> None:
-        """Record a step over the kept values of S; a number costs as much as a value."""
+        """Record a step over the kept values of S; one kept number costs as much as one value."""
         step = Step(
             n_features=S.size,
             n_jobs=len(self._held),

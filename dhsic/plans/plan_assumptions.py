@@ -1,8 +1,9 @@
-"""Assumptions of a plan about rounds, whose outcome depends on data that are not read.
+"""Assumptions of a plan about outcomes of rounds that depend on the data.
 
-They are based on runs on genotypes and normal data: one product for every feature, more for
-undecided features (`AssumedEngines`); low-rank factors with one certificate
-(`AssumedLowRankScorer`); and a fixed number of rounds that reuse scores (`AssumedScoreReuse`).
+They are based on runs on genotypes and on normally distributed data: one product for every feature
+and more for undecided features (`AssumedEngines`); low-rank factors that all have the same
+certificate (`AssumedLowRankScorer`); and a fixed number of rounds that reuse scores
+(`AssumedScoreReuse`).
 """
 
 from __future__ import annotations
@@ -36,30 +37,31 @@ from dhsic.plans.dry_run import DryRun, PlaceholderArray
 LEFT = 0.05
 #: Remaining features up to which a round scores all features once in float64.
 FEW = 64
-#: Products per feature that is decided at once, and per candidate that may join: with few chosen
-#: features, sigma is large and the series is long.
+#: Products per feature if one engine decides all features, and per candidate in forward selection.
+#: There, few features are chosen, so sigma is large and the series is long.
 AT_ONCE, JOINING = 3, 4
-#: Time of a round in this process, per entry of an (m, m) matrix, in functions of an entry: K, W o
-#: K, their sums and norms, copies; and per entry of the statistic against landmarks, in forward
-#: selection.
+#: Time of a round in this process, in evaluations of one matrix entry. First, per entry of an
+#: (m, m) matrix: K, W o K, their sums and norms, and copies. Second, in forward selection with
+#: landmarks, per entry of the (m, n_landmarks) statistic.
 DRIVING, DRIVING_LOW_RANK = 8.0, 30.0
-#: Work on slices of the samples: per entry of the statistic to factor it, to find directions and to
-#: weigh the round; per value of the sample to certify it; and per entry of the rows that measure
-#: kernel drift.
+#: Work on slices of the samples, in evaluations of one matrix entry. Per entry of the statistic:
+#: factoring it, finding directions, and weighing the round. Per value of the sampled features:
+#: certifying the round. Per entry of the rows that measure kernel drift: computing them.
 FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 9.0, 2.0, 4.0, 3.0, 3.0
-#: Work in this process to find the directions of the landmarks, per pair of landmarks.
+#: Work in this process to find the directions of the landmarks, in evaluations per pair of them.
 DECOMPOSING = 800.0
 #: Typical rank of a factor: with the initial landmarks, and with more.
 RANK, HIGHER_RANK = 12, 32
-#: Fraction of the features next to the threshold that is scored exactly if K is known.
+#: Fraction of the features, those closest to the threshold, that is scored exactly if K is known.
 BAND = 0.1
-#: Rounds that reuse scores of one round: 15 and 27 in runs over 9,282 and 20,000 features.
+#: Number of rounds that reuse the scores of one round. In runs over 9,282 and 20,000 features there
+#: were 15 and 27.
 ROUNDS_KEPT = 10
 
 
 @dataclass(frozen=True)
 class AssumedScoringProblem:
-    """Scoring problem of a round without numbers; `rank` of labels and kernel, 0 for full."""
+    """Scoring problem of a round, without values; `rank` is the rank of its factor, 0 if full."""
 
     kernel: AbstractKernel
     n_samples: int
@@ -80,7 +82,7 @@ class AssumedScoringProblem:
 
 @dataclass(frozen=True)
 class AssumedEngine(AbstractEngine):
-    """Engine with a fixed number of products per feature, which leaves some features undecided."""
+    """Engine with `n_products` per feature, which leaves a fraction `open` of them undecided."""
 
     n_products: int
     dtype: str = "float32"
@@ -106,7 +108,7 @@ class AssumedEngine(AbstractEngine):
         return self.n_products * len(facts.max_abs)
 
 
-#: Passes of a round by a series.
+#: Engines of a round that uses a series, in order.
 STEPS = (
     AssumedEngine(1, "float32", 0.2),
     AssumedEngine(2, "float32", 0.25),
@@ -116,10 +118,10 @@ STEPS = (
 
 @dataclass(frozen=True)
 class AssumedEngines:
-    """Engines of a round in a dry run, which follow typical behaviour.
+    """Engines of a round in a dry run, chosen as in a typical run.
 
-    It has the methods that `Singles.gains` uses of `AbstractEngines`, and no others: those choose
-    by error bounds, which a plan does not have.
+    Of the methods of `AbstractEngines` it has only those that `Singles.gains` calls. The others
+    choose an engine from error bounds, which a plan does not have.
     """
 
     dry: DryRun
@@ -130,7 +132,7 @@ class AssumedEngines:
 
     @staticmethod
     def leaving(dry: DryRun, question: ScoringProblem, *how: Any) -> Any:
-        """Create engines in place of `RemovalEngines`, with the same arguments after `dry`."""
+        """Create the replacement for `RemovalEngines`; arguments after `dry` are the same."""
         return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
@@ -145,7 +147,8 @@ class AssumedEngines:
     def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> AssumedEngine:
         """Engine that scores the undecided features."""
         steps = self._steps(gains.size)
-        # # the second engine scores what the first leaves, the third what both leave
+        # The second engine scores the features that the first leaves undecided, and the third
+        # those that both leave.
         number = 1 if open_.size > gains.size * steps[0].open * steps[1].open * 2 else 2
         return steps[number]
 
@@ -186,7 +189,7 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         self._dry.drive(DECOMPOSING * len(chosen.fit) ** 2)
         n = turning_rows(m, 0).size * m
         elements = FACTORING * self._n_entries + TURNING * n
-        self._dry.work(elements, self.sum, result_bytes=4 * n)  # rows of the form
+        self._dry.work(elements, self.sum, result_bytes=4 * n)  # rows that measure kernel drift
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return AssumedScoringProblem(self._choices.kernel, m, rank)
 
@@ -213,7 +216,7 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """Record weighing a round on slices, including the cost of finding its directions."""
+        """Record weighing a round on slices; `finding` is the cost of finding its directions."""
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
         read = None if is_there else partial(self.sum.sample, features, weigh, None)
@@ -252,13 +255,13 @@ class AssumedScoreReuse:
     may_spare = staticmethod(ScoreReuse.may_spare)
 
     def weights(self, W: Array, *_: Any) -> Array:
-        """Return W, of which only the size matters."""
+        """Return W unchanged, because only its size matters."""
         return W
 
     def gains(
         self, question: AssumedScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
-        """Reused scores of S, with some scored again; None if all must be scored."""
+        """Reused scores of S, some of which are computed again; None if all must be computed."""
         if not self._left:
             return None
         self._left -= 1

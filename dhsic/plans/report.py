@@ -35,9 +35,9 @@ class Stored:
     stored_bytes: int | None  # compressed bytes in the store; None without a store
     chunk: tuple[int, int] | None  # features and samples of a chunk (or shard)
     n_chunks: int | None
-    n_blocks: int  # blocks of a full pass; the widest of them has
-    block_features: int
-    block_bytes: int
+    n_blocks: int  # number of blocks in a full pass
+    block_features: int  # features of the widest block
+    block_bytes: int  # bytes of the widest block
 
     @staticmethod
     def of(source: AbstractSource, m: int) -> Stored:
@@ -165,7 +165,7 @@ class Plan:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        """One line; all passes would fill pages."""
+        """One line, because a list of all passes would fill pages."""
         n, where = self.n_workers, "workers" if self.runtime == "dask" else "threads"
         rounds = "" if self.n_rounds is None else f"{self.n_rounds:,} rounds, "
         return (
@@ -174,7 +174,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        """Table of the rows, followed by expected times, and the assumptions folded."""
+        """HTML table of the facts and expected times, followed by folded assumptions."""
         body = "".join(row(label, told) for label, told in rows(self))
         timed = "".join(row(time, f"on {where}", number=True) for time, where in times(self))
         timed = f"<tbody>{timed}</tbody>" if timed else ""
@@ -182,12 +182,12 @@ class Plan:
         return page(
             f"<table><caption>Plan of a run: {escape(self.description)}</caption>",
             f"<tbody>{body}</tbody>{timed}</table>",
-            f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details>",
+            f"<details><summary>Assumptions</summary><ul>{assumed}</ul></details>",
         )
 
 
 def _totals(work: Work) -> dict[str, Any]:
-    """Totals over the steps: if low rank meets its tolerance, and if it does not."""
+    """Totals over the steps, in both scenarios: low rank meets its tolerance, or does not."""
     flops = {
         name: work.both(attrgetter(name)) if work.is_timed else None
         for name in ("float32", "float64")
@@ -203,14 +203,14 @@ def _totals(work: Work) -> dict[str, Any]:
     }
 
 
-#: Characters per line, and of the labels.
+#: Width of a line, and of the column of labels, in characters.
 WIDTH, LABELS = 100, 12
-#: Time with more workers, relative to fewer, above which they are marked as no faster.
+#: More workers are marked as no faster if their time relative to fewer workers is above this.
 NO_FASTER = 0.95
 
 
 def rows(plan: Plan) -> list[tuple[str, str]]:
-    """Labels and texts of the facts."""
+    """Rows of the table: label and text of each fact."""
     out = [("data", _data(plan.data)), ("values", plan.values), ("blocks", _blocks(plan.data))]
     out.append(("rounds", _rounds(plan)))
     if plan.work is not None:
@@ -218,18 +218,18 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
         out.append(("survivors", plan.work.survivors))
     out.append(("memory", f"this process: peak memory {plan.promise}"))
     if plan.worker is not None:
-        each = f" of {plan.worker_threads} threads" if plan.worker_threads > 1 else ""
+        each = f" with {plan.worker_threads} threads" if plan.worker_threads > 1 else ""
         out.append(("", f"each worker{each}: {plan.worker}"))
         if plan.work is not None:
-            out.append(("broadcast", f"up to {human(plan.work.state_bytes)} to a worker a round"))
+            out.append(("broadcast", f"up to {human(plan.work.state_bytes)} per worker and round"))
     out.append(("rates", _rates(plan)))
     return out
 
 
 def times(plan: Plan) -> list[tuple[str, str]]:
-    """Expected times, and the workers or threads that they are for."""
+    """Rows of expected times: the time, and the number of workers or threads, as text."""
     out: list[tuple[str, str]] = []
-    best: dict[bool, Expected] = {}  # of clusters, and of threads
+    best: dict[bool, Expected] = {}  # best time on a cluster (key True) and on threads (False)
     for time in plan.times:
         plural = "s" if time.n_workers > 1 else ""
         noun = f"worker{plural} of a cluster" if time.on_cluster else f"thread{plural}"
@@ -237,7 +237,7 @@ def times(plan: Plan) -> list[tuple[str, str]]:
         where = f"{time.n_workers:,} {noun}{each}"
         fastest, here = best.get(time.on_cluster), best.get(False)
         if fastest is not None and time.seconds > NO_FASTER * fastest.seconds:
-            where += f", no faster than {fastest.n_workers:,}"
+            where += f", not faster than {fastest.n_workers:,}"
         elif time.on_cluster and here is not None and time.seconds > here.seconds:
             where += ", slower than here: tasks and results go over the network"
         elif fastest is None or time.seconds < fastest.seconds:
@@ -284,27 +284,27 @@ def _blocks(data: Stored) -> str:
 def _rounds(plan: Plan) -> str:
     if plan.work is None:
         most = f", at most {plan.n_steps:,}" if plan.n_steps else ""
-        return f"as many steps as it takes{most}: the data decide"
+        return f"steps until convergence{most}; their number depends on the data"
     n = len(plan.work.sizes)
     return f"{n:,} round{'s' if n != 1 else ''}, {plan.work.n_passes:,} passes over features"
 
 
 def _reading(work: Work) -> str:
     least, most = work.bytes_read
-    text = f"{human(least)} of values, as the history of the run counts them"
+    text = f"{human(least)} of values, as counted in the history of the run"
     return text if most == least else f"{text}, at most {human(most)}"
 
 
 def _computing(work: Work) -> str:
     if not work.is_timed:
-        return "not foreseen"
+        return "cannot be estimated"
     parts = []
     for name in ("float32", "float64"):
         least, most = work.both(attrgetter(name))
         if most:
             span = flops(least) if most == least else f"{flops(least)} to {flops(most)}"
             parts.append(f"{span} in {name}")
-    return ", ".join(parts) or "next to nothing but reading"
+    return ", ".join(parts) or "negligible compared with reading"
 
 
 def flops(n: float) -> str:

@@ -1,9 +1,9 @@
 """Forecast of the rounds of a run, by a dry run on sizes (`dhsic.plans.dry_run`).
 
-Algorithm, scorers, reader and sums over features are those of the run, so their costs are, too.
-Whether a low-rank factor is good enough depends on the certificate of a round, so there are two
-scenarios: it always is, or K of all samples (or the largest number of landmarks) is needed from the
-first round on.
+The dry run uses the algorithm, scorers, reader and sums over features of the run, so it has the
+same costs. Whether a low-rank factor is accurate enough depends on the data, so there are two
+scenarios: it always is; or K of all samples (or the largest number of landmarks) is needed from
+the first round on.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ from dhsic.selectors.kernel import AbstractElimination, KernelSelector
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.svmrfe import SVMRFE
 
-VARY = "all features vary; those that do not leave before the first round"
-SERIES = "a round takes 1.4 products a feature in float32 and 0.2 in float64, as seen on genotypes"
-KEPT = f"scores are kept for {ROUNDS_KEPT} rounds, in which {PROBED} features are scored"
-JOINED = "a candidate takes 4 products in float32; fewer on genotypes, more on outliers"
+VARY = "no feature is constant; constant features would be removed before the first round"
+SERIES = "a round needs 1.4 products per feature in float32 and 0.2 in float64, as for genotypes"
+KEPT = f"scores are reused for {ROUNDS_KEPT} rounds, in which {PROBED} features are scored"
+JOINED = "a candidate needs 4 products in float32; fewer for genotypes, more with outliers"
 OPEN = (
-    "low rank loses at most {lost:.2g} of the {n:,} features asked for, by estimate, with the "
-    "landmarks that it begins with (the lower figure), or needs K of all samples, or more "
-    "landmarks, from the first round (the upper one)"
+    "lower figure: with its first landmarks, low rank is estimated to lose at most {lost:.2g} of "
+    "the {n:,} requested features; upper figure: it needs K of all samples, or more landmarks, "
+    "from the first round"
 )
-PACKED = "values of one byte take at most four consecutive integers, so survivors pack in two bits"
-MACHINES = "the support vector machines of the rounds, which run in this process, are not counted"
+PACKED = "values of one byte are at most four consecutive integers, so survivors need two bits each"
+MACHINES = "the support vector machines of the rounds, which run in this process, are not included"
 BY_CHROMOSOME = (
-    "features are read three times (loco=True): for the kernel matrix of all, for those of the "
-    "chromosomes, and to be tested"
+    "features are read three times (loco=True): for the kernel matrix of all features, for those "
+    "of the chromosomes, and for the tests"
 )
-UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
+UNTIMED = "the work of this kernel or criterion cannot be estimated, so there are no flops or times"
 
-#: Number of label directions that is assumed.
+#: Assumed rank of the label kernel matrix.
 RANK_OF_LABELS = 3
-#: Rounds count as similar while fewer than one in this many candidates are removed.
+#: Rounds count as similar while fewer than 1 / ALIKE of the candidates are removed.
 ALIKE = 64
 
 
@@ -82,7 +82,7 @@ class Work:
 
     least: DryRun  # if low rank meets its tolerance
     most: DryRun  # if it does not; otherwise the same
-    survivors: str  # location of the survivors, in words
+    survivors: str  # where the survivors are kept, as text for the report
     assumed: tuple[str, ...]  # assumptions about the data
     is_timed: bool = True  # False for kernels and criteria of unknown cost
 
@@ -133,7 +133,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         ):
             most = _gone_through(run, selector, budget, misses=True)
             n = how_many(selector.n_features_to_select, run.n_candidates)
-            assumed.append(OPEN.format(lost=selector.tolerance * n, n=n))
+            assumed.append(OPEN.format(lost=selector.max_expected_loss * n, n=n))
         assumed += _supposed_of(run, selector)
         is_timed = FAMILIES[_kernel_of(selector).scored_by].has_series
         if isinstance(selector, FOHSIC):
@@ -148,7 +148,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
 
 
 def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]:
-    """Yield the assumptions about rounds, in words."""
+    """Yield the assumptions about rounds, as text."""
     kernel = _kernel_of(asked)
     if isinstance(asked, FOHSIC):
         if not kernel.is_additive:
@@ -162,9 +162,9 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
 
 
 def _describe_location(moves: list[Moved], run: SelectionRun) -> str:
-    """Location of the features during the run, in words."""
+    """Describe where the features are during the run, as text."""
     if not moves:
-        return "stay in memory" if run.source.in_memory else "are read where they are stored"
+        return "stay in memory" if run.source.in_memory else "are read from the store"
     largest: dict[str, Moved] = {}
     for move in moves:
         largest.setdefault(move.place.value, move)
@@ -190,7 +190,11 @@ def _one_pass(run: SelectionRun, judge: Judge, budget: int | None, n_passes: int
 def _gone_through(
     run: SelectionRun, asked: KernelSelector[Any], budget: int | None, *, misses: bool = False
 ) -> DryRun:
-    """Dry run of the algorithm; with `misses`, low rank does not meet its tolerance."""
+    """Execute a dry run of the algorithm.
+
+    `budget` is the size of the feature cache in bytes. With `misses`, it is assumed that the
+    low-rank factors never meet their tolerance.
+    """
     dry = DryRun()
     data = CountingReader(dry, run.source, run.runtime, run.rows, budget)
     kernel, plan = _kernel_of(asked), asked.engines(run, asked.solver)
@@ -227,7 +231,10 @@ def _read_again(data: CountingReader, most: int, S: Index) -> bool:
 
 
 class PlannedState:
-    """State of an algorithm without scores and history; features leave or join in random order."""
+    """State of an algorithm in a dry run: without scores and history.
+
+    Features are removed, or added, in random order.
+    """
 
     def __init__(self, every: Index) -> None:
         self.survivors, self._order = every, np.random.default_rng(0).permutation(every)
@@ -258,22 +265,22 @@ class AbstractSizes:
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
-        """Width 1; the width has no effect on sizes."""
+        """Bandwidth 1: the bandwidth has no effect on sizes."""
         return 1.0
 
     def _square(self) -> SquareSum:
-        """Sum over features for all samples, which records flops only."""
+        """Sum over features of the (m, m) statistic; only its flops are recorded."""
         upper: Any = PlaceholderArray()
         return SquareSum(self._data, CountedSums(self._dry, self._data.n_samples), upper)
 
 
 class PlannedRemovals(AbstractSizes):
-    """Dependence measure of a dry run of Algorithm 1; similar rounds (`ALIKE`) run once."""
+    """Dependence measure for a dry run of Algorithm 1; of similar rounds (`ALIKE`) one is run."""
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
         super().__init__(*of_run)
         dry, choices, data = self._dry, self._choices, self._data
-        self._last = self.left.eliminated  # features removed in the last of similar rounds
+        self._last = self.left.eliminated  # features removed in the last of a run of similar rounds
 
         def exact() -> ExactScorer:
             engines = partial(AssumedEngines.leaving, dry)
@@ -295,7 +302,7 @@ class PlannedRemovals(AbstractSizes):
             )
 
     def measure(self, *, is_own: bool) -> None:
-        """Record the first pass; `is_own` if the data are their own labels."""
+        """Record the first pass; `is_own` means that the data are their own labels."""
         self._scorer.measure()
         if is_own and self._choices.kernel.is_additive:
             self._scorer.sum.restart(self._scorer.sum.features)
@@ -310,7 +317,7 @@ class PlannedRemovals(AbstractSizes):
         self._scorer = self._scorer.begin(self._features)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Removal of n features of S after scoring; a multiple of n if rounds are similar."""
+        """Score S and remove n of its features; if rounds are similar, remove several times n."""
         self._scorer.gains(sigma, S, n)
         steps = self._dry.steps[self._n_before :]
         starts_anew = sum(step.n_features >= self._features.size for step in steps) > 1
@@ -325,7 +332,7 @@ class PlannedRemovals(AbstractSizes):
 
 
 class PlannedAdditions(AbstractSizes):
-    """Dependence measure of a dry run of Algorithm 2; `rank` of K, 0 for the full matrix."""
+    """Dependence measure for a dry run of Algorithm 2; `rank` is the rank of K, 0 if full."""
 
     def __init__(self, *of_run: Any, rank: int) -> None:
         super().__init__(*of_run)
@@ -335,13 +342,13 @@ class PlannedAdditions(AbstractSizes):
         self._n_scored, self._n_bytes, self._steps = 0, 0, [Step()]  # of the last round scored
 
     def measure(self, *, is_own: bool) -> None:
-        """Record the first pass; `is_own` if the data are their own labels."""
+        """Record the first pass; `is_own` means that the data are their own labels."""
         self._forward.measure()
         if is_own:
             self._square().restart(self._data.alive)
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with the features S-dagger chosen."""
+        """Begin a round in which the features S_dagger are already chosen."""
         self._forward.follow(S_dagger)
         if self._rank:  # there are no groups
             flops = 2.0 * JOINING_LANDMARKS * self._data.n_samples
@@ -349,7 +356,7 @@ class PlannedAdditions(AbstractSizes):
         self._n_inside = S_dagger.size
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Addition of n features of S after scoring; similar rounds are scored once."""
+        """Score the candidates S and add n of them; of similar rounds, only one is scored."""
         data, steps = self._data, self._dry.steps
         if not self._n_scored or S.size * ALIKE < self._n_scored * (ALIKE - 1):
             first, before = len(steps), data.bytes_read

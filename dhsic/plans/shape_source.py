@@ -1,4 +1,4 @@
-"""Genotype source that has a shape and no data, for planning."""
+"""Source of genotypes that has sizes but no data, for planning."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dhsic.errors import InputError
 from dhsic.plans.dry_run import CountedSource
 from dhsic.sources.blocks import Block
 
-#: Variants and samples per chunk as in VCF Zarr; ploidy; and frequency of non-reference alleles.
+#: Variants and samples per chunk, as in VCF Zarr; ploidy; frequency of non-reference alleles.
 VARIANTS, SAMPLES, PLOIDY, FREQUENCY = 1000, 10_000, 2, 0.2
 
 
 class Sizes(CountedSource):
     """Genotypes with these numbers of samples and variants, laid out like a VCF Zarr store.
 
-    Reads decode the same chunk in memory again and again: decoding takes as long as with a store,
-    but disk or network time is not included.
+    Every read decodes the same chunk in memory. Decoding takes as long as with a store, but the
+    time of a disk or network is not included.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Sizes(CountedSource):
     def __init__(self, n_samples: Any, n_features: Any) -> None:
         for name, n, least in (("n_samples", n_samples, 2), ("n_features", n_features, 1)):
             if isinstance(n, bool) or not isinstance(n, int) or n < least:
-                raise InputError(f"{name}={n!r}; pass how many there are to be, {least} or more.")
+                raise InputError(f"{name}={n!r}; pass a whole number, at least {least}.")
         dtype = np.dtype(np.int8)
         super().__init__(n_samples, n_features, dtype, VARIANTS, in_memory=False, samples=SAMPLES)
         shape = VARIANTS, min(n_samples, SAMPLES), PLOIDY

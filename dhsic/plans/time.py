@@ -1,10 +1,10 @@
 """Expected time of a run: its passes at the rates of one thread, distributed over workers.
 
-Rates of this machine and this store are measured in a second, or passed by the user. A pass of J
-jobs on W threads takes ceil(J / W) / J of the time on one thread; work in this process is not
+The rates of this machine and this store are measured within a second, or passed by the user. A pass
+of J jobs on W threads takes ceil(J / W) / J of the time on one thread. Work in this process is not
 distributed. On a cluster, the scheduler hands out tasks one by one, the state of a round is sent to
 each worker process once, and partial sums are added on workers, level by level
-(`dhsic.runtime.partition`); this process receives one sum.
+(`dhsic.runtime.partition`). This process receives one sum.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Overheads:
 
     job: float = 0.8e-3  # scheduler time per task
     client: float = 0.7e-3  # client time per task; overlaps with the scheduler
-    start: float = 20e-3  # of an empty pass, and of one level of adding tasks
-    worker: float = 4e-5  # share of scheduler time per idle worker process
+    start: float = 20e-3  # duration of an empty pass, and of one level of tasks that add sums
+    worker: float = 4e-5  # fraction of the scheduler's time used by each idle worker process
     written: float = 1e9  # rate at which the client writes a state
-    network: float = 200e6  # rate per worker process, for a state or from other workers
+    network: float = 200e6  # rate at which a worker process receives states and results of others
     storage: float = math.inf  # rate of shared storage, for all worker processes together
     results: float = 1e9  # rate at which the client reads and adds results
 
@@ -63,7 +63,7 @@ class Overheads:
         return n_bytes / self.written + max(n_bytes / self.network, together)
 
 
-#: Seconds for which each rate is measured, at most; and samples used for it, at most.
+#: Maximum time in seconds to measure one rate, and maximum number of samples used for it.
 SECONDS, MOST_SAMPLES = 0.25, 2048
 
 
@@ -110,11 +110,11 @@ elements=100000000.0)
         if not isinstance(given, Mapping) or sorted(given) != sorted(names):
             raise InputError(
                 f"rates={given!r}; pass a dhsic.plans.Rates, or a mapping with {', '.join(names)} "
-                "per second of one thread, such as another plan's .rates."
+                "per second and thread, such as .rates of another plan."
             )
         for name, value in given.items():
             if not is_positive(value) and value != math.inf:
-                raise InputError(f"rates[{name!r}]={value!r}; pass a positive number a second.")
+                raise InputError(f"rates[{name!r}]={value!r}; pass a positive number per second.")
         return Rates(**{name: float(value) for name, value in given.items()})
 
     @staticmethod
@@ -137,18 +137,21 @@ elements=100000000.0)
             )
 
     def plain(self) -> dict[str, float | None]:
-        """Values for JSON, which has no infinity; infinite rates are None."""
+        """Rates by name, for JSON; infinite rates, which JSON cannot express, are None."""
         return {k: v if math.isfinite(v) else None for k, v in asdict(self).items()}
 
 
 def _of_forms(A: Array, X: Array, dtype: Any) -> float:
-    """Flops per second of quadratic forms, which dominate the run time."""
+    """Flops per second of one thread computing quadratic forms, which dominate the run time."""
     forms, values = Quadratic.of(A, 1.0, dtype), X.astype(dtype)
     return _rate(lambda: forms.forms(values), len(X) * form_flops(len(A)))
 
 
 def _rate(work: Callable[[], Any], amount: float) -> float:
-    """Amount of work per second, over `SECONDS` of calls after a first one."""
+    """Amount of work per second: calls of `work`, each of size `amount`, for `SECONDS`.
+
+    A first call is not timed.
+    """
     work()
     n, started, passed = 0, time.perf_counter(), 0.0
     while passed < SECONDS:
@@ -159,7 +162,7 @@ def _rate(work: Callable[[], Any], amount: float) -> float:
 
 
 def _decoding(source: AbstractSource) -> float:
-    """Stored bytes per second, from blocks in the middle of the source."""
+    """Stored bytes read and decoded per second; measured on blocks in the middle of the source."""
     if source.in_memory:
         return math.inf
     itemsize = np.dtype(source.dtype).itemsize
@@ -175,13 +178,12 @@ def _decoding(source: AbstractSource) -> float:
     return n_bytes / max(passed, 1e-9)
 
 
-#: Default cluster; and bytes per second at which a state reaches a worker.
+#: Overheads of the default cluster; rate in bytes per second at which a state reaches a worker.
 USUAL = Overheads()
 NETWORK = USUAL.network
-#: Seconds per job, and until the first job of a pass runs, on threads.
+#: On threads: overhead in seconds per job, and delay in seconds until the first job of a pass runs.
 JOB_HERE, START_HERE = 0.4e-3, 2e-3
-#: Time per entry of a large result, for allocation and sums, in units of one function of a matrix
-#: entry.
+#: Time per entry of a large result for allocation and sums, in evaluations of one matrix entry.
 SUMMING = 7.0
 
 
@@ -189,18 +191,21 @@ SUMMING = 7.0
 class Terms:
     """Seconds of a pass or run, by cause."""
 
-    #: Work that only this process does: between passes, and passes over few features.
+    #: Work in this process alone: between passes, and passes over few features.
     driver: float = 0.0
-    #: Passes with at least as many jobs as threads; and with fewer, which more workers do not speed
-    #: up.
+    #: Passes with at least as many jobs as threads.
     shared: float = 0.0
+    #: Passes with fewer jobs than threads; more workers do not make them faster.
     narrow: float = 0.0
-    #: Handing out tasks; and the delay until the first task runs.
+    #: Handing out tasks.
     scheduler: float = 0.0
+    #: Delay until the first task of a pass runs.
     start: float = 0.0
-    #: Sending states to workers; tasks that add partial sums; and reading results.
+    #: Sending states to workers.
     broadcast: float = 0.0
+    #: Tasks that add partial sums.
     sums: float = 0.0
+    #: Reading results.
     results: float = 0.0
 
     @property
@@ -221,17 +226,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where passes run: rates of one thread, and number of threads."""
+    """Machine or cluster on which passes run: rates of one thread, and numbers of threads."""
 
     rates: Rates
     n_workers: int
-    #: Number of worker processes with these threads; 0 for threads of this process.
+    #: Number of worker processes that these threads belong to; 0 for threads of this process.
     n_processes: int = 0
     overheads: Overheads = USUAL
     n_here: int = 1
 
     def terms(self, p: Step) -> Terms:
-        """Time of a pass, by cause."""
+        """Seconds of a step, by cause."""
         if not p.n_features:
             return Terms(driver=self._alone(p))
         if self.n_processes and not p.at_home:
@@ -244,7 +249,7 @@ class Setting:
         return p.elements / self.rates.elements * _share(p.inside, self.n_here) + flops
 
     def shares(self, p: Step) -> list[range]:
-        """Jobs of each task of a pass on a cluster."""
+        """Range of jobs of each task, for a pass on a cluster."""
         threads = [self.n_workers // self.n_processes] * self.n_processes
         return [
             jobs
@@ -288,7 +293,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected time on n threads, or on n workers of several threads each."""
+    """Expected time of a run on `n_workers` threads, or on workers of `worker_threads` each."""
 
     n_workers: int
     on_cluster: bool
@@ -300,7 +305,7 @@ class Expected:
     def of(
         work: Work, rates: Rates, n_workers: int, *, on_cluster: bool, n_threads: int = 1
     ) -> Expected:
-        """Sum over the passes, on threads or on workers of `n_threads` each."""
+        """Sum the times of all steps, on threads or on workers of `n_threads` threads each."""
         if on_cluster:
             setting = Setting(rates, n_workers * n_threads, n_workers, n_here=usable_cores())
         else:

@@ -1,7 +1,8 @@
 """Plots of results: the selected features, their reliability, and the rounds.
 
-Each function draws on `ax`, or on new axes without one, and returns it. All plots are readable in
-greyscale and with a million features. They need matplotlib: ``pip install dhsic[plot]``.
+Each function draws on the axes `ax`, by default on new axes, and returns the axes. All plots are
+readable in greyscale and with a million features. They need matplotlib: ``pip install
+dhsic[plot]``.
 """
 
 from dhsic.plot.features import against_target, pairs, shares, stability

@@ -46,7 +46,7 @@ def variable(result: xr.Dataset, name: str, why: str) -> Array:
 def names(result: xr.Dataset, at: Index) -> list[str]:
     """Return the names of features; their positions if there are no names."""
     called = result["feature"].values if "feature" in result.coords else None
-    # # Dollar signs in a name are not formulas.
+    # Escape dollar signs, which matplotlib would read as formulas.
     return [str(i) if called is None else str(called[i]).replace("$", r"\$") for i in at]
 
 

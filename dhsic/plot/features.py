@@ -12,11 +12,12 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, variable
 from dhsic.results.views import result_of_one
 
-#: Distinct values up to which a feature is drawn as groups; and points drawn per group.
+#: Maximum number of distinct values for which a feature is drawn as groups; maximum number of
+#: points per group.
 LEVELS, POINTS = 6, 400
-#: Characters that fit side by side below an axis; and of a name, at most.
+#: Number of characters that fit side by side below an axis; maximum number of characters of a name.
 ROOM, LONGEST = 40, 20
-#: Family-wise level of significant pairs, if the result has none.
+#: Default family-wise level of significant pairs, if the result does not have a level.
 ALPHA = 0.05
 
 
@@ -52,7 +53,7 @@ def stability(
     if line is not None:
         ax.axvline(float(line), color=CHOSEN, lw=1.2, ls="--", label=f"threshold {line:g}")
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
-    ax.set(xlim=(0, 1), xlabel="part of the halves that select it")
+    ax.set(xlim=(0, 1), xlabel="fraction of halves that select it")
     ax.margins(y=0.01)
     return ax
 
@@ -76,7 +77,7 @@ def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> 
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y)
     if x.shape != y.shape or x.ndim != 1:
-        raise InputError(f"x and y are one value a sample; got shapes {x.shape} and {y.shape}.")
+        raise InputError(f"x and y have shapes {x.shape} and {y.shape}; pass one value per sample.")
     is_finite = np.isfinite(x)
     x, y = x[is_finite], y[is_finite]
     ax = axes(ax, 3.6, 3.0)
@@ -115,7 +116,7 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
 
 
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw the best pairs: the share of the target that their product adds to both features.
+    """Draw the best pairs: the share of the target that the product explains beyond both features.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     -------
     matplotlib.axes.Axes
     """
-    share = variable(found, "share", "pairs are drawn as find_pairs found them")[:n]
+    share = variable(found, "share", "pass a result of dhsic.find_pairs")[:n]
     ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
     places, line = np.arange(len(share))[::-1], float(found.attrs.get("threshold", np.nan))
     level = float(found.attrs.get("alpha", ALPHA))
@@ -153,7 +154,7 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
         for a, b in zip(*_ends(found, n), strict=True)
     ]
     ax.set_yticks(places, called, fontsize=8)
-    ax.set(xlabel="part of the target that the product explains")
+    ax.set(xlabel="share of the target's variance that the product explains")
     ax.set_xlim(0, 1.08 * float(np.nanmax([line, *share, 0])))
     return ax
 
@@ -173,7 +174,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     -------
     matplotlib.axes.Axes
     """
-    share = variable(found, "share", "shares are drawn as dhsic.interactions.shares gives them")[:n]
+    share = variable(found, "share", "pass a result of dhsic.interactions.shares")[:n]
     ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
     is_main = found["second"].values[:n] < 0
     places = np.arange(len(share))[::-1]
@@ -184,7 +185,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     called = [_escape_dollars(a) if alone else f"{_escape_dollars(a)} x {_escape_dollars(b)}"
               for a, b, alone in zip(*_ends(found, n), is_main, strict=True)]  # fmt: skip
     ax.set_yticks(places, called, fontsize=8)
-    ax.set(xlabel="part of HSIC of the selected features")
+    ax.set(xlabel="share of HSIC of the selected features")
     ax.margins(y=0.01)
     return ax
 

@@ -21,7 +21,7 @@ VALUES = {
     "score_first_round": "score in the first round",
     "rank": "rank",
 }
-#: Number of selected features above which their points are small.
+#: Maximum number of selected features for which their points are large.
 MANY = 100
 #: Gap between chromosomes, as a fraction of the total length.
 GAP = 0.01
@@ -39,8 +39,8 @@ def genome(
 ) -> Any:
     r"""Draw a value of every feature along the genome, or in the order of the data.
 
-    Scores of later rounds are never drawn: each was computed among other features, so they are not
-    comparable.
+    Scores of later rounds are never drawn. They are not comparable, because the features that
+    remain differ from round to round.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def genome(
     result = result_of_one(result)
     value = value or next((name for name in VALUES if name in result), "rank")
     if value not in VALUES:
-        raise InputError(f"value={value!r} is none of {', '.join(VALUES)}; others do not compare.")
+        raise InputError(f"value={value!r} cannot be plotted; pass one of {', '.join(VALUES)}.")
     ax = axes(ax)
     heights = _heights(variable(result, value, "it was not computed in that run"), value)
     x, shade, ticks = _places(result)
@@ -123,7 +123,7 @@ def _rank_axis(ax: Any, d: int) -> None:
 
 
 def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
-    """Abscissa and shade (0 or 1) of every feature, (d,); centre and name of chromosomes."""
+    """Abscissa and shade (0 or 1) of features, (d,) each; centre and name of each chromosome."""
     d = result.sizes["features"]
     if "variant_contig" not in result.coords or "variant_position" not in result.coords:
         return np.arange(d, dtype=float), np.zeros(d, dtype=np.int64), []
@@ -203,13 +203,13 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     sorted_p = sorted_p[np.isfinite(sorted_p)]
     n = sorted_p.size
     if not n or sorted_p[0] < 0 or sorted_p[-1] > 1:
-        raise InputError("p-values lie between 0 and 1, and there must be one; see what p= holds.")
+        raise InputError("p= must contain at least one p-value, from 0 to 1; check its values.")
     ax = axes(ax, 3.8, 3.6)
     i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
     expected = -np.log10((i - 0.5) / n)
     low, high = (-np.log10(beta.ppf(q, i, n - i + 1)) for q in (0.975, 0.025))
     observed = -np.log10(np.maximum(sorted_p[i - 1], np.finfo(float).tiny))
-    ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% band of chance")
+    ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% range by chance")
     ax.plot(expected, expected, color=MUTED, lw=1)
     ax.scatter(expected, observed, s=6, color=MAIN, linewidths=0, label=f"{n:,} features")
     ax.plot([], [], " ", label=f"$\\lambda$ = {inflation_of(sorted_p):.2f}")

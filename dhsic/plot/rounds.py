@@ -14,12 +14,12 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, variable
 from dhsic.results.views import result_of_one
 
-#: Smallest factor between the first number of features and a power of ten on the axis.
+#: Minimum ratio of the first number of features to a power of ten that is labelled on the axis.
 APART = 1.6
 
 
 def path(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw HSIC over the rounds of an elimination, by the number of features left.
+    """Draw HSIC over the rounds of an elimination, against the number of features left.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def path(result: xr.Dataset, *, ax: Any = None) -> Any:
     matplotlib.axes.Axes
     """
     result = result_of_one(result)
-    why = "only methods that go by rounds have a path"
+    why = "only methods with rounds have a path"
     n_features, hsic = (
         variable(result, "round_n_features", why),
         variable(result, "round_hsic", why),
@@ -49,7 +49,7 @@ def path(result: xr.Dataset, *, ax: Any = None) -> Any:
 
 
 def expected_lost(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw how many of the best n features an exact run would not select, by n.
+    """Draw the expected number of the best n features that an exact run would not select, by n.
 
     Parameters
     ----------
@@ -69,18 +69,18 @@ def expected_lost(result: xr.Dataset, *, ax: Any = None) -> Any:
     ax = axes(ax)
     most = variable(result, "round_most_lost", why)[is_nonempty]
     ax.fill_between(after[is_nonempty], 0, most, step="mid", color=PALE, alpha=0.5, lw=0,
-                    label="at most, nine times of ten")  # fmt: skip
+                    label="upper limit (90%)")  # fmt: skip
     ax.plot(after[is_nonempty], lost[is_nonempty], color=MAIN, lw=1.4, label="expected")
     ax.axvline(n, color=CHOSEN, lw=1.2, ls="--", label=f"{n:,} selected")
     ax.legend(frameon=False)
     _features_axis(ax, after[is_nonempty])
-    ax.set(xlabel="best features", ylabel="of these not an exact run's")
+    ax.set(xlabel="best features", ylabel="number lost to approximation")
     ax.set_ylim(0, max(1.15 * float(np.max([*most, *lost[is_nonempty]], initial=0)), 1))
     return ax
 
 
 def accuracy(cv: Any, *, ax: Any = None) -> Any:
-    """Draw the score of cross-validation by the number of features, with its standard error.
+    """Draw the cross-validation score, with its standard error, against the number of features.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
         cv_results, chosen = json.loads(cv.attrs["cv_results"]), int(cv.attrs["cv_chosen"])
     if not isinstance(cv_results, Mapping) or "mean_test_score" not in cv_results:
         raise InputError(
-            "accuracy takes a fitted BAHSICCV, its cv_results_, or a result with "
+            "accuracy needs a fitted BAHSICCV, its cv_results_, or a result with "
             'n_features_to_select="auto".'
         )
     n, mean = np.asarray(cv_results["n_features"]), np.asarray(cv_results["mean_test_score"])
@@ -107,19 +107,19 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
     ax, order = axes(ax), np.argsort(n)
     n, mean, error = n[order], mean[order], error[order]
     ax.fill_between(n, mean - error, mean + error, color=PALE, alpha=0.5, lw=0)
-    ax.plot(n, mean, color=MAIN, marker="o", ms=3, lw=1.2, label="mean, one standard error")
+    ax.plot(n, mean, color=MAIN, marker="o", ms=3, lw=1.2, label="mean and standard error")
     best = int(np.argmax(mean))
     ax.axhline(mean[best] - error[best], color=MUTED, lw=1, ls=":")
     if chosen is not None:
         ax.axvline(chosen, color=CHOSEN, lw=1.2, ls="--", label=f"{chosen:,} chosen")
     ax.legend(frameon=False)
-    ax.set(xscale="log", xlabel="features", ylabel="score on samples left out")
+    ax.set(xscale="log", xlabel="features", ylabel="score on held-out samples")
     _plain(ax)
     return ax
 
 
 def _features_axis(ax: Any, left: Array) -> None:
-    """Logarithmic axis from all features on the left to the last one on the right."""
+    """Draw a logarithmic axis, from all features on the left to the last feature on the right."""
     ax.set(xscale="log", xlabel="features left")
     first, last = float(np.max(left)), max(float(np.min(left)), 1)
     ax.set_xlim(1.1 * first, 0.9 * last)

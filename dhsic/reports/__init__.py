@@ -1,6 +1,6 @@
-"""Reports: one HTML page about a run, its findings and their reliability.
+"""Reports: an HTML page about a run, its findings and their reliability.
 
-The page needs neither network nor server: it contains plots, table, style and script.
+The page contains its plots, tables, style and script, so it needs no network and no server.
 """
 
 from __future__ import annotations
@@ -25,53 +25,64 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
-from dhsic.reports.sentences import costs_of, doubts_of, loci_sentences, order_of, told_of_pairs
+from dhsic.reports.sentences import (
+    costs_of,
+    doubts_of,
+    loci_sentences,
+    order_of,
+    told_of_pairs,
+    took_loco,
+)
 from dhsic.results import tables
 from dhsic.results.views import of_selected, pairs_of, result_of_one
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.multi_output import dimension_of, parts
+from dhsic.sources.hdf5 import OTHER_TYPES
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place
 
-#: Suffixes of pages.
+#: Allowed suffixes of report files.
 SUFFIXES = (".html", ".htm")
-#: Rows of the tables of a page: best features, and last rounds.
+#: Maximum number of rows in the tables of the best features and of the last rounds.
 ROWS, ROUNDS = 1000, 300
-#: Best loci in their table.
+#: Maximum number of rows in the table of loci.
 LOCI = 300
-#: Best pairs in their table, and its columns, if present.
+#: Maximum number of rows in the table of pairs, and its columns, if present.
 PAIRS = 100
 OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second", "second_feature",
             "second_contig", "second_position", "share", "p_value", "beta", "se",
             "family_wise", "false_discovery", "linkage")  # fmt: skip
 #: Resolution of rasterised points, in dots per inch.
 DPI = 130
-#: Attributes with names of the inputs.
+#: Attributes of a result with the names of the inputs.
 GIVEN = ("data", "target", "covariates")
-#: Columns that are omitted: users have them, or they repeat another column.
+#: Columns omitted from the table of features, because users know them or they repeat others.
 DULL = ("constant", "index", "id")
-#: Labels of the counts of samples, features and values left out.
+#: Labels of the counts of excluded samples, features and values.
 COUNTS = {
-    "n_samples_left_out": "samples left out",
+    "n_samples_left_out": "samples excluded",
     "n_samples_without_label": "samples without a label",
     "n_samples_without_covariate": "samples without a covariate",
-    "n_rows_passed_over": "rows of tables of other samples",
-    "n_rows_elsewhere": "rows taken by position that name samples elsewhere",
-    "n_values_coded": "values that were codes of missing",
-    "n_constant": "features that do not vary",
-    "n_wholly_missing": "features without a value",
-    "n_missing_values": "values missing",
-    "n_features_with_missing": "features with values missing",
+    "n_rows_passed_over": "table rows of other samples",
+    "n_rows_elsewhere": "rows matched by position despite the name of another sample",
+    "n_values_coded": "codes for missing values",
+    "n_constant": "constant features",
+    "n_wholly_missing": "features with only missing values",
+    "n_missing_values": "missing values",
+    "n_features_with_missing": "features with missing values",
 }
 #: Plots: variable that a result needs, function, title, caption.
 PLOTS: tuple[tuple[str, Callable[[xr.Dataset], Any], str, str], ...] = (
-    ("p", plot.qq, "Against chance", "p-values, sorted, against those of chance."),
-    ("round_hsic", plot.path, "HSIC over the rounds", "HSIC of the features that were left."),
+    ("p", plot.qq, "QQ plot", "Observed p-values against those expected by chance."),
+    ("round_hsic", plot.path, "HSIC over the rounds", "HSIC of the remaining features."),
     (
-        *("round_expected_lost", plot.expected_lost, "What approximation may have cost"),
-        "How many of the best are not those of an exact run, by estimate.",
+        *("round_expected_lost", plot.expected_lost, "Estimated loss by approximation"),
+        "Estimated number of the best features that an exact run would not select.",
     ),
-    ("stability", plot.stability, "Stability", "Part of the halves of samples that select each."),
+    (
+        *("stability", plot.stability, "Stability"),
+        "Fraction of random halves of the samples that select each feature.",
+    ),
 )
 
 
@@ -112,13 +123,13 @@ def report(
     """
     page = as_path(path)
     if page.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{page} would be a page of HTML; pass a path that ends in .html.")
+        raise InputError(f"{page}: reports are HTML pages; pass a path that ends in .html.")
     check_place(page, "The report", InputError)
     runs = _pages(getattr(result, "result_", result), page)
     if len(runs) > 1 and (pairs is not None or shares is not None):
         raise InputError(
-            "pairs= and shares= are of one target, and the result is of several; pass one of them, "
-            "or leave these out."
+            "pairs= and shares= are for one target, but the result has several. Pass the result "
+            "of one target, or leave them out."
         )
     for each in runs:
         if each.exists() and not overwrite:
@@ -133,7 +144,7 @@ def report(
 
 
 def _pages(result: Any, page: Path) -> dict[Path, Any]:
-    """Result of each run by the path of its page; a single run keeps the given path."""
+    """Result of each run, by the path of its page; a single run has the path `page` itself."""
     if not isinstance(result, xr.Dataset) or dimension_of(result) is None:
         return {page: result}
     results: dict[Path, Any] = {}
@@ -152,7 +163,7 @@ def _pages(result: Any, page: Path) -> dict[Path, Any]:
 def page_of(
     result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
 ) -> str:
-    """Render the page as text."""
+    """Render the page of a result, pairs (`found`) and shares as HTML text."""
     if not all(map(find_spec, ("jinja2", "matplotlib"))):
         raise InputError('Reports need jinja2 and matplotlib: pip install "dhsic[plot]".')
     from jinja2 import Environment, StrictUndefined
@@ -199,7 +210,7 @@ def _parameters(result: xr.Dataset) -> dict[str, Any]:
 
 
 def _format_parameter(value: Any) -> str:
-    """Text of a parameter: yes or no, and bandwidths as users pass them.
+    """Format a parameter: yes or no for booleans, and bandwidths as users pass them.
 
     >>> [_format_parameter(value) for value in (False, "Dimension()", "auto", None)]
     ['no', 'dimension', 'auto', 'none']
@@ -211,10 +222,12 @@ def _format_parameter(value: Any) -> str:
 
 
 def _counts(result: xr.Dataset) -> dict[str, int]:
-    """Numbers of samples, features and values left out or filled in, by reason."""
+    """Numbers of samples, features and values that were excluded or filled in, by reason."""
     filtered = json.loads(result.attrs.get("left_out", "{}"))
     counts = {
-        f"{'samples' if name in OF_SAMPLES else 'features'} left out by {name}": n
+        "features of other types excluded"
+        if name == OTHER_TYPES
+        else f"{'samples' if name in OF_SAMPLES else 'features'} excluded by {name}": n
         for name, n in filtered.items()
     }
     counts |= {told: int(result.attrs.get(name, 0)) for name, told in COUNTS.items()}
@@ -222,16 +235,17 @@ def _counts(result: xr.Dataset) -> dict[str, int]:
 
 
 def _loco(result: xr.Dataset) -> Iterator[str]:
-    """Note that the labels were residuals (``--loco``)."""
-    if _parameters(result).get("loco"):
+    """Yield a note if the labels were residuals (``--loco``)."""
+    if took_loco(result):
         yield (
-            "features of each chromosome were tested against what ridge regression on all other "
-            "chromosomes leaves of the labels (--loco)"
+            "features of each chromosome were tested against the residuals of the labels after "
+            "ridge regression on all other chromosomes, with their variance given relatedness "
+            "(--loco)"
         )
 
 
 def _meanings(result: xr.Dataset) -> dict[str, str]:
-    """Descriptions of the columns of the table, that of the ranking first."""
+    """Descriptions of the columns of the table; the column that determines the ranking is first."""
     by = "fall_given_others" if result.attrs.get("given_others") else "score"
     names = [by, *(str(name) for name in result.data_vars if name != by)]
     return {n: str(said) for n in names if (said := result[n].attrs.get("long_name"))}
@@ -258,14 +272,14 @@ def _passed(result: xr.Dataset) -> dict[str, Any]:
 
 
 def _heading(result: xr.Dataset) -> str:
-    """Number of selected features, and of all."""
+    """Heading with the number of selected features and of all features."""
     n, d = (_shown(int(result.attrs[name])) for name in ("n_selected", "n_features"))
     by = result.attrs.get("selected_by")
     return f"{n} of {d} features selected" if by is None else f"{n} of {d} features have {by}"
 
 
 def _about(result: xr.Dataset) -> str:
-    """Names of the target and of the data, if the result has them."""
+    """Text with the names of the target and of the data, if the result has them."""
     target, data = (str(result.attrs.get(name, "")) for name in ("target", "data"))
     name = PurePosixPath(data.replace("\\", "/").rstrip("/")).name
     return " in ".join(filter(None, (target, name)))
@@ -284,9 +298,9 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
     }
     if costs["rounds"]:  # tables have no rounds
         figures["rounds"] = f"{costs['rounds']:,}"
-        figures["time of rounds"] = f"{costs['seconds']:,.1f} s"
+        figures["time for rounds"] = f"{costs['seconds']:,.1f} s"
         figures["read"] = human(costs["bytes_read"])
-        figures["memory promised"] = human(costs["promised_bytes"])
+        figures["estimated memory"] = human(costs["promised_bytes"])
     return {name: value for name, value in figures.items() if value}
 
 
@@ -294,13 +308,13 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     """Columns of the best features as lists; ``index`` holds their positions."""
     best_part = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     columns = tables.columns(best_part.assign_coords(features=best))
-    if not result.attrs.get("given_others"):  # otherwise it determines the order
+    if not result.attrs.get("given_others"):  # it does not determine the order
         columns.pop("fall_given_others", None)
     lists = {
         name: _plain(columns[name]) for name in sorted(columns, key=_place) if name not in DULL
     }
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
-    if "pair_with" in several:  # features without a partner
+    if "pair_with" in several:  # -1 marks features without a partner
         several["pair_with"] = [None if v < 0 else v for v in several["pair_with"]]
     return {"index": [int(i) for i in best], **several}
 
@@ -324,7 +338,7 @@ def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _place(column: str) -> int:
-    """Position of a column: columns on reliability precede descriptive ones."""
+    """Sort key of a column: columns about reliability precede descriptive columns."""
     first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
     return first.index(column) if column in first else len(first)
 
@@ -337,7 +351,7 @@ def _plain(values: Array) -> list[Any]:
 
 
 def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
-    """Columns of the history for the last rounds."""
+    """Columns of the history as lists, for the last rounds."""
     names = ("n_features", "n_removed", "n_added", "sigma", "hsic", "seconds", "bytes_read",
              "engine")  # fmt: skip
     return {
@@ -348,7 +362,7 @@ def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _shown(value: Any) -> str:
-    """Format a value: four digits, thousands separators."""
+    """Format a value with four digits and thousands separators."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -379,13 +393,13 @@ def _plots(
                 points.set_urls([f"#feature-{i}" if is_shown[i] else None for i in chosen])
         return ax
 
-    words = f"All features {along}; the {chosen.size:,} selected lead to their rows in the table."
+    words = f"All features {along}. The {chosen.size:,} selected ones link to their table rows."
     yield _render_svg(f"Features {along}", words, all_of_them)
     for needed, draw, title, words in PLOTS:
         if needed in result and result[needed].size > 1:  # a single round has no path
             yield _render_svg(title, words, partial(draw, result))
     if "cv_results" in result.attrs:
-        words = "Score on samples left out by the number of features, and the number chosen."
+        words = "Score on held-out samples by number of features, and the chosen number."
         yield _render_svg("Cross-validation", words, partial(plot.accuracy, result))
     yield from _plots_of_pairs(found, shares)
 
@@ -395,12 +409,12 @@ def _plots_of_pairs(
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield title, caption and SVG of the plots of pairs and shares."""
     if shares is not None:
-        words = "Part of HSIC that each selected feature has alone, and each two of them together."
+        words = "Share of HSIC due to each selected feature alone, and to each pair of them."
         yield _render_svg("Alone and together", words, partial(plot.shares, shares))
     if found is not None and found["share"].size:
         words = (
-            "Part of the target that a product of two explains beyond either alone, and beyond "
-            "their squares."
+            "Share of the target's variance that the product of two features explains, beyond each "
+            "feature alone and their squares."
         )
         yield _render_svg("Pairs that act together", words, partial(plot.pairs, found))
 
@@ -416,9 +430,9 @@ def _render_svg(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, s
         text = StringIO()
         ax.figure.savefig(text, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
         plt.close(ax.figure)
-    svg = "<svg" + text.getvalue().partition("<svg")[2]  # the declaration has no place in a page
-    # # Ids must be unique in a page, and every plot numbers them from 1.
+    svg = "<svg" + text.getvalue().partition("<svg")[2]  # HTML allows no XML declaration
+    # Ids must be unique in a page, but every plot numbers its ids from 1.
     mark = f"in-{title.lower().replace(' ', '-')}-"
     svg = re.sub(r'\bid="', f'id="{mark}', svg)
     svg = re.sub(r'(url\(|xlink:href=")#(?!feature-)', rf"\1#{mark}", svg)
-    return title, words, Markup(svg)  # matplotlib escapes what it writes
+    return title, words, Markup(svg)  # matplotlib escapes its text

@@ -1,4 +1,4 @@
-"""Sentences about a run: what its ranking is based on, and the cost of approximation."""
+"""Sentences about a run: the basis of its ranking, and the cost of approximation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
@@ -14,19 +15,22 @@ from dhsic.results.views import LEVEL, inflation_sentence
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.shapes import STRICT
 from dhsic.selection.stages import STAGES
+from dhsic.sources.variants import chromosome_names
 
-#: Genomic inflation lambda up to which p-values may be correct, as for a polygenic trait with
-#: long-range linkage; the standard deviation of lambda for one feature; and the number of features
-#: from which lambda is reported.
+#: Genomic inflation (lambda) above which p-values are doubtful; a polygenic trait with long-range
+#: linkage has smaller values. Standard deviation of lambda for one feature. Minimum number of
+#: features for which lambda is reported.
 INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
+#: Small q-values from which on their chromosomes are reported.
+MANY_HITS = 3
 #: Expected losses below this are reported as "less than".
 LEAST_TOLD = 0.01
-#: Leads of loci that are listed, at most.
+#: Maximum number of lead variants of loci that are listed.
 MOST_LEADS = 5
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
-    """Report how many features depend on the labels, if all were tested."""
+    """Report how many features depend on the labels, if features were tested."""
     if "q" in result:
         n, n_held_out = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
         has, of = "has" if n == 1 else "have", f"{result.sizes['features']:,} features"
@@ -45,32 +49,59 @@ def _varying(result: xr.Dataset) -> int:
 
 
 def _is_inflated(result: xr.Dataset) -> bool:
-    """Whether lambda exceeds `INFLATED` by more than chance explains."""
+    """Whether lambda exceeds `INFLATED` by more than two standard deviations."""
     chance = 2 * DEVIATION / max(1, _varying(result)) ** 0.5
     return bool(result.attrs.get("inflation", 1.0) > INFLATED + chance)
 
 
+def took_loco(result: xr.Dataset) -> bool:
+    """Whether each chromosome was tested given all others (``--loco``)."""
+    return bool(json.loads(result.attrs.get("parameters", "{}")).get("loco", False))
+
+
 def _inflation(result: xr.Dataset) -> Iterator[str]:
-    """Report lambda of tests of all features, and advice if it is too large."""
+    """Report lambda of the tests of all features; if it is too large, give advice."""
     if "inflation" not in result.attrs or _varying(result) < ENOUGH:
         return
     sentence = (
-        f"Genomic inflation (lambda, by the median p-value) is {result.attrs['inflation']:.2f}"
+        f"Genomic inflation (lambda of the median p-value) is {result.attrs['inflation']:.2f}"
     )
+    on_x = _hits_on_x(result)
     if not _is_inflated(result):
-        yield f"{sentence}: 1 means none; many small effects give up to 1.2."
+        yield f"{sentence}. 1 means no inflation; many small effects can cause up to 1.2."
+        if on_x:
+            yield f"{on_x}: if the labels depend on sex, pass it as a covariate (--covariates)."
         return
-    is_out = json.loads(result.attrs.get("parameters", "{}")).get("loco", False)
     what = "--covariates (donors, batches)"
     if "variant_contig" in result.coords:
-        what = f"{'' if is_out else '--loco, or '}--covariates (dhsic pca)"
+        what = f"{'' if took_loco(result) else '--loco, or '}--covariates (dhsic pca)"
+    if on_x:
+        what = f"sex as one of --covariates ({on_x}), then {what}"
     half = float(np.nanmedian(result["p"]))
     yield (
-        f"{sentence}, and 1 means none: half of the features have p <= {half:.2g}. Either the "
-        "labels depend on that many features (as if clusters were made from these very features), "
-        "or samples are alike for other reasons (relatives, populations, batches), and p and q are "
-        f"too small. Take that out by {what}, and see whether lambda falls."
+        f"{sentence}; 1 means no inflation. Half of the features have p <= {half:.2g}. Either the "
+        "labels depend on that many features (for example, clusters computed from the same "
+        "features), or samples are similar for other reasons (relatives, populations, batches), "
+        f"and p and q are too small. To correct for that, use {what}, and check that lambda "
+        "decreases."
     )
+
+
+def _hits_on_x(result: xr.Dataset) -> str:
+    """Number of small q-values on X and Y, in a clause, if these are most, and often; else ""."""
+    if "q" not in result or "variant_contig" not in result.coords:
+        return ""
+    is_hit = result["q"].to_numpy() <= LEVEL
+    if is_hit.sum() < MANY_HITS:
+        return ""
+    codes, names = pd.factorize(result["variant_contig"].to_numpy())
+    bare = chromosome_names(map(str, names))
+    is_sexed = np.array([bare[str(name)] in ("X", "Y") for name in names])[codes]
+    n, n_hits = int((is_hit & is_sexed).sum()), int(is_hit.sum())
+    is_often = n * (~is_sexed).sum() >= 2 * (n_hits - n) * is_sexed.sum()
+    if n < MANY_HITS or 2 * n <= n_hits or not is_often:
+        return ""
+    return f"{n:,} of the {n_hits:,} features with q <= {LEVEL:g} lie on X or Y"
 
 
 def loci_sentences(result: xr.Dataset) -> Iterator[str]:
@@ -84,12 +115,12 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
         p, r2, kb = about
         with_p, clumped = f" with p <= {p:g}", f", clumped at r2 > {r2:g} within {kb:g} kb"
     if not len(table):
-        yield f"There is no variant{with_p}, so there is no locus."
+        yield f"No variant{with_p}, and therefore no locus, was found."
         return
     n, more = len(table), ", ..." * (len(table) > MOST_LEADS)
     leads = [f"{row.lead} ({row.p:.2g})" for row in table[:MOST_LEADS].itertuples()]
     yield (
-        f"{n:,} {'locus' if n == 1 else 'loci'} of {table['n_variants'].sum():,} variants"
+        f"{n:,} {'locus' if n == 1 else 'loci'} with {table['n_variants'].sum():,} variants"
         f"{with_p}{clumped}: {', '.join(leads)}{more}."
     )
 
@@ -101,7 +132,7 @@ def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
 
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
-    """Sentences about the ranking of the best features, where the data decided it."""
+    """Yield sentences about the basis of the ranking of the best features."""
     yield from _number(result)
     yield from _real(result)
     for stage in STAGES.values():
@@ -120,7 +151,7 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
     alone, reranked = (_explained(about, name) for name in ("alone", "given_others"))
     if {"control", "n_held_out"} & {*about}:  # these show better which features are real
         if n:
-            among = ", permuted copies among them," if "control" in about else ""
+            among = " (including permuted copies)" if "control" in about else ""
             yield (
                 f"Final ranking: the best {n:,} features{among} were re-ranked jointly by ridge "
                 "regression. (--no-rerank keeps the HSIC ranking.)"
@@ -138,7 +169,7 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         yield (
             "Final ranking: by HSIC. On held-out samples the top features explain "
             f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked}. "
-            "(--rerank takes that ranking.)"
+            "(--rerank uses that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
@@ -156,31 +187,32 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
     features = f"{n:,} {'feature' if n == 1 else 'features'}"
     if about["in_front_by"] == "significance alone":
         yield (
-            f"{features} that the ranking had missed went before all features that are not "
-            "significant by themselves: tested alone, the family-wise p-value is at most "
-            f"{STRICT:g}. (--no-rerank skips this.)"
+            f"{features} that the ranking had missed moved ahead of all features that are not "
+            "significant when tested alone. Tested alone, the family-wise p-value of the moved "
+            f"{'feature' if n == 1 else 'features'} is at most {STRICT:g}. (--no-rerank skips "
+            "this.)"
         )
         return
     ways = {
         "missed features": (
-            f"{features} that the ranking had missed went to the front: the labels depend on "
-            f"{'it' if n == 1 else 'them'} in a way that straight lines of the top features do "
+            f"{features} that the ranking had missed moved to the front: the labels depend on "
+            f"{'it' if n == 1 else 'them'} in a way that linear effects of the top features do "
             "not explain"
         ),
         "forward steps": (
-            f"The first {features} were chosen one after the other, each for what it adds, in any "
-            "shape, to those before it"
+            f"The first {features} were chosen one after the other, each for what it adds "
+            "(linearly or not) to the features before it"
         ),
     }
     yield (
-        f"{ways[about['in_front_by']]}. On held-out samples the top features, in any shape, now "
-        f"explain {_explained(about, 'with_front')} of the labels' variance; before, "
-        f"{_explained(about, 'without_front')}. (--no-rerank skips this.)"
+        f"{ways[about['in_front_by']]}. On held-out samples the top features, with nonlinear "
+        f"effects, explain {_explained(about, 'with_front')} of the labels' variance; without this "
+        f"step, {_explained(about, 'without_front')}. (--no-rerank skips this.)"
     )
 
 
 def _marginal(result: xr.Dataset) -> Iterator[str]:
-    """Report the number of features on which the labels depend, each tested alone."""
+    """Report the number of features that depend on the labels in the marginal tests."""
     if "q_marginal" in result and "q" not in result:
         q = result["q_marginal"].to_numpy()
         n = int((q <= LEVEL).sum())
@@ -194,7 +226,7 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:
-    """Percentage of the labels' variance that is explained."""
+    """Percentage of the labels' variance that is explained, from the attribute of this name."""
     return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
 
 
@@ -206,14 +238,14 @@ def _number(result: xr.Dataset) -> Iterator[str]:
     scores = dict(zip(cv_results["n_features"], cv_results["mean_test_score"], strict=True))
     best = max(scores, key=scores.__getitem__)
     yield (
-        f"Cross-validation chose {n:,} features: their mean score on left-out samples is "
-        f"{scores[n]:.3g}; the best is {scores[best]:.3g}, of {best:,} features (cv_results has "
-        "all scores)."
+        f"Cross-validation chose {n:,} features: their mean score on held-out samples is "
+        f"{scores[n]:.3g}. The best score is {scores[best]:.3g}, with {best:,} features (all "
+        "scores are in cv_results)."
     )
 
 
 def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
-    """Sentences about the cost of approximate rounds, and about unstable rankings."""
+    """Yield sentences about the cost of approximate rounds, and about unstable rankings."""
     n_selected = int(result.attrs["n_selected"])
     if not n_selected:
         return
@@ -225,9 +257,12 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
         f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in rounds_by_way if n
     ):
         start = f"Approximation: {ways}."
-        if costs["expected_lost"] is None:  # a method that adds features
+        if costs["expected_lost"] is None:  # the method adds features
             most = f"{costs['largest_cut_error']:.2%}"
-            yield f"{start} At most {most} of the features that a round added should be wrong ones."
+            yield (
+                f"{start} In each round, the estimated fraction of wrong features among those "
+                f"added is at most {most}."
+            )
         else:
             known_lost, most_lost = costs["expected_lost"], costs["most_lost"]
             few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
@@ -236,14 +271,15 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
             yield f"{start} " + (
                 f"An exact run would be expected to select the same {n_selected:,} features."
                 if is_exact
-                else f"It is expected to have cost {lost} that an exact run selects, and nine "
-                f"times of ten no more than {most_lost:,}."
+                else f"It is expected to have lost {lost} that an exact run would select; with a "
+                f"probability of 90%, at most {most_lost:,}."
             )
     n = costs["turn_rank"]
     if n and n > result.attrs.get("given_others", 0):  # beyond the re-ranked features
         yield (
-            f"The direction that scores features turned when {n:,} features were left: which "
-            f"{n_selected:,} are the best may depend on a few samples. --stability 20 tells."
+            f"The selection may depend on a few samples: when {n:,} features were left, the "
+            f"scoring of features changed strongly. To check the {n_selected:,} selected features, "
+            "use --stability 20."
         )
 
 

@@ -1,4 +1,4 @@
-"""Results of runs: an xarray Dataset with one row per feature and one per round.
+"""Results of runs: an xarray Dataset with variables per feature and variables per round.
 
 `schema` builds it from the outcome of a run, `views` returns parts of it, `files` saves and loads
 it, and `tables` writes it as TSV, CSV, Parquet or JSON. `dhsic.accessor` shows it in notebooks.

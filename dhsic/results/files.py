@@ -1,8 +1,9 @@
 """Results on disk: a Zarr store with everything, or a table of features.
 
-Computed columns, a few numbers per feature, are written by the process that has the result. Stored
-columns of many features (names, alleles) are read on demand (`dhsic.sources.columns`): workers that
-can access the path of the result copy them, one stretch of features each.
+Computed columns, a few numbers per feature, are written by the process that has the result. Columns
+of the data (names, alleles) may be too large to load, and are read on demand
+(`dhsic.sources.columns`). If workers can access the path of the result, they copy these columns;
+each task copies a stretch of neighbouring features.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
-#: Attributes by which a worker recognises the result that it writes to.
+#: Attributes by which a worker checks that it writes to the right result.
 SIGNS = ("created", "fingerprint")
 
 
@@ -52,20 +53,20 @@ def save(
 ) -> None:
     """Write a result as a table of features, or as a Zarr store with everything.
 
-    A path that ends in ``.tsv``, ``.csv`` (both also ``.gz``), ``.parquet`` or ``.json`` becomes a
-    table, see `dhsic.results.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr
-    store (format 3) that `load` and `xarray.open_zarr` read. A table has all features, or with
-    `selected_only` those selected in at least one run. An interrupted write leaves the previous
-    file or store at `path`.
+    The suffix of `path` determines the format. ``.tsv``, ``.csv`` (both also with ``.gz``),
+    ``.parquet`` and ``.json`` give a table, see `dhsic.results.tables` for its columns. ``.zarr``
+    or no suffix gives a Zarr store (format 3), which `load` and `xarray.open_zarr` read. A table
+    has all features, or with `selected_only` the features selected in at least one run. An
+    interrupted write leaves the previous file or store at `path` unchanged.
 
-    Every array of a store carries crc32c and a fill value outside its domain. The folder of `path`
-    is created if its parent exists. At a URL of an object store, such as
+    Every array of a store has crc32c checksums and a fill value outside its domain. The folder of
+    `path` is created if its parent exists. At a URL of an object store, such as
     ``s3://bucket/result.zarr``, an overwritten store is removed first.
 
     Raises
     ------
     InputError
-        `path` exists and `overwrite` is off, its folder does not exist, the suffix is unknown, or
+        `path` exists and `overwrite` is False, its folder does not exist, the suffix is unknown, or
         `selected_only` is used with a store.
     StoreError
         The object store does not answer.
@@ -81,7 +82,7 @@ def save_by(
     overwrite: bool = False,
     selected_only: bool = False,
 ) -> None:
-    """Save a result as `save` does; workers copy stored columns if they can access the path."""
+    """Save a result like `save`; workers copy columns of the data if they can access the path."""
     unwrapped = getattr(result, "result_", result)
     is_table = bool(tables.table_suffix(path))
     is_cut = (
@@ -101,7 +102,7 @@ def save_by(
 
 
 def _save_at(result: xr.Dataset, url: str) -> None:
-    """Write a result to a URL, its root metadata last, so that a partial one is not a result."""
+    """Write a result to a URL; the root metadata is last, so a partial result is not valid."""
     at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
@@ -120,8 +121,8 @@ def _write(result: xr.Dataset, store: Any, runtime: AbstractRuntime | None = Non
     coordinates = " ".join(map(str, result.coords))
     if coordinates:
         group.attrs["coordinates"] = coordinates
-    with warnings.catch_warnings():  # where xarray looks for the metadata of all arrays
-        warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
+    with warnings.catch_warnings():  # xarray reads consolidated metadata
+        warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # for format 3
         zarr.consolidate_metadata(store)
 
 
@@ -131,7 +132,10 @@ def write_variables(
     runtime: AbstractRuntime | None = None,
     place: str | None = None,
 ) -> None:
-    """Write variables to a group, by workers if the runtime has some that can access `place`."""
+    """Write variables to a group; workers of the runtime write those that can be copied.
+
+    This requires that the workers can access the group at the path `place`.
+    """
     arrays: dict[str, Any] = {}
     for name, of in variables.items():
         chunks = tuple(min(STRETCH, n) if axis == 0 else n for axis, n in enumerate(of.shape))
@@ -153,7 +157,7 @@ def write_variables(
 def _sent(
     runtime: AbstractRuntime, place: str, group: zarr.Group, unread: Mapping[str, xr.Variable]
 ) -> list[slice]:
-    """Let workers write variables in stretches of features; returns the stretches not written."""
+    """Let workers copy variables in stretches of features; return the stretches not written."""
     (n,) = {of.size for of in unread.values()}
     stretches = slices(n, STRETCH)
     signs = [group.attrs.get(name) for name in SIGNS]
@@ -163,7 +167,7 @@ def _sent(
 
 
 def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
-    """Write a stretch of variables to a result; returns False if this worker cannot access it."""
+    """Task: write a stretch of variables; return False if this worker cannot access the result."""
     del source
     place, signs, unread = state
     try:
@@ -172,13 +176,13 @@ def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
             return False
         for name, of in unread.items():
             group[name][job.payload] = _stored(of[job.payload].to_numpy())
-    except OSError:  # the caller writes it, or reports the error
+    except OSError:  # the caller writes the stretch, or reports the error
         return False
     return True
 
 
 def _is_unread(variable: xr.Variable) -> bool:
-    """Whether values of features are still in their store."""
+    """Whether a variable has one value per feature that has not been read from its store."""
     is_lazy = variable.chunks is None and not variable._in_memory
     return is_lazy and variable.dims == ("features",)
 
@@ -193,12 +197,12 @@ def _stored(values: Array) -> Array:
 def check_vacant(
     path: str | PathLike[str], *, overwrite: bool, selected_only: bool = False
 ) -> None:
-    """Reject a path that exists, unless it may be overwritten, and unknown formats."""
+    """Reject unknown formats, and existing paths unless they may be overwritten."""
     is_table, is_there = bool(tables.check_suffix(path)), exists(path)
     if selected_only and not is_table:
         raise InputError(
-            f"selected_only=True leaves features out of a table, and {path} is a Zarr store, which "
-            "has all; leave it out, or give the path the suffix .tsv, .csv, .parquet or .json."
+            f"selected_only=True works for tables, but {path} is a Zarr store, which always has "
+            "all features; leave it out, or use the suffix .tsv, .csv, .parquet or .json."
         )
     if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
@@ -207,13 +211,13 @@ def check_vacant(
     is_file = not at.is_there() if is_url(path) else as_path(path).is_file() or not is_there
     if is_table and not is_file:
         raise InputError(
-            f"{path} is a folder, or something else than a file, so no table is written over it. "
-            "Choose another path, or remove it yourself."
+            f"{path} is not a file but, for example, a folder, so it is not overwritten by a "
+            "table. Choose another path, or remove it yourself."
         )
     if not (is_table or is_there) and (names := sorted(at.names())):
         raise InputError(
-            f"{path} holds other things ({', '.join(names[:3])}) and is not a Zarr store, so it is "
-            "not overwritten. Choose another path, or remove it yourself."
+            f"{path} contains other files ({', '.join(names[:3])}) and is not a Zarr store, so it "
+            "is not overwritten. Choose another path, or remove it yourself."
         )
     if is_there and not overwrite:
         raise InputError(
@@ -222,7 +226,7 @@ def check_vacant(
 
 
 def exists(path: str | PathLike[str]) -> bool:
-    """Return whether anything is at a path, or a Zarr store or table at a URL."""
+    """Return whether a path exists; for a URL, whether it has a Zarr store or a table."""
     if is_url(path):
         return store_at(path, "", InputError).has("" if tables.table_suffix(path) else META)
     return as_path(path).exists()
@@ -242,7 +246,7 @@ def is_result(path: str | PathLike[str]) -> bool:
 def from_table(path: str | PathLike[str]) -> xr.Dataset:
     """Read a result from a table that `save` wrote, see `dhsic.results.tables.read_table`.
 
-    A table whose features are selected by q is a result of tests.
+    If the features are selected by q-value, it is a result of tests.
     """
     result = tables.read_table(path)
     if not {"p", "q"} <= set(result) or "selected_by" in result.attrs:
@@ -270,12 +274,12 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
         suffix = tables.table_suffix(path)
         if suffix and exists(path):
             raise InputError(
-                f"{path} is a table, and a result is read from the Zarr store that dhsic.save "
-                f"wrote (--out X.zarr; dhsic.save(dhsic.load('X.zarr'), 'X{suffix}') writes the "
-                f"table of it). Read the table with "
-                f"{tables.FORMATS[suffix.removesuffix('.gz')][1]}."
+                f"{path} is a table; dhsic.load reads results from Zarr stores, as written by "
+                f"dhsic.save or --out X.zarr. Read the table with "
+                f"{tables.FORMATS[suffix.removesuffix('.gz')][1]}. To get both, write the store "
+                f"first, then dhsic.save(dhsic.load('X.zarr'), 'X{suffix}')."
             )
-        raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
+        raise InputError(f"There is no result at {path}; pass a folder written by dhsic.save.")
     if isinstance(at, ObjectStore):
         store: Store = in_memory(at.read_all(at.tree()))
     else:
@@ -286,20 +290,20 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
             arrays = dict(group.arrays())
     except OSError as error:
         raise InputError(
-            f"{path} holds no result of a selection ({type(error).__name__}); pass the folder that "
-            "dhsic.save wrote."
+            f"{path} is not a result of a selection ({type(error).__name__}); pass a folder "
+            "written by dhsic.save."
         ) from error
     if "dhsic_format" not in group.attrs:
         raise InputError(
-            f"{path} is a Zarr store of something else; pass the folder that dhsic.save wrote."
+            f"{path} is a Zarr store, but not a result; pass a folder written by dhsic.save."
         )
     if "rank" not in arrays:  # zarr 3.1.0 skips arrays that it cannot open
-        raise DataError(f"{path} lacks the ranks of a result; it is damaged: save it again.")
+        raise DataError(f"{path} is damaged, because its ranks are missing; save the result again.")
     attributes = dict(group.attrs)
     coordinates = str(attributes.pop("coordinates", "")).split()
     variables = {
         name: _variable(arrays[name]) for name in sorted(arrays)
-    }  # sorted, independent of the file system
+    }  # sorted, because the order of files depends on the file system
     read = xr.Dataset(variables, attrs=attributes)
     return read.set_coords([name for name in coordinates if name in read])
 
@@ -309,8 +313,8 @@ def _variable(array: zarr.Array[Any]) -> xr.Variable:
     dims = [str(dim) for dim in dimension_names(array) or ()]
     if len(dims) != values.ndim:
         raise InputError(
-            f"{array.store_path} has no names of dimensions, so it is no part of a result; pass "
-            "the folder that dhsic.save wrote."
+            f"{array.store_path} has no dimension names, so it is not part of a result; pass a "
+            "folder written by dhsic.save."
         )
     values = values.astype(object) if values.dtype.kind == "T" else values
     return xr.Variable(dims, values, dict(array.attrs))

@@ -1,9 +1,9 @@
-"""Outcome of a run, and its result: a Dataset with one row per feature and one per round.
+"""Outcome of a run, and its result: a Dataset with variables per feature and per round.
 
-Attributes of the result count what a run leaves out, as whole numbers: `LEFT_OUT` names them and
-describes what each counts. Code that leaves out something else adds a name there; the count is
-added in `_attributes` if a source or a run knows it, or assigned later, as the command line does
-for labels.
+Attributes of the result count the samples, features and values that a run excludes; `LEFT_OUT`
+names and describes these counts. Code that excludes anything else must add a name there. The count
+is set in `_attributes` if a source or a run knows it, or later, as the command line does for
+labels.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ FORMAT = 1
 
 DESCRIPTIONS = {
     "rank": "rank of the feature, 1 is the most relevant",
-    "score": "by how much HSIC falls without the feature, in the round in which it left",
-    "selected": "whether the feature is among those asked for",
-    "round_removed": "round in which the feature left, 0 for constant features",
-    "n_missing": "missing values of the feature, filled in with its mean",
-    "mean": "mean of the values of the feature that are there",
-    "allele_frequency": "non-reference alleles of the calls that are there, over their ploidy",
+    "score": "decrease of HSIC without the feature, in the round in which it was removed",
+    "selected": "whether the feature is selected",
+    "round_removed": "round in which the feature was removed, 0 for constant features",
+    "n_missing": "number of missing values of the feature, which were replaced by its mean",
+    "mean": "mean of the values of the feature that are not missing",
+    "allele_frequency": "frequency of non-reference alleles in the calls that are not missing",
     "constant": "whether the feature does not vary",
     "round_n_features": "features left at the start of the round",
     "round_n_removed": "features removed in the round",
     "round_sigma": "kernel parameter of the round",
     "round_hsic": "HSIC of the features left at the start of the round",
-    "round_seconds": "seconds that the round took",
+    "round_seconds": "duration of the round in seconds",
     "round_bytes_read": "stored bytes read in the round",
-    "round_landmarks": "landmarks of low rank, rows of its check included; 0 in exact rounds",
-    "round_rank": "directions that low rank scored with",
-    "round_relative_error": "estimated error of scores in low rank or kept, over their deviation",
-    "round_cut_error": "estimated part of the features leaving that are wrong ones",
-    "round_turn": "by how much the form that scores features turned since the round before",
-    "round_expected_lost": "of the features left after the round, those that are wrong ones",
-    "round_most_lost": "the same, no more of them nine times of ten",
-    "round_engine": "engines that scored the round, and how many features each",
+    "round_landmarks": "landmarks of low rank, with the rows of its check; 0 in exact rounds",
+    "round_rank": "rank of the low-rank approximation",
+    "round_relative_error": "estimated error of approximate scores, in standard deviations of them",
+    "round_cut_error": "estimated fraction of the removed features that are wrong ones",
+    "round_turn": "relative change of the scoring matrix since the previous round, up to its scale",
+    "round_expected_lost": "expected number of wrong features among those left after the round",
+    "round_most_lost": "upper limit of that number, with a probability of 90%",
+    "round_engine": "engines that scored the round, and the number of features of each",
 }
 
 #: Descriptions that differ for methods that add features.
 ADDED = {
-    "score": "by how much HSIC rose with the feature, in the round in which it joined",
-    "round_added": "round in which the feature joined, 0 for constant features",
+    "score": "increase of HSIC with the feature, in the round in which it was added",
+    "round_added": "round in which the feature was added, 0 for constant features",
     "round_n_features": "candidates at the start of the round",
     "round_n_selected": "features chosen at the start of the round",
     "round_n_added": "features added in the round",
@@ -72,45 +72,46 @@ ADDED = {
 #: Descriptions that differ for methods that weight features.
 WEIGHTED = {
     "score": "weight of the feature",
-    "round_weighted": "step of which the weight is, 0 for constant features",
+    "round_weighted": "step that gave the weight, 0 for constant features",
     "round_objective": "objective after the step",
     "round_hsic": "HSIC of the weighted features",
     "round_residual": "size of the projected gradient, or of the change of weights",
     "round_step": "length of the step",
-    "round_n_evaluations": "evaluations of the objective",
-    "round_n_nonzero": "features of a weight above 0",
+    "round_n_evaluations": "number of evaluations of the objective",
+    "round_n_nonzero": "number of features with a weight above 0",
 }
 
 #: Descriptions that differ for methods that score each feature once.
 SCORED = {
-    "round_scored": "1, 0 for constant features",
+    "round_scored": "1; 0 for constant features",
     "round_prior_degrees": "degrees of freedom of the prior of variances (Smyth 2004)",
     "round_prior_variance": "variance of that prior",
-    "round_prior_spread": "spread of true differences that the odds suppose",
+    "round_prior_spread": "assumed spread of the true differences, for the odds",
 }
 OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
-#: Engine details of every round, stored as JSON in the attribute ``engine``: columns of m x m
-#: matrix products; the largest observed error of a score relative to its bound; the longest series
-#: in low rank; features left at the last projection; the first engine of the next round.
+#: Details of the engines of every round, stored as JSON in the attribute ``engine``: number of
+#: columns of m x m matrix products in float32 and in float64; largest observed error of a score,
+#: relative to its bound; order of the longest series in low rank; number of features at the last
+#: projection; first engine of the next round.
 OF_ENGINES = ("products_float32", "products_float64", "error_bound_used", "order", "projected",
               "advice")  # fmt: skip
 #: Prefix of the variables that describe pairs.
 PAIR = "pair_"
-#: Features up to which names are read from a store at once.
+#: Maximum number of features whose names are read from a store immediately.
 MOST_NAMED = 1 << 17
-#: Attributes that count what was left out, with their descriptions.
+#: Attributes that count excluded samples, features and values, with their descriptions.
 LEFT_OUT = {
-    "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
-    "n_samples_without_label": "samples among those that lack a label",
-    "n_samples_without_covariate": "samples among those that lack a covariate",
-    "n_rows_passed_over": "rows of tables that are of no sample that takes part",
-    "n_rows_elsewhere": "rows of tables taken by position that name a sample at another place",
-    "n_samples_filtered": "samples that filters leave out, such as --keep",
-    "n_features_filtered": "features that filters leave out, such as --pass-only",
-    "n_values_coded": "values that are codes for missing ones, such as -9 beside 0, 1 and 2",
-    "n_constant": "features that do not vary, which are ranked last",
-    "n_wholly_missing": "features among those that have no value at all",
+    "n_samples_left_out": "samples excluded because a label or covariate is missing",
+    "n_samples_without_label": "of these, samples without a label",
+    "n_samples_without_covariate": "of these, samples without a covariate",
+    "n_rows_passed_over": "rows of tables that belong to no sample that is used",
+    "n_rows_elsewhere": "rows matched by position that have the name of another sample",
+    "n_samples_filtered": "samples excluded by filters, such as --keep",
+    "n_features_filtered": "features excluded by filters, such as --pass-only",
+    "n_values_coded": "values that are codes for missing, such as -9 next to 0, 1 and 2",
+    "n_constant": "constant features, which are ranked last",
+    "n_wholly_missing": "of these, features with only missing values",
 }
 
 
@@ -119,35 +120,35 @@ class Order:
     """Order of the features that vary, with scores and the history of rounds."""
 
     features: Index  # (s,), the least relevant first
-    scores: Float  # (s,), of `features`; the method defines their meaning
-    rounds: Index  # (s,), of `features`: round (from 1) that placed each feature
-    history: tuple[Mapping[str, Any], ...]  # a record per round, plain numbers and strings
-    placed: str = "removed"  # how rounds place features: "removed", "added", "weighted" or "scored"
-    meaning: str = ""  # description of scores, if it follows neither from `placed` nor HSIC
-    #: Features per candidate, (g,), the least relevant first, if candidates are groups.
+    scores: Float  # (s,), scores of `features`; the method defines their meaning
+    rounds: Index  # (s,), number (from 1) of the round that determined the rank of each feature
+    history: tuple[Mapping[str, Any], ...]  # one record per round: plain numbers and strings
+    placed: str = "removed"  # what rounds do: features are "removed", "added", "weighted", "scored"
+    meaning: str = ""  # description of the scores if they are not the usual ones of `placed`
+    #: Number of features of each candidate, (g,), least relevant first, if candidates are groups.
     sizes: Index | None = None
     #: Extra columns of the result: name to (values of all d features, description).
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
     #: Extra attributes of the result.
-    told: Mapping[str, Any] = field(default_factory=dict)
-    #: Features of significant pairs that are selected in addition.
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    #: Number of features of significant pairs that are selected in addition.
     n_joined: int = 0
 
     def at(
-        self, places: Any, told: Mapping[str, Any] | None = None, **columns: tuple[Array, str]
+        self, places: Any, attributes: Mapping[str, Any] | None = None, **columns: tuple[Array, str]
     ) -> Order:
-        """Return the order indexed by `places`, with more columns and attributes."""
+        """Return the order indexed by `places`, with columns and attributes added."""
         return replace(
             self,
             features=self.features[places],
             scores=self.scores[places],
             rounds=self.rounds[places],
             extra={**self.extra, **columns},
-            told={**self.told, **(told or {})},
+            attributes={**self.attributes, **(attributes or {})},
         )
 
     def n_features(self, n_candidates: int) -> int:
-        """Number of features in the n most relevant candidates, with those of pairs."""
+        """Number of features in the n most relevant candidates, plus `n_joined`."""
         if self.sizes is None:
             return n_candidates + self.n_joined
         return int(self.sizes[::-1][:n_candidates].sum())
@@ -155,7 +156,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run, for any method; `to_dataset` converts it to a result."""
+    """Outcome of a run of any method; `to_dataset` converts it to a result."""
 
     order: Order
     scaling: Scaling
@@ -169,16 +170,16 @@ class Outcome:
     runtime: str
     pairs: xr.Dataset | None = None  # best pairs, if pairs were scanned
     rows: Index | None = None  # samples used; None for all
-    n_discovered: int | None = None  # features discovered, if that limits how many are selected
+    n_discovered: int | None = None  # number of discovered features, if only these are selected
 
     def n_selected(self, n_candidates: int) -> int:
-        """Number of features selected if n candidates are wanted."""
+        """Number of selected features if n candidates are requested."""
         n = self.order.n_features(n_candidates)
         return n if self.n_discovered is None else min(n, self.n_discovered)
 
     @property
     def worst_first(self) -> Index:
-        """All features: constant ones first, then the others with the least relevant first."""
+        """All features: first the constant ones, then the others from least to most relevant."""
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
 
@@ -198,7 +199,7 @@ def _installed() -> dict[str, str]:
 
 
 def ranking(order: Index) -> Index:
-    """Rank of every feature, 1 is the best, from an order with the worst first."""
+    """Rank of every feature, 1 for the best, from an order that has the worst feature first."""
     ranks = np.empty(order.size, dtype=np.int64)
     ranks[order] = np.arange(order.size, 0, -1)
     return ranks
@@ -206,7 +207,7 @@ def ranking(order: Index) -> Index:
 
 @dataclass(frozen=True)
 class FeatureMetadata:
-    """Names and coordinates of the features of a source, which must be read from it."""
+    """Names and coordinates of the features of a source, and its fingerprint."""
 
     coords: Mapping[str, tuple[str, Any]]
     fingerprint: str
@@ -214,7 +215,7 @@ class FeatureMetadata:
 
     @staticmethod
     def of(source: AbstractSource) -> FeatureMetadata:
-        """Read them from a source; for many features they are read from the store on demand."""
+        """Read the metadata of a source; names of many features are read only on demand."""
         columns = source.feature_columns()
         if columns is not None and source.n_features > MOST_NAMED:
             coordinates = {name: column.lazily() for name, column in columns.items()}
@@ -232,7 +233,7 @@ def to_dataset(
 ) -> xr.Dataset:
     """Convert an outcome to a Dataset in which the first `n_selected` features are selected.
 
-    `about` describes the features of its source; it is read if not given.
+    `about` describes the features of the source; by default it is read from the source.
     """
     announce_result()
     about = about or FeatureMetadata.of(outcome.source)
@@ -286,7 +287,7 @@ def _means(outcome: Outcome) -> dict[str, Array]:
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
-    """Columns of the records, one per key; 0 in records without the key."""
+    """Columns of the history, one per key of its records; 0 for records without the key."""
     records = outcome.order.history
     out: dict[str, Array] = {}
     for key in dict.fromkeys(key for record in records for key in record):
@@ -325,12 +326,12 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "parameters": json.dumps(outcome.parameters),
         "versions": json.dumps(versions()),
         **_consequences(outcome.order, n_selected),
-        **outcome.order.told,
+        **outcome.order.attributes,
     }
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """Expected losses of approximate rounds, and rank stability, of backward elimination."""
+    """Expected losses due to approximate rounds of backward elimination, and `turn_rank`."""
     if order.placed != "removed":
         return {}
     return {
@@ -341,5 +342,5 @@ def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
 
 
 def left_out(attributes: Mapping[str, Any]) -> dict[str, int]:
-    """All counts of `LEFT_OUT`, from the attributes of a result."""
+    """Return all counts of `LEFT_OUT` from the attributes of a result; absent counts are 0."""
     return {name: int(attributes.get(name, 0)) for name in LEFT_OUT}

@@ -1,35 +1,35 @@
 """Tables of features: a result as TSV, CSV, Parquet or JSON, written atomically.
 
-The table has all features or the selected ones, best first, with those of these columns that the
-result has:
+The table has all features or the selected ones, best first. Its columns are, if the result has
+them:
 
 ===========================  =======================================================================
 ``rank``                     1 for the most relevant feature
-``score``                    what the method says; nothing for features that do not vary
-``selected``                 whether the feature is among those asked for
+``score``                    score that the method computes; empty for constant features
+``selected``                 whether the feature is selected
 ``index``                    position of the feature in the data, from 0
-``name``                     name of the feature; its index where the data name none
-``contig``, ``position``,    of variants, as the store has them; ``alt`` are all other alleles,
-``id``, ``ref``, ``alt``     between commas
-``allele_frequency``         of genotypes: non-reference alleles over the ploidy of the store, the
-                             mean of the calls that are there; a call of fewer copies counts those
-``mean``                     of other data: the mean of the values that are there
-``missing``                  part of the samples that lack a value of the feature
-``constant``                 whether the feature does not vary
-``round_removed`` and so on  the round that gave the feature its place, 0 where it does not vary
-``group``, ``group_rank``    of groups of features
-``p``, ``q``                 p-value of the feature, and the part of false ones among all of such
-``fdr``, ``shadows_above``   with permuted copies: the estimated part of false ones down to here,
-                             and how many copies rank above it
-``stability``, ``stable``    part of the random halves of the samples that select the feature, and
-                             whether it reaches the threshold
+``name``                     name of the feature; its index if the data have no names
+``contig``, ``position``,    description of a variant, as in the store; ``alt`` has all alternative
+``id``, ``ref``, ``alt``     alleles, separated by commas
+``allele_frequency``         for genotypes: non-reference alleles over the ploidy of the store,
+                             mean over non-missing calls; a call with fewer copies counts these
+``mean``                     for other data: mean of the values that are not missing
+``missing``                  fraction of the samples in which the feature is missing
+``constant``                 whether the feature is constant
+``round_removed`` etc.       round that determined the rank of the feature; 0 if it is constant
+``group``, ``group_rank``    for groups of features: group of the feature, and rank of the group
+``p``, ``q``                 p-value; expected fraction of false features at this p-value or less
+``fdr``, ``shadows_above``   with permuted copies: estimated fraction of false features down to this
+                             one, and number of copies that rank above it
+``stability``, ``stable``    fraction of the random halves of the samples that select the feature,
+                             and whether it reaches the threshold
 ===========================  =======================================================================
 
 followed by other columns of the method. For several runs (``per_target=True``), values that differ
 between runs have one column per run, such as ``rank_height`` and ``rank_weight``, and the best
-features of each run come first. Missing values (NaN) are empty fields, or null. TSV and CSV contain
-the table only; JSON is one object with ``attributes``, ``rounds`` and ``features``; Parquet stores
-the attributes as JSON in its metadata, under ``dhsic``.
+features of each run come first. Missing values (NaN) are empty fields, in JSON null. TSV and CSV
+contain only the table. JSON is one object with ``attributes``, ``rounds`` and ``features``. Parquet
+stores the attributes as JSON in its metadata, under ``dhsic``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ FIRST = (
     *("p_marginal", "q_marginal", "width_marginal", "shape_marginal"),
     *("p", "q", "fdr", "shadows_above", "stability", "stable"),
 )
-#: Coordinates with positions of features in the data, some of which may be filtered out.
+#: Coordinates with the positions of features in the data, including filtered features.
 NUMBERS = (STORED, "features")
 #: Text columns; and columns that describe variants, ``variant_*`` in results.
 TEXT = ("name", "contig", "id", "ref", "alt", "group", "shape", "shape_marginal")
@@ -81,7 +81,8 @@ OF_RUNS = ("targets", "settings", "classes")
 ZARR = ("", ".", ".zarr", ".dhsic")
 #: Attributes that hold JSON.
 OF_JSON = ("parameters", "versions", "engine")
-#: Rows written at a time; and rows read at a time, each of which takes a scan of all names.
+#: Number of rows written at a time; and number of rows read at a time, where each read scans all
+#: names.
 ROWS, READ = 1 << 16, 1 << 20
 
 #: Columns of features, by name.
@@ -89,7 +90,7 @@ OfFeatures = dict[str, Array]
 
 
 def along_features(result: xr.Dataset) -> xr.Dataset:
-    """Return the result with dimension ``features``, whatever its name in the data."""
+    """Return the result with the feature dimension renamed to ``features``."""
     dim = result["rank"].dims[-1]
     return result if dim == FEATURES else result.swap_dims({dim: FEATURES})
 
@@ -103,21 +104,21 @@ def selected_alone(result: xr.Dataset) -> xr.Dataset:
 
 
 def numbered(result: xr.Dataset) -> xr.Dataset:
-    """Return the result with the positions of its features in the data."""
+    """Return the result with a coordinate of the positions of its features in the data."""
     if any(name in result.coords for name in NUMBERS):
         return result
     return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
 
 
 def columns(result: xr.Dataset) -> OfFeatures:
-    """Columns of a result as in tables, by name."""
+    """Return the columns of the table of a result, by name."""
     result = along_features(result)
-    # # A result of `dhsic.selected_features` has positions of its features.
+    # A result of `dhsic.selected_features` already has positions of its features.
     numbered = [name for name in NUMBERS if name in result.coords]
     d = result.sizes["features"]
     index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
     by_name = {"index": index, "name": index}
-    several = {name: [name] for name in by_name}  # of what is said of features, its columns
+    several = {name: [name] for name in by_name}  # columns of each variable along features
     for name, variable in result.variables.items():
         if variable.dims == ("features",) and name not in NUMBERS:
             column = _column(str(name), variable.to_numpy(), result.attrs)
@@ -135,7 +136,7 @@ def columns(result: xr.Dataset) -> OfFeatures:
 
 
 def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatures:
-    """Column of a variable, under its name in tables."""
+    """Column of a variable, by the name that it has in tables."""
     if name == "n_missing" and "n_samples" in attributes:
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
@@ -203,7 +204,7 @@ def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
 
 
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
-    """Yield rows of the history; for several runs one after the other, each with its name."""
+    """Yield rows of the history; several runs follow each other, and rows have the run's name."""
     variables = sorted(result.variables.items())  # sorted, as in a result read from disk
     dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
     if dim is None:
@@ -251,7 +252,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise InputError(
-            "A table in Parquet needs the package pyarrow, which is not installed. Install "
+            "A Parquet table needs the package pyarrow, which is not installed. Install "
             "dhsic[parquet], or choose another suffix: .tsv, .csv or .json."
         ) from error
     return pa, pyarrow.parquet
@@ -282,18 +283,18 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
     """
     frame, attributes = _frame_of(path)
     if any(name.startswith("rank_") and name[5:] != "alone" for name in frame):
-        raise InputError(f"{path} is a table of several runs; pass the result (.zarr) of them.")
+        raise InputError(f"{path} is a table of several runs; pass their result (.zarr).")
     if lacking := {"rank", "score", "selected", "index"} - set(frame):
         raise InputError(
-            f"{path} has no column {', '.join(sorted(lacking))}: it is no table of features. Pass "
-            "what --out of dhsic select or test wrote."
+            f"{path} has no column {', '.join(sorted(lacking))}, so it is not a table of features. "
+            "Pass a table written by --out of dhsic select or test."
         )
     frame = frame.sort_values("index", kind="stable")
     selected, n = frame["selected"].to_numpy().astype(bool), len(frame)
     if n < attributes.get("n_features", int(frame["index"].max()) + 1 if selected.all() else n):
         raise InputError(
-            f"{path} has the selected features alone, and more is told of all; pass the table "
-            "without --selected-only, or the result (.zarr)."
+            f"{path} contains only the selected features, but all features are needed; pass a "
+            "table written without --selected-only, or the result (.zarr)."
         )
     attributes_of_columns = {
         "n_features": n,
@@ -313,7 +314,7 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
 
 
 def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Typed columns of a table, and its attributes."""
+    """Read a table: a frame with typed columns, and the attributes."""
     suffix, file = table_suffix(path), as_path(path)
     try:
         if suffix == ".parquet":
@@ -326,7 +327,7 @@ def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
         separator = "\t" if suffix.startswith(".tsv") else ","
         frame = pd.read_csv(file, sep=separator, dtype=str, na_filter=False)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is no table of a result ({error}).") from error
+        raise InputError(f"{path} is not a table of a result ({error}).") from error
     for name in set(frame) - {*TEXT}:
         values = frame[name]
         is_bool = values.isin(("True", "False")).all()
@@ -335,7 +336,7 @@ def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _as_attributes(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as in a result, from those of `_attributes`."""
+    """Attributes as stored in a result; the inverse of `_attributes`."""
     return {k: json.dumps(v) if k in OF_JSON else v for k, v in about.items() if v is not None}
 
 
@@ -358,9 +359,9 @@ def check_suffix(path: str | PathLike[str]) -> str:
     other = PurePosixPath(fspath(path)).suffix
     if not suffix and other.lower() not in ZARR:
         raise InputError(
-            f"{path} ends in {other}, and results are not written in such a format. Give it the "
-            "suffix .tsv, .csv (both also .gz), .parquet or .json for a table of all features, or "
-            ".zarr for a Zarr store."
+            f"{path} ends in {other}, which is not a format for results. Use the suffix .tsv, .csv "
+            "(both also .gz), .parquet or .json for a table of all features, or .zarr for a Zarr "
+            "store."
         )
     if suffix == ".parquet":
         _pyarrow()
@@ -370,7 +371,7 @@ def check_suffix(path: str | PathLike[str]) -> str:
 def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
     """Write a result as a table to a path or URL, in the format of its suffix.
 
-    An interrupted write leaves the previous file.
+    If the write is interrupted, the previous file remains.
     """
     suffix = check_suffix(path)
     write, _ = FORMATS[suffix.removesuffix(".gz")]
@@ -380,13 +381,13 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
             return
         with gzip.GzipFile(
             "", "wb", compresslevel=6, fileobj=file, mtime=0
-        ) as packed:  # same bytes
-            write(result, packed)  # type: ignore[arg-type]  # what it lacks is not used
+        ) as packed:  # no time stamp, so equal tables are equal bytes
+            write(result, packed)  # type: ignore[arg-type]  # only methods that it has are used
 
 
 @contextmanager
 def _open_atomically(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """Context of a file that appears at a path or URL only if the block succeeds."""
+    """Open a file for writing; it appears at the path or URL only if the block succeeds."""
     if not is_url(path):
         check_place(as_path(path), "The result", InputError)
         as_path(path).parent.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from dhsic.sources.variants import IDS
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
-    """Best pairs of a selection with ``interactions=``, as from `find_pairs`; None if absent."""
+    """Best pairs of a selection with ``interactions=``, in the form of `find_pairs`, or None."""
     result = result_of_one(result)
     if f"{PAIR}share" not in result:
         return None
@@ -30,7 +30,7 @@ def pairs_of(result: Any) -> xr.Dataset | None:
 
 
 def carried_over(about: Mapping[str, Any]) -> str:
-    """Note that a threshold is extrapolated from permutations of some pairs; "" if it is not."""
+    """Note for a threshold that is extrapolated from permutations of some pairs; else ""."""
     n = about.get("n_pairs_permuted", about["n_pairs"])
     if n == about["n_pairs"]:
         return ""
@@ -39,20 +39,23 @@ def carried_over(about: Mapping[str, Any]) -> str:
     )
 
 
-#: Largest q-value at which tested features count as real.
+#: Largest q-value at which tested features are selected.
 LEVEL = 0.05
 
 
 def inflation_sentence(about: Mapping[str, Any]) -> str:
     """Report the inflation of pair shares, and whether p-values were corrected."""
-    ratio = f"Inflation of pairs, beside permuted labels: {about['inflation']:.3g} (1 means none)"
+    ratio = (
+        f"The median share of pairs is {about['inflation']:.3g} times that for permuted labels "
+        "(1 means no inflation)"
+    )
     if about["corrected_by"] > 1:
-        return f"{ratio}. Samples are alike, so p-values were corrected."
+        return f"{ratio}. The samples are not independent, so p-values were corrected."
     return f"{ratio}. No correction was applied."
 
 
 def of_tests(result: xr.Dataset) -> xr.Dataset:
-    """Mark features with a q-value of at most `LEVEL` as selected in a result of tests."""
+    """Return a result of tests in which features with a q-value of at most `LEVEL` are selected."""
     selected = (result["q"] <= LEVEL).assign_attrs(long_name=f"whether q <= {LEVEL:g}")
     result = result.assign(selected=selected).assign_attrs(selected_by=f"q <= {LEVEL:g}")
     n = selected.sum(result["rank"].dims[-1:])
@@ -69,7 +72,7 @@ def of_selected(result: xr.Dataset) -> str:
 
 
 def variant_ids(result: xr.Dataset) -> Array:
-    """Ids of the features, (d,); their names or positions if there are no ids."""
+    """Ids of the variants, (d,); names or positions for features that have no id."""
     size = result["rank"].sizes[result["rank"].dims[-1]]
     feature_names = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
     if IDS not in result.coords:
@@ -95,7 +98,7 @@ def selected_features(result: Any) -> xr.Dataset:
 
 
 def selected_lazily(result: Any) -> xr.Dataset:
-    """Return `selected_features` without reading names and alleles."""
+    """Return `selected_features`, but do not read names and alleles yet."""
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
@@ -107,7 +110,7 @@ def selected_lazily(result: Any) -> xr.Dataset:
 def result_of_one(given: Any) -> xr.Dataset:
     """Return the result of one run, or of a fitted selector; InputError for anything else."""
     result = _of_one(as_result(given))
-    # # A run taken from a joint result has variables in place of some attributes.
+    # A run taken from a joint result has variables instead of some attributes.
     own = {str(n): v.item() for n, v in result.data_vars.items() if v.ndim == 0 and n != "engine"}
     return tables.along_features(result.drop_vars(list(own)).assign_attrs(own))
 
@@ -117,8 +120,8 @@ def as_result(given: Any) -> xr.Dataset:
     result = getattr(given, "result_", given)
     if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
         raise InputError(
-            f"{type(given).__name__} is no result of a selection; pass what dhsic.select returns, "
-            "or a selector after fit."
+            f"{type(given).__name__} is not a result of a selection; pass the result of "
+            "dhsic.select, or a fitted selector."
         )
     checked: xr.Dataset = result
     return checked
@@ -130,13 +133,13 @@ def _of_one(result: xr.Dataset) -> xr.Dataset:
     dim = result["rank"].dims[0]
     names = [str(name) for name in result[dim].to_numpy()[:3]]
     raise InputError(
-        f"The result is of several runs, along {dim!r} ({', '.join(names)}, ...); pass one of "
+        f"The result has several runs, along {dim!r} ({', '.join(names)}, ...); pass one of "
         f"them, such as result.sel({dim}={names[0]!r})."
     )
 
 
 def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """Engine details of every round, by names of `OF_ENGINES`; also for older results."""
+    """Details of the engines of every round, by names of `OF_ENGINES`; also for older results."""
     engines = json.loads(result.attrs.get("engine", "{}"))
     text = {"advice": object}
     by_name = {name: np.array(values, text.get(name)) for name, values in engines.items()}

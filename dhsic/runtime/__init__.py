@@ -46,12 +46,12 @@ def choose_runtime(
         return runtime
     if runtime not in ("auto", "threads", "dask"):
         raise InputError(
-            f"runtime={runtime!r} is not known. Pass 'auto', 'threads', 'dask' or a runtime, such "
+            f"runtime={runtime!r} is unknown. Pass 'auto', 'threads', 'dask' or a runtime, such "
             "as dhsic.runtime.dask.DaskRuntime(client)."
         )
     if runtime == "threads" and on_dask:
         raise InputError(
-            f"runtime='threads' runs in this process, but {client or scheduler!r} was given. "
+            f"runtime='threads' runs in this process, but {client or scheduler!r} was passed. "
             "Leave that out, or pass runtime='dask'."
         )
     if runtime == "dask" or on_dask or (runtime == "auto" and _dask_client_is_active()):
@@ -79,7 +79,7 @@ def running(asked: Any, n_threads: int | None = None) -> Iterator[AbstractRuntim
 
 
 def _dask_client_is_active() -> bool:
-    distributed = sys.modules.get("distributed")  # not imported: there is no client
+    distributed = sys.modules.get("distributed")  # if not imported, no client exists
     if distributed is None:
         return False
     try:

@@ -1,16 +1,19 @@
 """Interface of runtimes: an ordered map over jobs, with a state that every job reads.
 
 A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
-result. Runtimes differ in where tasks run, never in what they compute or in the order of the
-results, so every sum over them is the same bit for bit.
+result. Runtimes run tasks in different places, but compute the same results in the same order, so
+every sum over them is the same bit for bit.
 
-Values may also stay on the worker that computed them. A *site* owns one such value: for a slice of
-samples its term of a statistic, for a block of features the values that were read. A step adds the
-results of the jobs of a site along the tree over these jobs (`dhsic.runtime.tree_reduce`), then
-computes from that total and the old value a new value, which stays, and a *part*, which is small.
-Parts are added along the tree over the sites, and only their sum leaves the workers. Both trees
-depend on the sites alone, so the result is the same bit for bit wherever the sites are, and however
-often a step is repeated.
+Values may also stay on the worker that computed them. A *site* owns one such value. The site of a
+slice of samples owns the term of this slice in a statistic; the site of a block of features owns
+the values read from that block.
+
+A *step* updates the values of all sites. For each site, it adds the results of the jobs of the site
+along the tree over these jobs (`dhsic.runtime.tree_reduce`). From this total and the old value it
+computes the new value, which stays on the worker, and a *part*, which is small. The parts are added
+along the tree over the sites, and only their sum leaves the workers. Both trees depend on the sites
+alone, so the result is the same bit for bit wherever the sites are, and however often a step is
+repeated.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ Task = Callable[[AbstractSource, Job, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Owner of one stored value: its jobs in a step, and an argument (`told`) for that step."""
+    """Owner of one stored value: the jobs of the site in a step, and its argument `told`."""
 
     jobs: tuple[Job, ...] = ()
     told: Any = None
@@ -217,7 +220,7 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Return the new values of sites, computed from local `values`, and their parts."""
+        """Apply a step to `values` in this process; return new values and parts of all sites."""
         totals = self._totals(step, source, sites, state)
 
         def finish(value: Any, i: int, state: Any) -> Any:
@@ -241,7 +244,7 @@ class AbstractRuntime(ABC):
     def answers(
         self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
     ) -> Iterator[Any]:
-        """Yield the answers of local `values`, in order."""
+        """Yield the answers of a query on `values` in this process, in order."""
 
         def answer(two: tuple[Any, Any]) -> Any:
             return ask(*two, state)

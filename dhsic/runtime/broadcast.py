@@ -1,14 +1,14 @@
 """Parcels: serialised values that are sent to the workers of a cluster, and large results.
 
-A state reaches every worker as a parcel: pickled once, named once, loaded once per process. It is
-one value in pickle protocol 5 with its arrays out of band, 64-byte aligned:
+A state reaches every worker as a parcel, which is pickled once and loaded once per worker process.
+A parcel is one value in pickle protocol 5; its arrays are stored out of band, aligned to 64 bytes:
 
     number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
 
-so that a worker maps a file of it into memory without a copy, and all workers of a machine share
-its pages. It is sent in one of three ways: with the task (small), as a file that workers can read,
-or as the result of a task that can be run again (never by `scatter`, whose data is lost for good
-with a worker).
+So a worker can map a parcel file into memory without a copy, and all workers of a machine share its
+pages. A parcel is sent in one of three ways: with the task if it is small, as a file that workers
+can read, or as the result of a task that Dask can run again. `Client.scatter` is not used, because
+Dask cannot restore scattered data when a worker dies.
 
 An object that combines the answers of all slices of samples (`Gathered`) is never assembled in
 this process: workers write the answers to files, and whoever unpickles the state combines them.
@@ -41,20 +41,20 @@ from dhsic.runtime.base import Make
 ALIGNMENT = 64
 SMALL = 256 * 1024  # largest parcel, in bytes, sent along with every task
 LOST = (
-    "What workers had left for each other is gone or damaged ({}). Something cleaned that place; "
-    "the data are not concerned. Run again, with scratch= of the runtime at a place that is left "
-    "alone; a checkpoint goes on from its last round."
+    "Files that workers exchange in scratch are missing or damaged ({}): something has deleted or "
+    "changed them. Your data are not affected. Run again, with scratch= of the runtime set to a "
+    "folder that nothing cleans up; with a checkpoint, the run continues from its last round."
 )
 KEPT = 3  # parcels cached by a worker process: source, state of this round and of the last
 
 
 class StateUnreachableError(Exception):
-    """A worker does not see the file of a parcel, or reads other bytes than were written."""
+    """A worker cannot read the file of a parcel, or the checksum of the file is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Reference to a serialised value: name, and either its bytes or a file and its CRC32C."""
+    """Reference to a serialised value: its name, and its bytes or the path and CRC32C of a file."""
 
     name: str
     data: bytes | None = None
@@ -112,7 +112,10 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 
 
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
-    """Write a large value to a file in `folder`, return its parcel; return small ones as is."""
+    """Write a large value to a file in `folder` and return its parcel; return a small value as is.
+
+    `label` becomes part of the file name.
+    """
     pieces = pack(value)
     n_bytes = sum(piece.nbytes for piece in pieces)
     if n_bytes <= SMALL:
@@ -154,7 +157,7 @@ def _put_together(make: Make, parts: Sequence[Any]) -> Any:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # no stubs
-    """Pickler that records the `Gathered` objects it meets."""
+    """Pickler that records the `Gathered` objects that it pickles."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -208,7 +211,10 @@ class Broadcast:
         return self._parcel, self._future
 
     def give_up_file(self) -> None:
-        """Send bytes from now on, because a worker cannot read the file or those of `Gathered`."""
+        """Send bytes instead of a file from now on.
+
+        Called if a worker cannot read the file of the parcel, or files of `Gathered` objects in it.
+        """
         if self._gathered:
             try:
                 self._pieces = pack(unpack(memoryview(b"".join(self._pieces))))
@@ -234,7 +240,10 @@ _loading = threading.Lock()
 
 
 def receive(parcel: Parcel, held: bytes | None = None) -> Any:
-    """Return the value of a parcel on a worker; `held` are its bytes if they came as a result."""
+    """Return the value of a parcel, on a worker.
+
+    `held` contains the bytes of the parcel if they were sent as the result of a task.
+    """
     with _loading:  # tasks of one process wait for the first to load, then share
         if parcel.name not in _loaded:
             _loaded[parcel.name] = _load(parcel, held)
@@ -254,5 +263,5 @@ def _load(parcel: Parcel, held: bytes | None, access: int = mmap.ACCESS_READ) ->
     except (OSError, ValueError) as error:
         raise StateUnreachableError(f"{parcel.path} cannot be read: {error}") from error
     if checksum([pages]) != parcel.checksum:
-        raise StateUnreachableError(f"{parcel.path} holds other bytes than were written")
+        raise StateUnreachableError(f"{parcel.path} does not contain the bytes that were written")
     return unpack(pages)

@@ -19,7 +19,10 @@ def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any
 
 
 def call(seal: bytes, *more: Any) -> Any:
-    """Unpickle and call on a worker what `sealed` pickled; `more` are further arguments."""
+    """Unpickle the function and arguments that `sealed` pickled, and call it on a worker.
+
+    The arguments `more` are appended.
+    """
     function, arguments = pickle.loads(seal)
     return function(*arguments, *more)
 
@@ -39,6 +42,6 @@ class Call:
 
 
 def silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Drop the stored events of topics on the scheduler, which would never discard them."""
+    """Delete the stored events of some topics on the scheduler, which itself never deletes them."""
     for topic in topics:
         dask_scheduler._broker.truncate(topic)

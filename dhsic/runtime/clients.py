@@ -18,7 +18,7 @@ from dhsic.runtime.calls import Call
 def of_each_worker(
     client: Client, key: str, function: Callable[..., Any], *given: Any
 ) -> dict[str, Future[Any]]:
-    """Submit a function to every worker; return futures of results or errors, by address."""
+    """Submit a function to every worker; return its futures by the address of the worker."""
     seal = cloudpickle.dumps(Call(function, *given), protocol=5)
     return {
         worker: client.submit(
@@ -35,9 +35,10 @@ def of_holders(
     function: Callable[..., dict[str, Any]],
     *given: Any,
 ) -> dict[str, Any]:
-    """Run a function of keys on the workers that hold these futures; return results by key.
+    """Call ``function(keys, *given)`` on the workers that hold these futures; merge the results.
 
-    The call bypasses the scheduler's tasks. CancelledError is raised if a future has been lost.
+    The function returns a dictionary with an item for each of the keys that its worker holds. It is
+    called directly, not as a Dask task. CancelledError is raised if a future has been lost.
     """
     keys = [str(future.key) for future in futures]
 
@@ -64,25 +65,25 @@ def connect(
             client = distributed.get_client()
         except ValueError as error:
             raise ClusterError(
-                "No cluster was named, and there is no Dask client in this process. Make one "
+                "No cluster was passed, and there is no Dask client in this process. Create one "
                 "(distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
                 "dhsic.select with runtime='threads'."
             ) from error
     if client.asynchronous:
         raise ClusterError(
-            "The Dask client is asynchronous, and dhsic waits for results. Make one with "
-            "Client(..., asynchronous=False) outside the event loop."
+            "The Dask client is asynchronous, but dhsic needs a synchronous one. Create it with "
+            "Client(..., asynchronous=False), outside the event loop."
         )
     return client
 
 
 def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
-    """Return a new client of the scheduler at an address, not the default one of this process."""
+    """Return a new client for the scheduler at an address; the default client stays unchanged."""
     try:
         resolve_address(scheduler)  # else a Client takes minutes to close
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
+            f"Cannot connect to scheduler={scheduler!r}: {error}. Pass the address that the "
             "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
             "on threads."
         ) from error
@@ -91,11 +92,11 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
     try:
         return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
     except (OSError, ValueError) as error:
-        hint = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
+        hint = "" if "://" in scheduler else f" (tried as tcp://{scheduler}; TLS needs tls://)"
         raise ClusterError(
-            f"No Dask scheduler answers at {scheduler!r}{hint} within {timeout:g} s. Check that "
-            "it runs, that address and port are those it prints when it starts, and that no "
-            "firewall is between; or leave scheduler= out to run on threads."
+            f"No Dask scheduler answered at {scheduler!r}{hint} within {timeout:g} s. Check that "
+            "it is running, that address and port are those it prints when it starts, and that no "
+            "firewall blocks the connection; or leave scheduler= out to run on threads."
         ) from error
 
 
@@ -110,10 +111,10 @@ def _check_certificates(scheduler: str, security: Security) -> None:
         ) from error
     if connection_args.get("ssl_context") is None:
         raise ClusterError(
-            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
-            "--tls-ca-file, --tls-cert and --tls-key, in Python "
-            "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
-            ".client.cert and .key in its configuration (DASK_CONFIG), or "
+            f"scheduler={scheduler!r} needs certificates, but Dask is configured without them. "
+            "Pass --tls-ca-file, --tls-cert and --tls-key; in Python, pass "
+            "security=distributed.Security(...). Or set distributed.comm.tls.ca-file, .client.cert "
+            "and .client.key in Dask's configuration (DASK_CONFIG), or the environment variables "
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
         )
 

@@ -1,7 +1,8 @@
 """Connection to a Dask cluster: scheduler, workers, avoided workers, and a scratch folder.
 
-At the start every worker is greeted: the greeting checks its versions, and whether it can read the
-folder of this process. A worker that delays a share is avoided for `AVOIDED` seconds.
+At the start, a task on every worker checks its versions, and whether it can read the scratch folder
+of this process. A worker that delays a share (`dhsic.runtime.partition`) gets no other work for
+`AVOIDED` seconds.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from dhsic.sources import AbstractSource
 #: Errors raised when a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
-AVOIDED = 60.0  # seconds for which a worker that delayed a share gets no other
+AVOIDED = 60.0  # seconds for which a worker that delayed a share gets no other share
 
 
 class Cluster(AbstractRuntime):
-    """Connection of a runtime to a Dask cluster: its workers, those avoided, keys, and a folder.
+    """Connection of a runtime to a Dask cluster: workers, avoided workers, task keys, and a folder.
 
-    Abstract: `dhsic.runtime.dask.DaskRuntime` runs tasks over it, and has the same parameters.
+    This class is abstract. `dhsic.runtime.dask.DaskRuntime` runs tasks on the cluster and documents
+    the parameters.
     """
 
     name = "dask"
@@ -58,7 +60,7 @@ class Cluster(AbstractRuntime):
     ) -> None:
         self.client = connect(client, scheduler, min(timeout, CONNECT), security)
         self._security = security
-        self._avoided: dict[str, float] = {}  # end of avoidance of each worker
+        self._avoided: dict[str, float] = {}  # time until which each worker is avoided
         self.token = secrets.token_hex(4)
         self.folder = Path(tempfile.mkdtemp(prefix=f"dhsic-{self.token}-", dir=scratch))
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -66,7 +68,7 @@ class Cluster(AbstractRuntime):
         self._timeout = timeout
         self._given_window = window
         self._counter = itertools.count()
-        with span("dhsic"):  # one for all: a scheduler never forgets a span
+        with span("dhsic"):  # one span for all runs: a scheduler never deletes a span
             self.span = get_annotations()["span"]
         try:
             self.await_workers()
@@ -92,18 +94,18 @@ class Cluster(AbstractRuntime):
                 is_over = self.client.status == "closed" and self._scheduler is None
                 if is_over or time.monotonic() >= deadline:
                     raise ClusterError(
-                        f"The Dask cluster of {self.client!r} has had no worker to run on for "
-                        f"{self._timeout:g} s ({type(error).__name__}). Start workers or mend the "
-                        "connection, then go on from the checkpoint."
+                        f"The Dask cluster of {self.client!r} has had no worker for "
+                        f"{self._timeout:g} s ({type(error).__name__}). Start workers or repair "
+                        "the connection, then resume from the checkpoint."
                     ) from error
-                time.sleep(0.1)  # the connection broke this moment
+                time.sleep(0.1)  # the connection has just been lost
             else:
                 self.n_workers = max(sum(self.threads.values()), 1)
                 forget_messages(self.client)
                 return
 
     def _await_connection(self, deadline: float) -> None:
-        """Wait until the client has its scheduler back; make a new one if it gave up."""
+        """Wait until the client is connected again; replace a client that has closed."""
         while self.client.status in ("connecting", "closing") and time.monotonic() < deadline:
             time.sleep(0.1)
         while self.client.status == "closed" and self._scheduler is not None:
@@ -112,7 +114,7 @@ class Cluster(AbstractRuntime):
                 self.client = client_at(
                     self._scheduler, max(min(seconds_left, CONNECT), 0.1), self._security
                 )
-            except ClusterError:  # its advice is for starting a run
+            except ClusterError:  # the advice in its message applies only to the start of a run
                 if seconds_left <= 0:
                     raise TimeoutError(f"no scheduler at {self._scheduler}") from None
 
@@ -120,7 +122,7 @@ class Cluster(AbstractRuntime):
         """Wait for a first worker; return the threads of each worker by address."""
         threads: dict[str, int] = self.client.nthreads()
         if not threads:
-            # An adaptive cluster starts workers only if a task waits.
+            # An adaptive cluster starts workers only if a task is waiting.
             call = self.client.submit(*sealed(hold), b"", key=self.unique("call"), pure=False)
             self.client.wait_for_workers(1, max(deadline - time.monotonic(), 0.1))
             threads = self.client.nthreads()
@@ -128,14 +130,14 @@ class Cluster(AbstractRuntime):
         return threads
 
     def workers(self) -> Mapping[str, Any]:
-        """Return Dask's information about each worker; empty if the scheduler does not answer."""
+        """Return Dask's facts about each worker by address; empty if no scheduler answers."""
         with suppress(*UNREACHABLE):  # a later call raises the error
             workers: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
             return workers
         return {}
 
     def tightest(self) -> WorkerMemory | None:
-        """Return the lowest memory limit per thread in Dask's settings; None without limits."""
+        """Return the memory of the worker with the lowest limit per thread; None without limits."""
         limits = [
             WorkerMemory(int(info["memory_limit"]), int(info["nthreads"]), f"worker {address}")
             for address, info in self.workers().items()
@@ -148,12 +150,13 @@ class Cluster(AbstractRuntime):
         least = self.tightest()
         if least is not None and least.limit is not None and least.limit < PROCESS_BYTES:
             raise MemoryBudgetError(
-                f"There are {human(least.limit)} ({least.said_by}), and a worker with dhsic loaded "
-                f"takes {human(PROCESS_BYTES)} before its first task. Give workers more memory."
+                f"The memory limit is {human(least.limit)} ({least.said_by}), but a worker needs "
+                f"{human(PROCESS_BYTES)} to load dhsic, before its first task. Give workers more "
+                "memory."
             )
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
-        """Return the workers allowed for a job that failed on some; None for all workers."""
+        """Return the workers that may run a job which failed on `failed_on`; None means all."""
         avoided = self.avoided
         if not failed_on and not avoided:
             return None
@@ -195,17 +198,21 @@ class Cluster(AbstractRuntime):
         return set()
 
     def window(self, *, of_jobs: bool = False) -> int:
-        """Return the number of tasks in flight: shares (a whole worker) or jobs (one thread)."""
+        """Return the maximum number of unfinished tasks.
+
+        By default two per worker, because a task is a share and uses all threads of a worker. If
+        tasks are single jobs (`of_jobs`), two per thread.
+        """
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
     def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
-        """Partition jobs into (worker, jobs) tasks; worker None means any that is free."""
+        """Partition jobs into shares (worker, range of jobs); worker None means any free worker."""
         if source.pieces(()) is not None:  # a lazy source: one job per task
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
         return self.shared_out(len(jobs), n_values(source, jobs))
 
     def shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
-        """Partition n jobs or sites, which read `n_values`, into (worker, range) shares."""
+        """Partition n jobs or sites into shares (worker, range); they read `n_values` in total."""
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)
         per_worker = -(-(self._given_window or 0) // len(workers))
@@ -219,7 +226,7 @@ class Cluster(AbstractRuntime):
         return silent({address: info["last_seen"] for address, info in self.workers().items()})
 
     def _greet_workers(self) -> bool:
-        """Check versions of workers and scheduler; return whether all workers read our folder."""
+        """Check the versions on the cluster; return whether all workers can read `folder`."""
         sign = self.folder / "sign.txt"
         sign.write_text(self.token)
         ours, answers = versions(), {}
@@ -227,7 +234,7 @@ class Cluster(AbstractRuntime):
         for worker, future in greetings.items():
             try:
                 theirs, answers[worker] = future.result(timeout=self._timeout)
-            except (CancelledError, TimeoutError):  # gone or busy: every task checks again
+            except (CancelledError, TimeoutError):  # lost or busy; every task checks again
                 continue
             except Exception as error:
                 raise _cannot_run(f"Worker {worker}", error) from error
@@ -238,7 +245,7 @@ class Cluster(AbstractRuntime):
         return all(answers.get(worker) == self.token for worker in greetings)
 
     def _greet_scheduler(self, worker: str) -> None:
-        """Check that the scheduler can forward a task to an idle worker."""
+        """Check that the scheduler can forward a dhsic task to `worker`."""
         key = self.unique("greet")
         call = self.client.submit(
             *sealed(hold), b"", key=key, pure=False, workers=[worker], priority=10

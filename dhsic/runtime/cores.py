@@ -22,7 +22,9 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def threads_of(n_jobs: int | None) -> int | None:
-    """Return the number of threads for `n_jobs`, None for all cores; 1 by default under joblib.
+    """Return the number of threads for `n_jobs`; None means all cores.
+
+    Without `n_jobs`, this is 1 in a worker of joblib and None elsewhere.
 
     >>> threads_of(3), threads_of(-1) == usable_cores()
     (3, True)
@@ -34,5 +36,5 @@ def threads_of(n_jobs: int | None) -> int | None:
 
 def in_joblib() -> bool:
     """Whether this is a worker of joblib, a thread or a process."""
-    joblib = sys.modules.get("joblib.parallel")  # not imported: this is no worker
+    joblib = sys.modules.get("joblib.parallel")  # if not imported, this is not a joblib worker
     return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)

@@ -1,9 +1,9 @@
 """The cluster runtime: Dask futures, one task per worker process and pass.
 
-Everything that workers hold can be recomputed: if a worker dies, only its share of the current
-pass is repeated, and a worker that joins later is used from the next pass. Sums are added on
-workers, so that this process receives only totals. `partition.py` partitions a pass,
-`ordered_map.py` tracks one share.
+A pass is divided into *shares*, one per worker process (`partition.py`), and `ordered_map.py`
+tracks each share. Everything that workers hold can be recomputed: if a worker dies, only its share
+of the current pass is repeated. A worker that joins later is used from the next pass. Sums are
+added on workers, so this process receives only totals.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ A = TypeVar("A", bound=QueryMap)
 
 
 class DaskRuntime(Cluster):
-    """Ordered map over the workers of a Dask cluster that is already there.
+    """Ordered map over the workers of an existing Dask cluster.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ class DaskRuntime(Cluster):
         Address to connect to when no `client` is given. Without either, the client that is
         active in this process (or, inside a task, that of the worker) is used.
     window : int, optional
-        Number of tasks in flight; by default twice the worker processes, counted every few
-        seconds. A pass has one task per worker process, and more only if these would take long or
-        the window is larger. An adaptive cluster starts as many workers as there are tasks: pass
-        its maximum number of worker processes to make it grow at once.
+        Maximum number of unfinished tasks; by default two per worker process, which are counted
+        every few seconds. A pass has one task per worker process; it has more if these would take
+        long, or if the window is larger. An adaptive cluster starts one worker per task: pass its
+        maximum number of worker processes to make it grow at once.
     scratch : path, optional
         Folder for states that are too large to be sent with every task, and for copies of the
         surviving features; by default the folder for temporary files. If workers cannot read it,
@@ -79,7 +79,7 @@ class DaskRuntime(Cluster):
 
     @cached_property
     def _here(self) -> Threads:
-        """Runtime for the tasks of this process itself."""
+        """Thread pool for tasks that run in this process."""
         return Threads()
 
     @cached_property
@@ -158,7 +158,10 @@ class DaskRuntime(Cluster):
     def gather(
         self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any, make: Make
     ) -> Any:
-        """Combine answers, see `AbstractRuntime.gather`; large ones only where unpickled."""
+        """Combine answers, see `AbstractRuntime.gather`.
+
+        Large answers stay in files and are combined where the result is unpickled.
+        """
         if not isinstance(held, PartitionedState):
             return super().gather(held, ask, told, state, make)
         with self._asking(GatherMap, held, ask, state) as query:
@@ -195,9 +198,10 @@ class DaskRuntime(Cluster):
     def _send_source(self, source: AbstractSource) -> Broadcast:
         if source.client_bytes > CLIENT_BYTES:
             raise ClusterError(
-                f"The data ({source.client_bytes / 2**20:.0f} MiB) live in this process, and at "
-                f"most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write them to Zarr "
-                "where workers can read and pass the path, or use runtime='threads'."
+                f"The data ({source.client_bytes / 2**20:.0f} MiB) are in the memory of this "
+                f"process, and at most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write "
+                "them to Zarr where workers can read them and pass the path, or use "
+                "runtime='threads'."
             )
         if self._source is None or self._source[0] is not source:
             self._source = source, self._broadcast(source)

@@ -1,23 +1,24 @@
 """One map on a cluster: submit shares within a window, yield their results in order.
 
+A share (`dhsic.runtime.partition`) is tracked by a `TaskAttempt`, called `flight` in the code.
 Failures of a share, and how they are handled:
 
-- its worker dies, the scheduler restarts, its result is lost: it is submitted again, at most
-  `ATTEMPTS` times;
-- it takes far longer than others did: a copy of it runs on another worker (`Cluster.avoid`);
-- its task fails: an error that dhsic raised on purpose is raised at once; any other task is
-  retried on other workers, and if it fails there too, the first error is raised;
-- workers die of it one after the other, or run out of memory: its jobs run a few at a time, one
-  after the other; a single job that is too large is halved, if the caller concatenates results
-  (`map_blocks`), and after `HALVINGS` an error about memory is raised.
+- Its worker dies, the scheduler restarts, or its result is lost: the share is submitted again, at
+  most `ATTEMPTS` times.
+- It takes far longer than other shares: a copy of it runs on another worker (`Cluster.avoid`).
+- Its task fails: a `DhsicError` is raised at once. After any other error the task is retried on
+  other workers; if it fails there too, the first error is raised.
+- It kills several workers in turn, or a worker runs out of memory: the share is split into parts of
+  a few jobs, which run one after the other. A single job that is too large is halved if the caller
+  concatenates results (`map_blocks`); after `HALVINGS` halvings an error about memory is raised.
 
 Tasks depend only on their arguments, so every copy returns the same bits. Sums and values that
 stay on workers are maps too (`dhsic.runtime.worker_state`).
 
 Dask notices a worker that hangs only after minutes (its ``worker-ttl``); until then the worker
-looks idle and is sent more tasks. Here it is *avoided* as soon as one of its shares takes far
-longer than others of the same map did, or the scheduler receives no heartbeat from it. A copy of
-the share then runs on another worker, and the first result counts.
+looks idle and receives more tasks. Here a worker is *avoided* as soon as one of its shares takes
+far longer than other shares of the same map, or the scheduler receives no heartbeat from it. A copy
+of the share then runs on another worker, and the first result is used.
 """
 
 from __future__ import annotations
@@ -45,19 +46,20 @@ from dhsic.runtime.task_attempt import TaskAttempt, Traffic, await_futures, pati
 from dhsic.runtime.worker import WHERE, Share, SharedOut, run, versions
 from dhsic.sources import AbstractSource
 
-ATTEMPTS = 5  # to obtain a result that was lost, not one whose task failed
+ATTEMPTS = 5  # attempts to get a result that is lost with its worker; failed tasks: see TRIES
 TRIES = 3  # workers on which a task may fail before its error is raised
-HALVINGS = 2  # times that a job is halved if workers run out of memory
+HALVINGS = 2  # how often a job is halved if workers run out of memory
 PATIENCE = 10.0  # seconds to fetch a result from its worker
-LOOK = 2.0  # seconds between looks at the cluster while a result is awaited
-LANDING = 60.0  # seconds that other jobs get to end before one runs alone
-RECOUNT = 2.0  # seconds between counts of the workers while jobs are handed in
+LOOK = 2.0  # seconds between checks of the cluster while waiting for a result
+LANDING = 60.0  # seconds to wait for other jobs to finish before a job runs alone
+RECOUNT = 2.0  # seconds between counts of the workers while jobs are submitted
 
 
 class Map:
-    """One map over jobs; `sent` and `state` are the source and the state as sent to workers.
+    """One map of `task` over jobs.
 
-    If `divisible`, the result of a job may come in parts, one for each half of its blocks.
+    `sent` is the broadcast of the source, `state` the broadcast of the state. If `divisible`, a job
+    may be halved, and its result comes in parts, one for each half of its blocks.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Map:
         self._key = runtime.unique(self._name)
         self._pending: deque[TaskAttempt] = deque()
         self._took: list[float] = []  # seconds per job in finished shares
-        self._at_hand: dict[Any, Any] = {}  # results fetched in advance, by key
+        self._at_hand: dict[Any, Any] = {}  # results fetched before they are needed, by key
         self._has_copies = False
         self.traffic = Traffic(is_sum=False, n_jobs=0, n_values=0)
 
@@ -106,7 +108,7 @@ class Map:
                 self._begin(waiting[:n_free])
                 del waiting[:n_free]
                 yield from self._take(self._pending.popleft())
-                # New workers widen the window: an adaptive cluster grows with its tasks.
+                # Count new workers: an adaptive cluster grows with its tasks, so the window grows.
                 if waiting and time.monotonic() - counted > RECOUNT:
                     runtime.await_workers()
                     counted = time.monotonic()
@@ -118,7 +120,7 @@ class Map:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[TaskAttempt]) -> None:
-        """Submit shares: those with a preferred worker in one graph, others one by one."""
+        """Submit shares with a preferred worker together in one graph, and others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
         if placed:
@@ -138,10 +140,10 @@ class Map:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
     def _submit(self, *flights: TaskAttempt) -> None:
-        """Submit a copy of each share, all in one graph, which halves the scheduler's time.
+        """Submit one copy of each share, all in one graph; this halves the scheduler's time.
 
-        Workers that are avoided, or on which the share failed, are excluded. The first copy goes
-        to the preferred worker of the share if that is still connected.
+        Workers that are avoided, and workers on which the share failed, are excluded. The first
+        copy goes to the preferred worker of the share if that is still connected.
         """
         runtime = self._runtime
         if runtime.client.status != "running":
@@ -172,8 +174,8 @@ class Map:
     def _hand_in(
         self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        """Submit one task for each share with Dask annotations `told`; return the futures."""
-        lazy = self._source.pieces(flights[0].blocks)  # a lazy source: one flight
+        """Submit one task for each share; return the futures. `told` holds Dask annotations."""
+        lazy = self._source.pieces(flights[0].blocks)  # a lazy source has one share per call
         pieces = () if lazy is None else self._runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
@@ -205,7 +207,7 @@ class Map:
         return (str(runtime.folder), self._key) if runtime.workers_see_folder else None
 
     def _description(self, flight: TaskAttempt) -> dict[str, Any]:
-        """Annotation of a task for Dask's dashboard and cluster dumps."""
+        """Annotation of a task, shown in Dask's dashboard and cluster dumps."""
         return {
             "task": self._name,
             "features": flight.features,
@@ -267,7 +269,7 @@ class Map:
         return self._sent, self._state
 
     def _lost(self, flight: TaskAttempt, error: Exception) -> None:
-        """Prepare another attempt after a loss; raise ClusterError after `ATTEMPTS`."""
+        """Prepare another attempt after a result is lost; ClusterError after `ATTEMPTS` losses."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:
@@ -343,7 +345,7 @@ class Map:
         ended = [copy for copy in ended if copy.status == "finished"]
         if future.status == "finished" and ended:
             futures = [future, *ended]
-            with suppress(Exception):  # then fetch one at a time to find the error
+            with suppress(Exception):  # on failure, fetch one at a time to find the error
                 keys = (copy.key for copy in futures)
                 self._at_hand |= zip(keys, self._fetched(futures), strict=True)
                 return self._at_hand.pop(future.key)
@@ -367,7 +369,7 @@ class Map:
         elif its_own and not its_own <= silent:
             return  # no duration is known yet, and the worker responds
         if set(runtime.workers()) - runtime.avoided:
-            for broadcast in self._broadcasts():  # their bytes may be on the worker that hangs
+            for broadcast in self._broadcasts():  # the worker that hangs may hold their bytes
                 broadcast.renew()
             self._submit(flight)
 
@@ -375,20 +377,20 @@ class Map:
 def unstable(what: str, error: Exception) -> ClusterError:
     """Return the error for a result that was lost `ATTEMPTS` times."""
     return ClusterError(
-        f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: look at its logs, "
-        "then go on from the checkpoint."
+        f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: check its logs, "
+        "then resume from the checkpoint."
     )
 
 
 def memory_sentence(what: object, error: KilledWorker | MemoryError) -> str:
     """Return the error text for work that exceeds the memory of workers."""
     advice = (
-        "Give workers more memory or fewer threads, or pass a smaller memory= so that blocks are "
-        "narrower."
+        "Give workers more memory or fewer threads, or pass a smaller memory_limit= to get smaller "
+        "blocks."
     )
     if isinstance(error, MemoryError):
         where = getattr(error, WHERE, "a worker")
-        return f"Memory of {where} was not enough for {what} alone ({error}). {advice}"
+        return f"The memory of {where} is too small for {what} alone ({error}). {advice}"
     return (
         f"{error.allowed_failures + 1} workers in a row died while they ran {what} alone; "
         f"the last was {error.last_worker.address}. Most likely they ran out of memory. {advice}"

@@ -1,11 +1,11 @@
-"""Shares: partition of the jobs of a pass into runs of neighbours, one Dask task each.
+"""Shares: runs of neighbouring jobs of a pass; each share is one Dask task.
 
 A task costs a scheduler about a millisecond and several messages between processes, so a pass has
-one task per worker process: a run of neighbouring jobs, executed by the threads of the worker.
-If a task would read more than `MOST_VALUES` per thread, a worker gets several: less work is lost
-with a worker, and adaptive clusters grow with the number of waiting tasks. Results do not depend
-on the partition, see `dhsic.runtime.tree_reduce`; its edges are chosen so that few nodes of that
-tree span two workers.
+one share per worker process, executed by the threads of the worker. If a share would read more
+than `MOST_VALUES` per thread, a worker gets several shares: then less work is lost if a worker
+dies, and an adaptive cluster, which grows with the number of waiting tasks, gets more workers.
+Results do not depend on the partition (`dhsic.runtime.tree_reduce`). The edges of shares are chosen
+so that few nodes of the reduction tree span two workers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ ALIGNED = 8
 def partition_jobs(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
     """Partition the jobs into at most `n_each` shares per worker; return (number, jobs) pairs.
 
-    `threads` are the thread counts of the workers; share i belongs to worker i modulo their number,
-    and its size is proportional to the threads of that worker. Empty shares are left out.
+    `threads` holds the number of threads of each worker. Share number i belongs to worker
+    ``i % len(threads)``, and its size is proportional to the threads of that worker. Empty shares
+    are omitted.
 
     >>> partition_jobs(7, [2, 2, 4])
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 7))]
@@ -57,7 +58,10 @@ def _n_samples(source: AbstractSource, job: Job) -> int:
 
 
 def n_each(n_values: int, n_threads: int) -> int:
-    """Return the number of tasks per worker in a pass over `n_values`; threads are totals."""
+    """Return the number of shares per worker in a pass over `n_values`.
+
+    `n_threads` is the total of all workers.
+    """
     return max(1, round(n_values / (MOST_VALUES * n_threads)))
 
 

@@ -1,4 +1,4 @@
-"""Flights: the attempts to run a share on workers, and the criteria for a late share.
+"""Attempts to run a share on workers, and the times after which a share is late.
 
 `Traffic` counts the tasks and bytes of a whole pass.
 """
@@ -18,8 +18,8 @@ from dhsic.runtime.worker import SharedOut
 from dhsic.sources.blocks import Block
 
 TIMES_MEDIAN = 4.0  # a share is late after this multiple of the median duration
-NEVER_BEFORE = 10.0  # minimum seconds until a share is late: copying short ones does not pay
-SILENT = 5.0  # seconds without heartbeat, relative to others, until a worker is silent
+NEVER_BEFORE = 10.0  # minimum seconds until a share is late: copies of short shares do not pay
+SILENT = 5.0  # a worker is silent if its last heartbeat is this many seconds older than the newest
 ENDED = ("finished", "error", "cancelled")  # in order of preference
 
 
@@ -39,7 +39,7 @@ class Traffic:
 
     is_sum: bool  # whether results were added
     n_jobs: int  # jobs, or sites
-    n_values: int  # matrix values that jobs read, or the first step of sites
+    n_values: int  # matrix values that the jobs, or the first step of the sites, read
     n_tasks: int = 0  # tasks that run jobs, including copies
     n_joins: int = 0  # tasks that add the results of others
     sent: int = 0  # bytes of tasks sent through the scheduler
@@ -48,7 +48,7 @@ class Traffic:
 
 @dataclass(eq=False, slots=True)
 class TaskAttempt:
-    """A share, the futures of its copies, and its failures so far."""
+    """A share, the futures of its submitted copies, and its failures so far."""
 
     share: SharedOut
     key: str  # key of the first copy, prefix of the keys of other copies
@@ -65,7 +65,7 @@ class TaskAttempt:
     failed_on: set[str] = field(default_factory=set)  # workers on which it failed
 
     def next_key(self) -> str:
-        """Return a new key for a copy; the scheduler keeps the old task of a used key."""
+        """Return an unused key for a copy: for a used key the scheduler returns the old task."""
         self.n_submitted += 1
         return self.key if self.n_submitted == 1 else f"{self.key}-{self.n_submitted}"
 
@@ -82,7 +82,7 @@ class TaskAttempt:
         return min(ended, key=lambda copy: ENDED.index(copy.status), default=None)
 
     def release(self) -> None:
-        """Release all copies; those that have not started never will."""
+        """Release all copies; copies that have not started are cancelled."""
         while self.copies:
             self.copies.pop().release()
         while self.before:
@@ -110,7 +110,9 @@ class TaskAttempt:
 
 
 def patience(took: Sequence[float], n_jobs: int = 1) -> float:
-    """Return the seconds after which `n_jobs` are late; `took` are seconds per job of others.
+    """Return the seconds after which a share of `n_jobs` is late.
+
+    `took` holds the seconds per job of the shares that have finished.
 
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)

@@ -28,9 +28,9 @@ from dhsic.sources import AbstractSource
 
 
 def _setter(library: Any) -> Callable[[int], object]:
-    # From 3.8 on, threadpoolctl lets one Python thread at a time control OpenBLAS and ignores
-    # the others without a word; then tasks run with the threads they find, and the last bits of
-    # scores change from run to run (seen in workers that share a process with their client).
+    # From 3.8 on, threadpoolctl lets one Python thread at a time control OpenBLAS and silently
+    # ignores calls from others. Tasks then run with any number of BLAS threads, and the last bits
+    # of scores change from run to run (seen in workers that share a process with their client).
     setter: Callable[[int], object] = getattr(
         library, "_real_set_num_threads", library.set_num_threads
     )
@@ -38,7 +38,7 @@ def _setter(library: Any) -> Callable[[int], object]:
 
 
 class _Limit:
-    """Limit of BLAS to one thread in this process, with a count of its holders.
+    """Limits BLAS to one thread in this process, and counts the holders of the limit.
 
     The setting of a BLAS library is global. If every holder restored the old value, the first one
     to leave would lift the limit of the others; so only the last holder restores it.
@@ -53,8 +53,8 @@ class _Limit:
 
     def take(self) -> None:
         with self._lock:
-            # Finding the libraries costs 0.2 ms, asking them 1 us: look again only when an
-            # import may have brought another one (scipy carries its own OpenBLAS).
+            # Finding the libraries takes 0.2 ms, querying them 1 us. Search again only if modules
+            # were imported since, because a module may bring its own OpenBLAS, as scipy does.
             if len(sys.modules) != self._modules_seen:
                 blas = ThreadpoolController().select(user_api="blas")
                 self._libraries = blas.lib_controllers
@@ -90,7 +90,7 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:
-    with single_blas_thread():  # again: some libraries count separately in every thread
+    with single_blas_thread():  # again: some libraries have a separate setting in every thread
         return task(source, job, state)
 
 
@@ -118,12 +118,12 @@ class Threads(AbstractRuntime):
     def __init__(self, n_threads: int | None = None, prefix: str = "dhsic") -> None:
         if n_threads is not None and n_threads < 1:
             raise InputError(
-                f"n_threads={n_threads} runs nothing. Pass 1 or more, or leave it out for all "
+                f"n_threads={n_threads} is too few. Pass 1 or more, or leave it out for all "
                 f"{usable_cores()} usable cores."
             )
         self.n_workers = n_threads or usable_cores()
-        #: Largest number of jobs that have started and whose results are still in memory, including
-        #: the result that the consumer uses. Memory estimates are based on it.
+        #: Maximum number of jobs that run or whose results are still in memory, including the
+        #: result that the caller uses. Memory estimates are based on it.
         self.window = self.n_workers + 2
         self._prefix = prefix
         self._executor: ThreadPoolExecutor | None = None
@@ -152,7 +152,10 @@ class Threads(AbstractRuntime):
                 wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Map on threads, see `AbstractRuntime.each`; this thread works too, to save hand-overs."""
+        """Map on threads, see `AbstractRuntime.each`; the calling thread takes part.
+
+        This saves switches between threads.
+        """
         items = [*items]
         n_helpers = min(self.n_workers, len(items)) - 1
         if n_helpers < 1:

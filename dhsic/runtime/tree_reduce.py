@@ -1,10 +1,10 @@
-"""Tree reduction: sums that are the same bit for bit however many workers add them.
+"""Tree reduction: sums that are the same bit for bit for any number of workers.
 
-The results of n jobs are the leaves of a binary tree whose neighbours are added in pairs: node k
-of level l is the sum over jobs ``k 2^l`` to ``(k + 1) 2^l``, cut at n. The tree depends on n alone.
-A worker with a run of neighbouring jobs adds the nodes inside this run, which leaves at most two
-nodes per level; whoever receives the nodes of all runs adds these. If jobs arrive in order, at
-most one node per level is in memory.
+The results of n jobs are the leaves of a binary tree. Neighbours are added in pairs: node k of
+level l is the sum over jobs ``k 2^l`` to ``(k + 1) 2^l - 1``, as far as these exist. The tree
+depends on n alone. A worker with a run of neighbouring jobs adds the nodes inside this run, which
+leaves at most two nodes per level. The process that receives the nodes of all runs adds them. If
+jobs arrive in order, at most one node per level is in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from copy import deepcopy
 from itertools import islice
 from typing import Any
 
-#: Level of a node, and its number there.
+#: Level of a node, and its number within the level.
 Place = tuple[int, int]
 #: Sum of two results; the left one may be overwritten.
 Add = Callable[[Any, Any], Any]
@@ -50,7 +50,10 @@ class Tree:
         self.nodes[level, number] = found
 
     def take(self, nodes: dict[Place, Any]) -> None:
-        """Insert nodes that other tasks may still read: left operands are copied first."""
+        """Insert nodes that other tasks may still read.
+
+        Left operands are copied first, because adding may overwrite them.
+        """
         for place, node in nodes.items():
             is_left = not place[1] % 2
             self.put(deepcopy(node) if is_left else node, place)
@@ -75,7 +78,9 @@ def total(add: Add, results: Iterable[Any], n: int) -> Any:
 
 
 def n_nodes(jobs: range, n_jobs: int) -> int:
-    """Return the number of nodes that a run of neighbouring jobs out of `n_jobs` leaves.
+    """Return the number of nodes that remain after adding the results of a run of jobs.
+
+    `jobs` are neighbours among `n_jobs` jobs.
 
     >>> n_nodes(range(3, 8), 9), n_nodes(range(9), 9)
     (2, 1)

@@ -30,7 +30,7 @@ from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.runtime.tree_reduce import Add, Place, Tree
 from dhsic.sources import AbstractSource
 
-PARTS = 32  # number of parts of a share that killed its workers
+PARTS = 32  # maximum number of parts into which a share that killed its workers is split
 
 
 #: Parameters of glibc's allocator, and the free memory in bytes that a process may keep.
@@ -44,7 +44,7 @@ WHERE = "dhsic_worker"
 
 @cache  # called in every task
 def versions() -> dict[str, str]:
-    """Return the versions on which the last bit of a score depends."""
+    """Return the versions of the packages on which the last bits of scores depend."""
     return {"dhsic": version("dhsic"), "numpy": np.__version__}
 
 
@@ -52,7 +52,7 @@ def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> st
     """Return the error text for a worker whose versions differ from the client's."""
     differ = "; ".join(f"{k} {theirs[k]}, client {ours[k]}" for k in ours if theirs[k] != ours[k])
     return (
-        f"{who} has other versions: {differ}. Scores round differently between versions. "
+        f"{who} has different versions: {differ}. Scores are rounded differently by each version. "
         "Install the same versions on client, scheduler and workers."
     )
 
@@ -66,7 +66,7 @@ def greet(path: str) -> tuple[dict[str, str], str | None]:
 
 
 def hold(data: bytes) -> bytes:
-    """Return `data`: a task that Dask can repeat if its result is lost."""
+    """Return `data`. As a task, it can be repeated by Dask if its result is lost."""
     return data
 
 
@@ -98,7 +98,7 @@ class Share:
 
     @property
     def size(self) -> int:
-        """Relative duration."""
+        """Relative duration of the task: the number of jobs."""
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
@@ -140,21 +140,21 @@ class StepTask:
 
     @property
     def size(self) -> int:
-        # The work of one site is split over several threads.
+        # Each site counts twice, because several threads work on it.
         return len(self.jobs) + 2 * len(self.sites)
 
     def parts(self, *, divisible: bool) -> list[StepTask]:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Return the nodes of the parts of a step that reads no data and changes no value."""
+        """Return the tree nodes of the parts; the step neither reads data nor changes values."""
         source: Any = None
         return self.done(values, source, state, threads)[1]
 
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> SiteValues:
-        """Apply the step; return the new values, and the nodes of the parts."""
+        """Apply the step; return the new values, and the tree nodes of the parts."""
         new_values, parts = threads.updated_values(values, self.step, source, self.sites, state)
         return new_values, nodes(self.step.join, parts, self.first, self.n_all)
 
@@ -190,22 +190,23 @@ class NotWantedError(Exception):
 
 
 def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
-    """Add neighbouring results, the first one of job `first`; return the remaining nodes."""
+    """Add the results of neighbouring jobs, from job `first` on; return the remaining nodes."""
     tree = Tree(add, n_all)
     for number, result in enumerate(results, first):
         tree.put(result, (0, number))
     return tree.nodes
 
 
-#: Threads of the workers in this process, each with a lock for the share that uses them.
+#: Thread pool of each worker in this process, and a lock held by the share that uses the pool.
 _threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
-    """Yield the threads for a share: all those of the worker, one share at a time, or only one.
+    """Yield the threads for a share.
 
-    A cancelled task ends between two results.
+    A large share uses all threads of the worker, one share at a time; a share of size 1, or one
+    that must run alone, uses a single thread. A cancelled task ends between two results.
     """
     task = worker.state.tasks[worker.get_current_task()]
 
@@ -236,7 +237,7 @@ def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
     worker = get_worker()
     try:
         if versions() != expected:  # this worker joined after the check at the start
-            raise ClusterError(  # noqa: TRY301  # it was raised here, too
+            raise ClusterError(  # noqa: TRY301  # the address is attached to this error, too
                 other_versions("A worker that joined the run", versions(), expected)
             )
         with single_blas_thread(), threads_of(worker, share) as threads:
@@ -257,10 +258,11 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Run a share; `pieces` are the blocks of a source that is itself a graph on the cluster.
+    """Run a share; `pieces` holds the blocks of a source that is itself a Dask graph.
 
-    A large result is written to the `shelf` (folder, file label) if the client can read it, and
-    returned as a parcel: sent through the scheduler it would be copied four times.
+    A large result is written to a file and returned as a parcel: sent through the scheduler it
+    would be copied four times. `shelf` is the folder and file label for this, or None if the client
+    cannot read files of workers.
     """
     with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
@@ -272,12 +274,12 @@ def run(
 
 
 def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
-    """Write a large result to a file on the shelf, if there is one; else return it as is."""
+    """Write a large result to a file and return its parcel; without `shelf`, return the result."""
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
-    """Add the tree nodes of neighbouring shares as far as possible; for `shelf` see `run`."""
+    """Add tree nodes of neighbouring shares; return the remaining nodes. For `shelf` see `run`."""
     keep_pages()
     tree = Tree(add, n_all)
     for nodes in parts:
@@ -292,9 +294,11 @@ def renew(
     before: SiteValues | None,
     *held: bytes | None,
 ) -> SiteValues:
-    """Apply steps in order at the same sites, each with its own source and state.
+    """Apply steps, in order, to the same sites; each step has its own source and state.
 
-    With the values `before` there is a single step; None means all steps since the first one.
+    If the values `before` the last step still exist, `turns` is that step alone. If they are lost
+    (None), `turns` contains all steps from the first one on. `held` holds the bytes of the source
+    and of the state of each step if they were sent as results of tasks.
     """
     values, result = [None] * len(turns[0].sites), None
     if before is not None:
@@ -309,7 +313,10 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the nodes of the parts, by key, for those results that this worker holds."""
+    """Return the partial sums (tree nodes) of the step results with these keys, by key.
+
+    Keys of results that this worker does not hold are omitted. For `shelf` see `run`.
+    """
     results = dask_worker.data
     return {key: shelve_result(shelf, results[key][1]) for key in keys if key in results}
 
@@ -322,7 +329,7 @@ def answer(
     kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
-    """Run a query on the values that this worker holds."""
+    """Run a query on the values `kept` on this worker; for `shelf` see `run`."""
     with at_work(query, expected) as threads:
         opened_state = receive(state, state_bytes)
         answers = query.answer(kept[0], opened_state, threads)

@@ -1,17 +1,17 @@
 """Maps whose results stay on the workers of a cluster: sums (`SumMap`) and values of sites.
 
 The terms of a sum are Dask futures, which Dask recomputes from their lineage if a worker dies.
-Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or only on
-a worker that hangs, the lost terms are computed again.
+Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if it runs
+on a worker that hangs, the lost terms are computed again.
 
 The values of a *share*, a run of neighbouring sites (`dhsic.runtime.base`), are one Dask future on
-the worker that computed them. A step is one task per share, which runs where its values are; its
-parts are fetched by a direct message to the worker, not by a task. Only the first step prefers
-a worker. Lost values are restored:
+the worker that computed them. A step is one task per share, which runs on the worker that holds
+the values. Its parts are fetched by a direct message to that worker, not by a task. In the first
+step, each share prefers one worker; later steps follow the values. Lost values are restored:
 
-- if a worker dies, by Dask, which knows the tasks back to the first step;
-- if the scheduler or files are lost, or a worker hangs, by another copy of the task, which repeats
-  all steps since the first one (`Lineage`) itself.
+- if a worker dies: by Dask, which knows the tasks back to the first step;
+- if the scheduler or files are lost, or a worker hangs: by another copy of the task, which repeats
+  all steps since the first one (`Lineage`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SumMap(Map):
         self.traffic.is_sum = True
 
     def sum_results(self, jobs: Jobs) -> Any:
-        """Return the sum of the results of all jobs; workers add, and only the sum comes here."""
+        """Return the sum of the results of all jobs; workers add, and only the sum is fetched."""
         finished = []
         for landing in self._landed(self._flights(jobs)):
             self._runtime.poll_interrupt()
@@ -84,7 +84,7 @@ class SumMap(Map):
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
     def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
-        """Folder for a large result; None for partial sums, which are never fetched."""
+        """Folder and file label for a large result; None for partial sums: they are not fetched."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
@@ -123,7 +123,7 @@ class SumMap(Map):
             runtime.await_workers()
             if last.status not in ENDED:
                 runtime.avoid(silent := runtime.silent_workers())
-                if not runtime.running(keys) - silent:  # it waits for a lost worker
+                if not runtime.running(keys) - silent:  # the sum waits for a lost worker
                     raise CancelledError("no worker adds it up")
         try:
             return self._result(last)
@@ -133,7 +133,10 @@ class SumMap(Map):
     def _recover_nodes(
         self, flight: TaskAttempt, future: Future[Any], *, anew: bool
     ) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Yield a share and the future of its nodes, recomputed if these are lost."""
+        """Yield a share and the future of its tree nodes.
+
+        Nodes are recomputed if they are lost, or if `anew`.
+        """
         runtime = self._runtime
         is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
         if is_there and not anew:
@@ -147,9 +150,9 @@ class SumMap(Map):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Record of a completed step: its sites, and source and state as sent to workers.
+    """Record of a step: its sites, and the broadcasts of its source (`sent`) and state.
 
-    The source is referenced because its scratch files are needed if the step is repeated.
+    The source itself is kept too, because its scratch files are needed if the step is repeated.
     """
 
     step: AbstractStep
@@ -165,7 +168,7 @@ class Link:
 
 
 class Lineage:
-    """All steps since the first one; their state files are deleted together with this object."""
+    """Steps from the first one on; their state files are deleted together with this object."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -193,7 +196,7 @@ class PartitionedState(SiteValues):
         self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
     def then(self, values: Sequence[Future[Any]]) -> PartitionedState:
-        """Return the values after the next step, with the same partition."""
+        """Return the state after the next step: new `values`, the same partition."""
         return PartitionedState(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
@@ -213,7 +216,7 @@ class AbstractPartitionedMap(Map):
 
     def _begin(self, flights: Sequence[TaskAttempt]) -> None:
         self._pending.extend(flights)
-        for is_placed in (True, False):  # two graphs: None is no worker name
+        for is_placed in (True, False):  # two graphs, because None is not the name of a worker
             group = [flight for flight in flights if (flight.worker is not None) == is_placed]
             if group:
                 self._submit(*group)
@@ -226,7 +229,7 @@ class AbstractPartitionedMap(Map):
         return tree.total
 
     def _end(self) -> None:
-        """Drop the reference to the values, because Dask errors may keep this object alive."""
+        """Release the values: an error in Dask may keep this object, and so the values, alive."""
         self._tidy()
         del self._held
 
@@ -234,7 +237,10 @@ class AbstractPartitionedMap(Map):
         return self._number[flight.share.first]
 
     def _at_hand_for(self, flight: TaskAttempt) -> Future[Any] | None:
-        """Future of the values of a share, for the first copy of its task; None if lost."""
+        """Future of the existing values of a share.
+
+        None if the values are lost, are only on avoided workers, or the task is a repeated copy.
+        """
         if not self._held.values or flight.n_submitted > 1:
             return None
         runtime = self._runtime
@@ -249,7 +255,10 @@ class AbstractPartitionedMap(Map):
     def _walk(
         self, flights: Sequence[TaskAttempt], links: Sequence[Link], keys: list[str], told: Any
     ) -> list[Future[Any]]:
-        """Submit tasks that run `links` in order; a single step starts from existing values."""
+        """Submit tasks that run the steps `links` in order; `told` holds Dask annotations.
+
+        A single step starts from the existing values; several steps start from the first step.
+        """
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
         sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
         parcels = tuple((source, state) for (source, _), (state, _) in sent)
@@ -269,10 +278,10 @@ class AbstractPartitionedMap(Map):
 
     @abstractmethod
     def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
-        """Record the future of the values of a share, so that it is not released."""
+        """Record the future of the values of a share, so that Dask does not release them."""
 
     def _is_stuck(self, flight: TaskAttempt) -> bool:
-        """Whether a share waits for a worker that is gone, or for values that are stuck."""
+        """Whether a share waits for a worker that is lost, or for values that nobody computes."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
             waits = any(future.status == "pending" for future in self._held.values)
@@ -286,7 +295,7 @@ class AbstractPartitionedMap(Map):
 
 
 class UpdateMap(AbstractPartitionedMap):
-    """Map that applies a step: it recomputes the values of every share."""
+    """Map that applies a step, which computes new values for every share."""
 
     def update(self, step: AbstractStep, sites: Sites) -> Any:
         """Apply the step to all sites and return the sum of their parts."""
@@ -321,7 +330,7 @@ class UpdateMap(AbstractPartitionedMap):
         self.values[self._of(flight)] = ended
 
     def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        """Fetch the tree nodes of the parts; a worker that returns none has lost its values."""
+        """Fetch the partial sums (tree nodes) of the parts from the workers that hold them."""
         nodes = of_holders(self._runtime.client, futures, PATIENCE, told_of, self._shelf)
         return [nodes[str(future.key)] for future in futures]
 
@@ -335,7 +344,7 @@ class QueryMap(AbstractPartitionedMap):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield for each share the answers of its sites."""
+        """Yield the answers of the sites of each share, one share at a time."""
         flights = [
             TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
@@ -347,7 +356,7 @@ class QueryMap(AbstractPartitionedMap):
         self._end()
 
     def sum_parts(self, step: AbstractStep, sites: Sites) -> Any:
-        """Return the sum of the parts of a step that does not change values."""
+        """Return the sum of the parts, for a step that does not change values."""
         flights = [
             TaskAttempt(
                 StepTask(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key
@@ -394,7 +403,7 @@ class GatherMap(QueryMap):
         return found
 
     def _tidy(self) -> None:
-        """Remove the files of copies whose answers were not used."""
+        """Remove result files of copies whose answers were not used."""
         for path in self._of_copies():
             if str(path) not in self._left:
                 path.unlink(missing_ok=True)

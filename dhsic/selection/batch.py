@@ -48,10 +48,11 @@ class EstimatedRun:
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
-    """Execute runs over one source on one runtime, with their stages and the parts these add.
+    """Execute runs over one source on one runtime, with their stages.
 
-    Selectors, labels and samples may differ between runs. The first run's `announce` receives the
-    memory estimate of all runs together.
+    Runs that stages add (`Stage.parts`) are executed too. Selectors, labels and samples may differ
+    between runs. The `announce` callback of the first run receives the memory estimate of all runs
+    together.
     """
     stages = [stage for run in runs for stage in stages_of(run.selector)]
     if len(runs) > 1 and not all(stage.shares_reading for stage in stages):
@@ -66,7 +67,7 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     n, needed = at_once(promises, 0)
     n_together, needed_by_parts = at_once(parts, beside) if parts else (0, needed)
     shared = len(runs) > 1 or n_together > 0
-    if parts and not n_together:  # each part reads from the store, one part after the other
+    if parts and not n_together:  # parts run one by one, reading from the store
         n_together, needed_by_parts = 1, needed
     needed = max(needed, needed_by_parts, key=lambda n: n.total)
     if runs[0].announce is not None:
@@ -116,18 +117,19 @@ def _loaded(asked: Sequence[EstimatedRun], stack: ExitStack) -> Iterator[Estimat
 
 
 def _again(run: SelectionRun, outcome: Outcome) -> SelectionRun:
-    """Return a finished run whose source verifies that later reads have the same checksums."""
+    """Return a finished run for more reads; its source checks that the data have not changed."""
     checksums = outcome.scaling.checksum
     return replace(run, source=ChecksummedSource.over(run.source, checksums, run.rows))
 
 
 def at_once(asked: Sequence[EstimatedRun], beside: int) -> tuple[int, MemoryEstimate]:
-    """Number of runs that fit in memory together, and their memory estimate with `beside` bytes.
+    """Number of runs that fit in memory together, and their memory estimate.
 
-    If `beside` is 0 the number is at least 1, because a single run was already accepted.
+    `beside` is the number of bytes that other data need at the same time. If it is 0, the number of
+    runs is at least 1, because a single run was already accepted.
     """
     most = max((one.needed for one in asked), key=lambda needed: needed.total)
-    n, limit = len(asked), asked[0].run.selector.memory
+    n, limit = len(asked), asked[0].run.selector.memory_limit
     while n > (1 if not beside else 0) and most.of_runs(n, beside).total > most.allowed(limit):
         n -= 1
     return n, most.of_runs(max(n, 1), beside)
@@ -152,7 +154,7 @@ class JointProgress:
     def __init__(self, runs: Sequence[SelectionRun]) -> None:
         progress = runs[0].selector.progress
         self._hook = progress if callable(progress) else None
-        self._bar = Progress(False if self._hook else progress)  # as in a single run
+        self._bar = Progress(False if self._hook else progress)  # a hook replaces the bar
         self._done = [0] * len(runs)
         self._begun = False
         self._lock = threading.Lock()

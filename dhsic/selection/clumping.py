@@ -1,9 +1,9 @@
-"""Clumping: move features that are redundant with a better one behind the features that are not.
+"""Clumping: features that are redundant with a better feature move behind the others.
 
-Variants in linkage disequilibrium or genes of one module are highly correlated, and add little to
-the best of them. As PLINK's ``--clump`` does with p-values, the ranking is walked from the top: a
-feature is kept unless its squared correlation with a feature already kept exceeds a threshold,
-until the requested number is kept. The features that were skipped follow in their former order.
+Variants in linkage disequilibrium, or genes of one module, are highly correlated, and add little to
+the best of them. As PLINK's ``--clump`` does with p-values, features are visited from the best to
+the worst. A feature is kept unless its squared correlation with a kept feature exceeds a threshold;
+this ends when the requested number is kept. The skipped features follow in their former order.
 """
 
 from __future__ import annotations
@@ -25,37 +25,36 @@ from dhsic.selection.run import SelectionRun
 from dhsic.selection.stage import RankedRun, Stage, StageCost
 from dhsic.validation import is_number, such
 
-#: Candidates compared in one batch; and the largest number of features kept, whose correlations
-#: with each other are held as a matrix.
+#: Number of candidates compared in one batch; and maximum number of kept features, whose matrix of
+#: correlations is held in memory.
 AT_ONCE, MOST = 512, 4096
 
-CLUMPED_BY = "position of the better feature that it is too much like, -1 where there is none"
+CLUMPED_BY = "position of a better feature that is too similar to this one; -1 if there is none"
 
 
 class Clumping(Stage):
-    """Move features that are too much like a better one behind the selected ones."""
+    """Move features that are too similar to a better one behind the selected ones."""
 
     name = "clumping"
     constraints: ClassVar = {
         "clump_r2": such(
             lambda r2: r2 is None or (is_number(r2) and 0 < r2 < 1),
-            "the squared correlation above which a feature goes behind a better one, a number "
-            "between 0 and 1 such as 0.2; or None.",
+            "the largest squared correlation allowed between selected features, a number between "
+            "0 and 1 such as 0.2; or None.",
         ),
     }
     parameters = ("clump_r2",)
 
     def check(self, run: SelectionRun) -> None:
-        """Reject groups, and more features than a correlation matrix can hold."""
+        """Reject groups of features, and more features than a correlation matrix may have."""
         if run.groups is not None:
             raise InputError(
-                "clump_r2= clumps single features, and groups were given; leave one out."
+                "clump_r2= does not support groups of features; leave one of them out."
             )
         if run.n_wanted > MOST:
             raise InputError(
-                "clump_r2= compares every feature with those kept, and n_features_to_select asks "
-                f"for {run.n_wanted:,}; it may keep {MOST:,} at most. Ask for fewer features, or "
-                "leave it out."
+                f"clump_r2= supports at most {MOST:,} selected features, and n_features_to_select "
+                f"is {run.n_wanted:,}. Select fewer features, or leave clump_r2= out."
             )
 
     def cost(self, run: SelectionRun) -> StageCost:
@@ -70,31 +69,31 @@ class Clumping(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report clumped features, and selected ones that are redundant for lack of others."""
+        """Report how many features were clumped, and how many redundant ones are still selected."""
         n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
         if n_clumped is None:
             return
         features = "feature" if n_clumped == 1 else "features"
         yield (
-            f"{n_clumped:,} {features} went behind a better one, with which their squared "
-            f"correlation is above {r2:g} (clumped_by says which)."
+            f"{n_clumped:,} redundant {features} moved behind the selected ones: the squared "
+            f"correlation with a better feature (column clumped_by) is above {r2:g}."
         )
         n = int(result.attrs["n_selected"]) - int(result.attrs.get("n_joined", 0))
         best = result["selected"].to_numpy() & (result["rank"].to_numpy() <= n)
         n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
         if n_behind:
             yield (
-                f"{n_behind:,} of the {n:,} selected features are in linkage with better ones, and "
-                f"only {n - n_behind:,} are not. Ask for fewer (-n), or allow for more "
-                "(--clump-r2)."
+                f"{n_behind:,} of the {n:,} selected features are redundant, because only "
+                f"{n - n_behind:,} features are not. Select fewer (-n), or allow a larger squared "
+                "correlation (--clump-r2)."
             )
 
 
 def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
-    """Return an order whose first n features have squared correlations of at most `most`.
+    """Return an order whose best n features have squared correlations of at most `most`.
 
-    `data` knows how features are scaled. `Order.extra` gets ``clumped_by`` (d,): for each skipped
-    feature the position of the better feature that it correlates with; of several, the best.
+    `data` is a reader that knows the scaling of features. `Order.extra` gets ``clumped_by`` (d,):
+    for each skipped feature, the position of the best kept feature that it correlates with.
     """
     best = order.features[::-1]
     leads, by = clump(best, lambda some: squared_correlations(inner_products(data, some)), n, most)
@@ -110,9 +109,10 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
 def clump(
     best: Index, squared: Callable[[Index], Float], n: int, most: float
 ) -> tuple[Index, dict[int, int]]:
-    """Return the features kept, best first, and a dict from each skipped feature to a kept one.
+    """Return up to n kept features, best first, and the kept feature for each skipped one.
 
-    `squared` returns the squared correlations (n, n) of n features, given in ascending order.
+    `best` holds all candidates, best first. `squared` returns the matrix of squared correlations of
+    features, which it gets in ascending order; above `most`, the worse feature is skipped.
     """
     leads: list[int] = []
     by: dict[int, int] = {}

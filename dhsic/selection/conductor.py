@@ -16,7 +16,7 @@ from dhsic.selection.stages import stages_of
 
 
 def execute(run: SelectionRun) -> Outcome:
-    """Execute a run from the start, or from where its checkpoint stopped."""
+    """Execute a run from the start, or from the last round in its checkpoint."""
     needed, budget = promised(run, run.runtime.tightest())
     inspected = run.with_value_kind(load=cache_budget(budget))
     if run.announce is not None:
@@ -33,8 +33,8 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
         labels, m = method.labels(run), run.n_samples
         if labels is not None and labels.n_samples != m:
             raise InputError(
-                f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
-                f"{m} samples; pass one row a sample."
+                f"The label matrix is {labels.n_samples} x {labels.n_samples}, but there are "
+                f"{m} samples; pass one row per sample."
             )
         order, scaling = method.rank(replace(run, later=later), labels, budget)
         ranking = RankedRun(order, scaling, later, needed)
@@ -70,7 +70,7 @@ def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEst
         stage.check(run)
     for cost in sorted((stage.cost(run) for stage in stages), key=lambda cost: cost.is_optional):
         with_stage = replace(needed, tasks=max(needed.tasks, cost.task_bytes))
-        if not cost.is_optional or with_stage.total <= with_stage.allowed(method.memory):
+        if not cost.is_optional or with_stage.total <= with_stage.allowed(method.memory_limit):
             needed = with_stage
-    needed.check(method.memory, method.smaller(run))
+    needed.check(method.memory_limit, method.smaller(run))
     return needed, run.room_on_workers(workers, budget)

@@ -1,12 +1,12 @@
-"""Cross-validate the number of features: one ranking per fold scores all numbers.
+"""Cross-validation of the number of features.
 
-Features are ranked inside each fold, without its left-out samples, and an estimator is fitted to
-the best n features of that ranking for every n. All numbers together therefore take one ranking per
-fold, and the rankings share one reading of the data (`dhsic.selection.batch`). Scores of features
-that were chosen on all samples would be too good (Ambroise and McLachlan, 2002).
+In each fold, features are ranked without the held-out samples of the fold. For every number n, an
+estimator is fitted to the best n features of that ranking. So all numbers together need one ranking
+per fold, and the rankings share one reading of the data (`dhsic.selection.batch`). If the features
+were chosen on all samples, the scores would be too optimistic (Ambroise and McLachlan, 2002).
 
-By default the smallest number is chosen whose mean score is within one standard error of the best
-(Breiman et al., 1984).
+By default, the smallest number is chosen whose mean score is within one standard error of the best
+score (Breiman et al., 1984).
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ from dhsic.sources.sparse import check_room
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.validation import is_count, one_of
 
-#: Largest number of features scored by default; numbers grow by half-octaves up to it.
+#: Largest number of features scored by default; numbers grow by factors of sqrt(2) up to it.
 MOST = 1024
-#: Landmark samples of the Nystroem approximation in the default estimator.
+#: Number of landmark samples of the Nystroem approximation in the default estimator.
 LANDMARKS = 300
-#: Folds by default.
+#: Default number of folds.
 N_FOLDS = 5
-#: Copies of the feature matrix held while an estimator is fitted, for the memory estimate.
+#: Number of copies of the feature matrix in memory while an estimator is fitted (an estimate).
 COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
 RULES = one_of(
-    (ONE_ERROR, BEST), "'one-standard-error' (the fewest as good as the best) or 'best'."
+    (ONE_ERROR, BEST),
+    "'one-standard-error' (the fewest features within one standard error of the best) or 'best'.",
 )
 
 #: Function that returns the results of requests, see `dhsic.selection.execution.results_of`.
@@ -67,7 +68,10 @@ class Validation:
 
     @staticmethod
     def of(n_features_to_select: Any) -> Validation | None:
-        """Default validation for "auto", a `Validation` as it is; None for a plain number."""
+        """Validation that `n_features_to_select` requests; None if it is a number.
+
+        For "auto" it is the default validation; a `Validation` is returned unchanged.
+        """
         if isinstance(n_features_to_select, Validation):
             return n_features_to_select
         is_auto = isinstance(n_features_to_select, str) and n_features_to_select == "auto"
@@ -79,12 +83,12 @@ class Validation:
         """Score every number of features for a request and its run."""
         if run.n_candidates == 1:
             raise InputError(
-                "Cross-validation chooses among numbers of features, and there is n_features=1; "
-                "pass more features, or take BAHSIC."
+                "Cross-validation cannot choose the number of features, because there is only "
+                "one (n_features=1); pass more features, or use BAHSIC."
             )
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
-        promised(run, runtime.tightest())  # reject here what would be rejected without folds
+        promised(run, runtime.tightest())  # errors that do not depend on folds
         y = self._estimator_labels(_labels(run), run.selector.label_kernel)
         run.selector.labels(run)
         folds = [*self._folds(run, y)]
@@ -134,13 +138,13 @@ class Validation:
         beyond = [n for n in sizes if isinstance(n, int) and n > d]
         if beyond or not sizes:
             raise InputError(
-                f"n_features={sizes} and there are {d} features; pass numbers of features to "
+                f"n_features={sizes}, but there are {d} features; pass the numbers of features to "
                 f"score, from 1 to {d}."
             )
         return np.unique([how_many(n, d) for n in sizes])
 
     def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
-        """Yield the positions of training samples and of left-out samples, fold by fold."""
+        """Yield the positions of the training samples and of the held-out samples of each fold."""
         from sklearn.model_selection import KFold, check_cv
 
         classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
@@ -150,22 +154,23 @@ class Validation:
             cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
         groups = self.groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
-            groups = groups[run.rows]  # the run has fewer samples: others were filtered or held out
+            groups = groups[run.rows]  # other samples were filtered out or held out
         X = np.zeros((run.n_samples, 1))
         try:
             yield from check_cv(cv, y, classifier=classes).split(X, y, groups)
         except ValueError as error:
             if self.cv is None:
                 raise InputError(
-                    f"Cross-validation takes five folds by default, and {error} Pass fewer (cv=2 "
-                    "of BAHSICCV), or a number of features, n_features_to_select=."
+                    f"Cross-validation uses five folds by default, but {error} Use fewer folds "
+                    "(cv=2 of BAHSICCV), or pass a number of features, n_features_to_select=."
                 ) from error
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _estimator_labels(self, y: Array, label_kernel: str) -> Array:
-        """Labels for the estimator; several columns become numbers for the default estimator.
+        """Labels for the estimator; for the default estimator several columns become numeric.
 
-        For whole numbers that may name classes, it predicts both the number and each class.
+        Whole numbers that may be class codes are used both as a number and one-hot, so that the
+        default estimator predicts both.
         """
         if self.estimator is not None:
             return y
@@ -178,7 +183,7 @@ class Validation:
             label_kernels = [_kernel_of(column, label_kernel) for column in y.T]
         from sklearn.preprocessing import OneHotEncoder, scale
 
-        names = OneHotEncoder(sparse_output=False)  # one-hot, whatever numbers the classes have
+        names = OneHotEncoder(sparse_output=False)  # one-hot also for classes that are numbers
         return np.column_stack(
             [
                 names.fit_transform(column.astype(str)[:, None])
@@ -189,7 +194,7 @@ class Validation:
         )
 
     def _model(self, y: Array, m: int, label_kernel: str) -> Any:
-        """Estimator to fit; by default ridge regression on Nystroem features, Gaussian kernel."""
+        """Estimator to fit; by default ridge regression on Gaussian Nystroem features."""
         if self.estimator is not None:
             return self.estimator
         from sklearn.kernel_approximation import Nystroem
@@ -204,7 +209,7 @@ class Validation:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores on left-out samples, by fold and number of features."""
+    """Scores on held-out samples: one row per fold, one column per number of features."""
 
     n_features: Index  # (s,), ascending
     scores: Float  # (k, s)
@@ -219,7 +224,10 @@ class Scores:
             )
 
     def chosen(self, rule: str) -> int:
-        """The best number of features, or the fewest within one standard error of it."""
+        """Number of features with the best mean score.
+
+        With the one-standard-error rule, the smallest number within one standard error of it.
+        """
         mean, k = self.scores.mean(axis=0), len(self.scores)
         best = int(np.argmax(mean))
         error = self.scores[:, best].std(ddof=1) / np.sqrt(k) if rule == ONE_ERROR and k > 1 else 0
@@ -242,8 +250,9 @@ def _labels(run: SelectionRun) -> Array:
     """Return the labels as an array that an estimator can predict."""
     if run.y is None or run.selector.label_kernel in (SELF, "precomputed"):
         raise InputError(
-            f"label_kernel={run.selector.label_kernel!r} leaves nothing to predict, by which a "
-            "number of features could be chosen; pass n_features_to_select=, a number."
+            f"With label_kernel={run.selector.label_kernel!r} there are no labels to predict, so "
+            "cross-validation cannot choose the number of features; pass a number as "
+            "n_features_to_select=."
         )
     return run.y.astype(object) if run.y.dtype.kind == "T" else run.y
 
@@ -258,7 +267,7 @@ def _kernel_of(column: Array, label_kernel: str) -> str:
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
-    """Request for the ranking of fold i, for up to n features."""
+    """Request for the ranking of fold i, which selects n features on the samples `train`."""
     place = run.selector.checkpoint
     selector = copy(run.selector).set_params(
         n_features_to_select=int(n),
@@ -278,7 +287,10 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
 
 
 def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """Best features, best first, and how many features the best n candidates have, (s,)."""
+    """Best features, best first, and the number of features of the best n candidates.
+
+    The second array (s,) has one entry for each n in `sizes`; candidates are features or groups.
+    """
     order = np.argsort(result["rank"].to_numpy())
     if "group_rank" not in result:
         return order[: sizes[-1]], sizes
@@ -288,7 +300,10 @@ def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
 
 
 def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -> Float:
-    """Best features of all samples, (m, n), best first; missing values are the training mean."""
+    """Values (m, n) of the best features for all samples, best feature first.
+
+    Missing values are replaced by the mean of the training samples.
+    """
     best, _ = _best(result, sizes)
     codes = result.attrs.get("missing_codes", ())
     source: AbstractSource = RecodedSource(run.source, codes) if len(codes) else run.source
@@ -306,7 +321,10 @@ def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -
 def _scored(
     model: Any, scorer: Any, X: Float, C: Float, y: Array, train: Index, test: Index, counts: Index
 ) -> list[float]:
-    """Scores on left-out samples of models of the covariates and the first n features, each n."""
+    """Scores on held-out samples, one for each n in `counts`.
+
+    Each model is fitted to the covariates C and the first n features.
+    """
     scores = []
     with single_blas_thread():
         for n in counts:

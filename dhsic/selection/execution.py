@@ -27,8 +27,8 @@ def result_of(
 ) -> xr.Dataset:
     """Execute one request, from the start or from its checkpoint, and return the result.
 
-    `runtime` is where tasks run, by default the selector's; `announce` is called with the run and
-    its memory estimate before the work begins.
+    Tasks run on `runtime`, by default the runtime of the selector. `announce` is called with the
+    run and its memory estimate before the work begins.
     """
     (result,) = results_of([request], runtime, announce=announce)
     return result
@@ -41,9 +41,10 @@ def results_of(
     names: Sequence[str] = ("",),
     announce: Announce | None = None,
 ) -> list[xr.Dataset]:
-    """Execute requests for the same data over one reading, and return their results.
+    """Execute requests for the same data in one reading of the data, and return their results.
 
-    `names` are used in messages if there are several requests, see `result_of`.
+    `names` are the names of the runs in messages, if there are several. For other parameters see
+    `result_of`.
     """
     first = requests[0]
     for request in requests:
@@ -72,7 +73,7 @@ def results_of(
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:
-    """Return the request with its number of features chosen by cross-validation, if asked for."""
+    """Return the request with its number of features; it is cross-validated if requested."""
     validation = Validation.of(request.selector.n_features_to_select)
     if validation is None:
         return request
@@ -92,5 +93,5 @@ def _sized(request: Request, runtime: AbstractRuntime) -> Request:
 def _check_labels(run: SelectionRun) -> None:
     with prefix_errors(run.name):
         run.selector.check_samples(run)
-        if run.y is None or len(run.y) == run.n_samples:  # else a later check fails
+        if run.y is None or len(run.y) == run.n_samples:  # otherwise a later check raises an error
             run.selector.labels(run)

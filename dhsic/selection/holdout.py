@@ -1,8 +1,8 @@
-"""Hold-out samples: select features on the other samples, and test them on these.
+"""Hold-out: features are selected on some samples and tested on the others.
 
-A p-value computed on the samples that selected the feature is too small, because a selection among
-null features picks those that look associated by chance. Held-out samples took no part in the
-selection: on them every selected feature is tested alone (`dhsic.criteria.independence`), and
+A p-value computed on the same samples that selected the feature is too small, because a selection
+among null features picks those that look associated by chance. Held-out samples are not used in the
+selection. On them, every selected feature is tested on its own (`dhsic.criteria.independence`), and
 p-values are adjusted for the number of selected features (Benjamini and Hochberg, 1995).
 """
 
@@ -31,10 +31,10 @@ from dhsic.selection.stage import Stage, StageCost
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number, seed_of
 
-OF_HELD = "of the feature alone and the labels, on the samples held out; NaN if not selected"
+OF_HELD = "of the feature alone and the labels, on the held-out samples; NaN if not selected"
 MEANINGS = {
     "p": f"p-value of HSIC {OF_HELD}",
-    "q": "part of the features selected of this p-value or less that do not depend on the labels",
+    "q": "false discovery rate among the selected features with this p-value or a smaller one",
 }
 
 
@@ -46,8 +46,8 @@ def check_holdout(name: str, value: Any) -> None:
     if mask.ndim != 1 or mask.dtype.kind != "b":
         got = repr(value) if mask.ndim == 0 else f"an array of {mask.dtype} {mask.shape}"
         raise InputError(
-            f"{name} is {got}; pass the part of the samples to hold out, such as 0.3, or a mask "
-            "of them: an array of True and False, one a sample."
+            f"{name} is {got}; pass the fraction of the samples to hold out, such as 0.3, or a "
+            "boolean mask with one value per sample."
         )
 
 
@@ -60,7 +60,7 @@ class HeldOut:
 
 
 class HoldOut(Stage):
-    """Select on some of the samples, and test what is selected on the others."""
+    """Select features on some of the samples, and test the selected features on the others."""
 
     name = "holdout"
     constraints: ClassVar = {"holdout": check_holdout}
@@ -68,12 +68,15 @@ class HoldOut(Stage):
     off: ClassVar = {"holdout": None}
 
     def before(self, run: SelectionRun) -> SelectionRun:
-        """Return the run on the samples that are not held out; it also holds the test of others."""
+        """Return the run on the samples that are not held out.
+
+        Its `stage_state` contains the test on the held-out samples.
+        """
         selector = run.selector
         if selector.label_kernel == SELF:
             raise InputError(
-                "holdout= tests whether labels depend on features, and with label_kernel='self' "
-                "there are none; leave it out."
+                "holdout= tests features against labels, and label_kernel='self' has no labels; "
+                "leave it out."
             )
         run.check_sizes()
         mask = _mask(run)
@@ -85,8 +88,8 @@ class HoldOut(Stage):
             prepared = criterion.prepare(labels, testing.covariates)
         except InputError as error:
             raise InputError(
-                f"holdout= tests on {testing.n_samples} of {run.n_samples} samples, and there: "
-                f"{error}"
+                f"holdout= holds out {testing.n_samples} of {run.n_samples} samples, which cannot "
+                f"be tested: {error}"
             ) from error
         assert testing.rows is not None, "they are some"
         judge = Judge(standardize=True, criterion=criterion, prepared=prepared)
@@ -123,7 +126,7 @@ class HoldOut(Stage):
 
 
 def _mask(run: SelectionRun) -> Array:
-    """Mask of the held-out samples, (m,); a fraction is drawn from each class alike."""
+    """Mask (m,) of the held-out samples; for a fraction, it is the same in each class."""
     holdout, m = run.selector.holdout, run.n_samples
     if is_number(holdout):
         rng, mask = np.random.default_rng(seed_of(run.selector.random_state)), np.zeros(m, bool)
@@ -135,7 +138,8 @@ def _mask(run: SelectionRun) -> Array:
             mask = mask[run.rows]
     if mask.size != m or mask.all() or not mask.any():
         raise InputError(
-            f"holdout= holds out {int(mask.sum())} of {mask.size} samples and the data have {m}; "
-            "pass a part that leaves some on either side, or a mask with one value a sample."
+            f"holdout= holds out {int(mask.sum())} of {mask.size} samples, and the data have {m}. "
+            "Pass a fraction that leaves samples in both parts, or a mask with one value per "
+            "sample."
         )
     return mask

@@ -1,8 +1,8 @@
 """Loci of a genome-wide test: significant variants, clumped by linkage with a lead variant.
 
-As PLINK's ``--clump`` does, variants are visited by ascending p-value: a variant leads a new locus
-unless it is in linkage with a nearby lead of smaller p-value; then it belongs to that lead's locus.
-`dhsic.selection.clumping` compares the variants, one chromosome at a time.
+As in PLINK's ``--clump``, variants are visited by ascending p-value. A variant that is in linkage
+with a nearby lead variant belongs to the locus of that lead; otherwise it is the lead of a new
+locus. `dhsic.selection.clumping` compares the variants, one chromosome at a time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number
 
-#: Result variable: number of the locus of each variant (1 is the best); 0 for variants in none.
+#: Name of the result variable: number of the locus of each variant, 1 for the best; 0 if in none.
 LOCUS = "locus"
-LONG_NAME = "number of the locus, 1 for that of the smallest p-value; 0 for variants in none"
+LONG_NAME = (
+    "number of the locus, 1 for the one with the smallest p-value; 0 for variants in no locus"
+)
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ class LociRequest:
             raise InputError(f"--loci-kb is {self.kb!r}; pass a distance in kilobases such as 250.")
         if not {CONTIG, POSITION} <= set(described(source)):
             raise InputError(
-                "--loci lists stretches of chromosomes, and the data do not say on which "
-                "chromosome and where features lie. Leave it out."
+                "--loci needs the chromosome and position of each feature, which the data do not "
+                "have. Leave it out."
             )
 
     def of(self, result: xr.Dataset, given: Labelled, runtime: AbstractRuntime) -> xr.Dataset:
-        """Add the locus of each variant to test results; reads the variants below the p-value."""
+        """Add the locus of each variant to test results; variants with p-values <= `p` are read."""
         p = result["p"].to_numpy()
         best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
         best = best_first[p[best_first] <= self.p]
@@ -93,7 +95,7 @@ class LociRequest:
         given: Labelled,
         runtime: AbstractRuntime,
     ) -> None:
-        """Write the lead of each of the variants `best` (n,) into `leads` (d,)."""
+        """Store the lead of each variant of `best` (n,), best first, in `leads` (d,)."""
         variants = np.sort(best)
         values = look_at(given.source, runtime, given.rows)
         source = recoded(SubsetSource(given.source, variants), values)
@@ -101,7 +103,7 @@ class LociRequest:
         reader.measure(Measure(standardize=True))
         contigs = result[CONTIG].to_numpy()[variants].astype(str)
         positions = result[POSITION].to_numpy()[variants].astype(np.int64)
-        places = np.searchsorted(variants, best)  # the best first
+        places = np.searchsorted(variants, best)  # best first
         for name in np.unique(contigs):
             here = places[contigs[places] == name]
             linkage = partial(self._linkage, reader, positions)
@@ -109,7 +111,7 @@ class LociRequest:
             if lead_places.size > MOST:
                 raise InputError(
                     f"More than {MOST:,} loci on chromosome {name} have p <= {self.p:g}, which is "
-                    "too many to compare; pass a smaller --loci-p."
+                    "too many; pass a smaller --loci-p."
                 )
             for place, lead in lead_of.items():
                 leads[variants[place]] = variants[lead]
@@ -125,7 +127,7 @@ def loci_table(result: xr.Dataset) -> pd.DataFrame:
     """Table with one row per locus of a result that has `LOCUS`, the best locus first.
 
     Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
-    ``end``, the first and last position of the locus; ``n_variants`` below the p-value in it.
+    ``end``, the first and last position of the locus; ``n_variants``, its number of variants.
     """
     locus = result[LOCUS].to_numpy()
     best_first = np.argsort(result["rank"].to_numpy(), kind="stable")

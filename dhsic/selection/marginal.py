@@ -1,9 +1,9 @@
-"""Marginal test of every feature alone, made beside a selection.
+"""Marginal test of every feature, in addition to a selection.
 
-One pass over all features before any is eliminated (`dhsic.criteria.independence`, HSIC of ranks at
-several widths). The p-values say whether the labels depend on a feature in any shape, regardless of
-the other features. They do not depend on the selection, so they are valid for selected and
-unselected features alike.
+One pass over all features, before any is eliminated, tests each of them for independence of the
+labels (`dhsic.criteria.independence`: HSIC of ranks at several widths). The test detects
+dependences of any form, and ignores the other features. The p-values do not depend on the
+selection, so they are valid for selected and unselected features.
 """
 
 from __future__ import annotations
@@ -14,37 +14,32 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.independence import Independence
-from dhsic.criteria.missingness import LEVEL, missing_by_label
 from dhsic.criteria.multiscale import Multiscale
-from dhsic.errors import InputError, warn
-from dhsic.joins.places import described
+from dhsic.errors import InputError
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.single_pass import MANY_JOBS, Judge, by_ploidy
 from dhsic.runtime.base import Job
+from dhsic.selection.missing_calls import warn_of_missing
 from dhsic.selection.run import SelectionRun
-from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME
 
 ALONE = "of the feature alone and the labels, whatever the other features are"
 MEANINGS = {
     "p": f"marginal p-value: probability of an HSIC as large under independence, {ALONE}",
-    "q": "q-value: part of the features of this p-value or less, each tested alone, that do not "
-    "depend on the labels",
-    "width": f"width at which the dependence is strongest, {ALONE}, as a part of the range of "
-    "ranks: 1 is a straight line",
+    "q": "q-value: false discovery rate among the features with this p-value or a smaller one, "
+    "each tested alone",
+    "width": f"kernel width at which the dependence is strongest, {ALONE}, as a fraction of the "
+    "range of ranks; 1 means linear",
     "shape": f"shape of the dependence {ALONE}: linear, monotone or turning",
 }
 #: Float64 values per feature held by the test and its result, for the memory estimate.
 VECTORS = 12
-#: Largest number of samples at which features are tested beside a selection; and the reason.
+#: Maximum number of samples at which a selection also tests features; and message for more samples.
 MOST_TESTED = 100_000
-MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; dhsic test tests features of as many."
-#: Feature names listed in the warning about missing values.
-MOST_NAMED = 5
-#: Reason why labels of many classes are not tested.
+MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; to test features, use dhsic test."
+#: Message if the labels have too many classes for the test.
 MANY_CLASSES = (
-    "The labels have more than 64 classes, which the test at several widths does not take."
+    "The labels have more than 64 classes, which the test at several widths does not support."
 )
 
 
@@ -57,9 +52,9 @@ class MarginalTest:
     state : Multiscale
         Label state of the test.
     p, q, width : (d,) float64
-        p-value, q-value and width of the strongest dependence; NaN where a feature is constant.
+        p-value, q-value, and width at which the dependence is strongest; NaN for constant features.
     shape : (d,) object
-        Shape of the dependence, "" where a feature is constant.
+        Shape of the dependence; "" for constant features.
     """
 
     state: Multiscale
@@ -79,7 +74,7 @@ def marginal_criterion(run: SelectionRun) -> Independence:
 
 
 def marginal_judge(run: SelectionRun) -> Judge:
-    """Pass of the test without labels, for plans and memory estimates."""
+    """Pass that tests features, without label values, for plans and memory estimates."""
     return Judge(standardize=True, criterion=marginal_criterion(run))
 
 
@@ -101,7 +96,7 @@ def every_job(data: AbstractReader) -> list[Job]:
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
-    """Test every feature that varies; returns a reason instead if the labels cannot be tested.
+    """Test every feature that varies; return the reason as text if labels cannot be tested.
 
     Parameters
     ----------
@@ -131,45 +126,10 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     order = np.argsort(np.concatenate([features for features, _ in parts]))
     columns = np.concatenate(blocks, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
-    warn_of_missing(run.source, columns[-1, alive], alive)
+    warn_of_missing(run, columns[-1, alive], alive, state.missingness)
     columns_of = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)
     for name, values in {"p": p, "q": q, "width": width, "shape": shape}.items():
         values[alive] = columns_of[name][0]
     return MarginalTest(state, p, q, width, shape)
-
-
-def warn_of_missing(source: AbstractSource, log10_p: Float, alive: Index) -> int:
-    """Warn of features whose missing values depend on the labels; return their number.
-
-    Parameters
-    ----------
-    source : AbstractSource
-        Source of the feature names.
-    log10_p : (n,)
-        ``-log10 p`` of the test of missing values (`dhsic.criteria.missingness`).
-    alive : (n,)
-        Positions of the features that vary.
-    """
-    features = missing_by_label(log10_p, alive)
-    n = features.size
-    if not n:
-        return 0
-    first, variable = features[:MOST_NAMED].tolist(), described(source).get(NAME)
-    if variable is not None:
-        names = [str(variable.read(slice(j, j + 1))[0]) for j in first]
-    elif (every := source.feature_names()) is not None:
-        names = [str(every[j]) for j in first]
-    else:
-        names = [f"feature {j}" for j in first]
-    more = ", ..." if n > MOST_NAMED else ""
-    what = "1 feature" if n == 1 else f"{n:,} features"
-    warn(
-        f"Missing values depend on the labels in {what} ({', '.join(names)}{more}; Bonferroni "
-        f"level {LEVEL:g}). Samples without a value are left out of the test of a feature, so this "
-        "makes no association; but samples measured in different ways give values that differ, "
-        f"too. Exclude {'it' if n == 1 else 'them'} (exclude=), or allow fewer missing values "
-        "(max_missing=).",
-    )
-    return int(n)

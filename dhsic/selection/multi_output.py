@@ -1,7 +1,7 @@
 """Several runs in one result: one run per target, per class against the rest, or per setting.
 
 The runs share one reading of the data (`dhsic.selection.batch`), and their result has an extra
-dimension named after what differs between them. Results of a run (ranks, scores, selected features,
+dimension: targets, classes or settings. Results of a run (ranks, scores, selected features,
 the history of rounds) have that dimension, padded where another run has more rounds. Variables that
 follow from the data alone have it only if the runs differ in their samples. Attributes that differ
 between runs become variables along it.
@@ -9,7 +9,7 @@ between runs become variables along it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -29,13 +29,12 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.execution import results_of
 from dhsic.selection.request import Announce, Request
 from dhsic.selection.run import Method, prefix_errors
-from dhsic.sources import AbstractSource
 from dhsic.sources.opening import is_table
 
 #: Variables that depend on the data and the samples alone.
 OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
-#: Dimensions whose length differs between runs, each with a variable that is finite exactly at the
-#: entries that a run has.
+#: Dimensions whose length differs between runs. Each has a variable that is finite exactly at the
+#: entries that belong to the run, not at those added as padding.
 MARKS = {"rounds": "round_seconds", "pairs": f"{PAIR}p_value"}
 #: Attributes taken from the first run.
 OF_FIRST = ("created", "promised_bytes")
@@ -62,10 +61,10 @@ def result_of_many(
         own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
         if first is not None:  # the data are open and already filtered
             options["filters"] = replace(first.filtered, features=None)
-        opened_by = own.open_data if first is None else _opener_of(first.source)
+        source = None if first is None else first.source
         with prefix_errors(name):
             options["compares_samples"] = first is None  # once for all runs
-            requests[name] = Request.of(own, data, targets[name], opened_by=opened_by, **options)
+            requests[name] = Request.of(own, data, targets[name], source=source, **options)
     return result_of(requests, dim)
 
 
@@ -92,24 +91,18 @@ def result_of(
 
 
 def numbered(selector: Method, dim: str, number: int) -> Method:
-    """Selector of run `number`: the first keeps its checkpoint, others get one beside it."""
+    """Selector of run `number`; all runs but the first get a checkpoint path of their own."""
     place = selector.checkpoint
     if number and place is not None:
         place = f"{place}.{dim}/{number:03d}"
     return copy(selector).set_params(checkpoint=place)
 
 
-def _opener_of(source: AbstractSource | None) -> Callable[..., AbstractSource]:
-    """Opener that returns an open source instead of opening the data again."""
-    assert source is not None, "the first request has opened it"
-    return lambda *_, **__: source
-
-
 # # Targets and classes ----------------------------------------------------------------
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
-    """Split a target of several columns into named targets, each as if it were passed alone.
+    """Split a target with several columns into named targets; each can be passed on its own.
 
     Parameters
     ----------
@@ -126,7 +119,7 @@ def targets_of(target: Any, data: Any) -> dict[str, Any]:
     else:
         targets = _of_columns(target, data)
     if not targets:
-        raise InputError("per_target=True ranks each target, and there is none; pass one.")
+        raise InputError("per_target=True needs at least one target; pass one.")
     return targets
 
 
@@ -136,14 +129,14 @@ def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
     Numbers count as classes if a class kernel is requested, or if they look like classes.
     """
     if y is None or (y.ndim > 1 and y.shape[1] > 1):
-        raise InputError("per_class=True takes one target of classes; pass y of shape (m,).")
+        raise InputError("per_class=True needs one target with classes; pass y of shape (m,).")
     column = y.ravel()
     label_matrix(column)  # rejects missing labels
     if label_kernel not in CLASS_KERNELS and not may_be_classes(column):
         raise InputError(
-            "per_class=True ranks features for each class against the rest, and y holds real "
-            f"values ({column.min():.4g} to {column.max():.4g}). Leave it out; or, if they are "
-            "names of classes, pass label_kernel='multiclass'."
+            "per_class=True ranks features for each class, but y contains real values "
+            f"({column.min():.4g} to {column.max():.4g}). Leave it out; or, if they are classes, "
+            "pass label_kernel='multiclass'."
         )
     keys = column.astype(object).astype(str) if column.dtype.kind in "OSUT" else column
     names, codes = np.unique(keys, return_inverse=True)
@@ -157,7 +150,7 @@ def _of_frame(target: Any) -> dict[str, Any]:
     ids = [name for name in target.columns if name in set(id_columns(target))]
     columns = {str(name): target[[*ids, name]] for name in target.columns if name not in ids}
     if len(columns) < len(target.columns) - len(ids):
-        raise InputError("Two targets have one name; give each column of y its own.")
+        raise InputError("Two targets have the same name; give each column of y its own name.")
     return columns
 
 
@@ -178,11 +171,11 @@ def _of_columns(target: Any, data: Any) -> dict[str, Any]:
     if labels.ndim == 1:
         return {"0": target}
     if labels.ndim != 2:
-        raise InputError(f"y has shape {labels.shape}; pass (m, t), a column a target.")
+        raise InputError(f"y has shape {labels.shape}; pass (m, t), one column per target.")
     return {str(i): labels[:, i] for i in range(labels.shape[1])}
 
 
-# # Joint results ----------------------------------------------------------------------
+# Joint results ----------------------------------------------------------------------
 
 
 def join_results(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
@@ -214,7 +207,7 @@ def dimension_of(result: xr.Dataset) -> str | None:
 
 
 def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Yield each run of a joint result with its name, as the run would be alone."""
+    """Yield the name and the result of each run in a joint result, as if it had been run alone."""
     dim = dimension_of(result)
     if dim is None:
         yield "", result
@@ -248,7 +241,7 @@ def _are_same(one: Array, other: Array) -> bool:
 
 
 def _kind_of(values: Sequence[Any]) -> dict[str, str]:
-    """Attributes that mark a variable as whole numbers in which NaN stands for a missing value."""
+    """Attributes that mark a variable as whole numbers, if NaN was added for missing values."""
     has = [value for value in values if value is not None]
     is_whole = len(has) < len(values) and all(isinstance(value, int) for value in has)
     return {"numbers": "whole"} if is_whole else {}

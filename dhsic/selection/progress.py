@@ -1,4 +1,4 @@
-"""Record the rounds of a run: write them to its checkpoint, count, log and report them."""
+"""Recording of the rounds of a run: checkpoint, log and progress reports."""
 
 from __future__ import annotations
 
@@ -20,19 +20,25 @@ from dhsic.sources.scaling import Scaling
 from dhsic.storage.checkpoint import Checkpoint
 
 Hook = Callable[[Mapping[str, Any]], object]
+#: Level of the log that is written to standard error, by value of `progress`.
+LOG_LEVELS = {"log": logging.INFO, "debug": logging.DEBUG}
 
 
 class Progress:
-    """Progress bar: features scored out of all that the run will score.
+    """Progress of a run: features scored, of all features that the run will score in its rounds.
 
-    It draws a bar, calls a hook after every round, or does nothing, see `check_progress`; in a
-    worker of joblib it draws nothing. The sizes of all rounds follow from `step` before the first
-    round; a method with rounds of its own ends early.
+    It draws a bar, calls a hook after every round, or does nothing, see `check_progress`. In a
+    worker of joblib it draws nothing. The total is known before the first round, because `step`
+    determines the sizes of all rounds. A method that has other rounds may end before the total.
     """
 
     def __init__(self, progress: Any) -> None:
         self._hook = progress if callable(progress) else None
-        wants_bar = _is_watched() if progress == "auto" else not self._hook and bool(progress)
+        wants_bar = (
+            _is_watched()
+            if progress == "auto"
+            else isinstance(progress, (bool, np.bool_)) and bool(progress)
+        )
         self._draws = wants_bar and not in_joblib()
         self._bar: Any = None
         self._done = self._total = 0
@@ -80,15 +86,17 @@ def _bar(total: int) -> Any:
 def check_progress(progress: Any) -> None:
     """Reject values that are neither a setting of the bar nor a callable.
 
-    ``"auto"`` draws a bar in a terminal or a notebook. A callable gets one mapping per round: the
-    record of the round, and ``round``, ``features_done``, ``features_total``.
+    ``"auto"`` draws a bar in a terminal or a notebook; ``"log"`` writes one line per round to
+    standard error, and ``"debug"`` all messages. A callable gets one mapping per round: the record
+    of the round, and ``round``, ``features_done``, ``features_total``.
     """
     is_setting = isinstance(progress, (bool, np.bool_)) or (
-        isinstance(progress, str) and progress == "auto"
+        isinstance(progress, str) and progress in ("auto", *LOG_LEVELS)
     )
     if not (is_setting or callable(progress)):
         raise InputError(
-            f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
+            f"progress={progress!r}; pass 'auto', True, False, 'log', 'debug' or a function with "
+            "one argument, a mapping."
         )
 
 
@@ -97,12 +105,12 @@ def _is_watched() -> bool:
 
 
 @contextmanager
-def log_messages(verbose: int) -> Iterator[None]:
-    """Show dhsic's log on standard error: one line per round with 1, all messages with 2."""
+def log_messages(progress: Any) -> Iterator[None]:
+    """Show dhsic's log on standard error if `progress` names one of the `LOG_LEVELS`."""
     before, shown = logger.level, logging.StreamHandler()
-    if verbose:
+    if isinstance(progress, str) and progress in LOG_LEVELS:
         logger.addHandler(shown)
-        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+        logger.setLevel(LOG_LEVELS[progress])
     try:
         yield
     finally:
@@ -130,7 +138,7 @@ class RunRecorder:
         return state
 
     def check(self, scaling: Scaling, *, has_bandwidth: bool) -> None:
-        """Reject data that differ from the checkpoint's, and data that cannot be ranked."""
+        """Reject data that cannot be ranked, or that differ from the data of the checkpoint."""
         if self._kept is not None:
             self._kept.check_data(scaling.checksum)
         missing, scaled = self._run.selector.missing, self._run.standardizes
@@ -138,7 +146,7 @@ class RunRecorder:
         scaling.check(missing, source, standardize=scaled, has_bandwidth=has_bandwidth)
 
     def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
-        """Save a finished round with arrays that the next one needs, log it and report progress."""
+        """Save a finished round and arrays that the next round needs; log it, report progress."""
         if self._kept is not None:
             self._kept.save(state, *arrays)
         logger.info(
@@ -155,7 +163,7 @@ class RunRecorder:
 
 
 def _last(state: SelectionState, *names: str) -> list[float]:
-    """Values of the last record by name; NaN for those it lacks."""
+    """Values of these names in the last record; NaN if the record lacks one."""
     return [float(state.history[-1].get(name, np.nan)) for name in names]
 
 

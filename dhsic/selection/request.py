@@ -1,8 +1,8 @@
 """A selection request as plain data, built by estimators, `select`, `submit`, `plan` and commands.
 
-These entry points differ in how users state a selection; the selection itself is always data, one
-row of labels per sample, and a method with its parameters. A request can open the data, run the
-selection here or on a cluster, or estimate its cost.
+Users describe a selection to these functions in different ways. A request always consists of data,
+one row of labels per sample, and a method with its parameters. A request can be used to open the
+data, to run the selection in this process or on a cluster, or to estimate its cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
-from dhsic.joins.labels import Labelled
+from dhsic.joins.labels import Inputs, Labelled
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
@@ -40,11 +40,11 @@ from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
 OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
-#: Parameters that other packages have and this one lacks, each with an alternative.
+#: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: Mapping[str, str] = {
-    "sample_weight": "sample_weight: samples have no weights, each counts once. Leave it out. "
-    "Where two classes differ in size, label_kernel='balanced' of the selector gives both the same "
-    "weight; filters=dhsic.Filters(keep=names) leaves samples out.",
+    "sample_weight": "sample_weight is not supported: every sample has the same weight. Leave it "
+    "out. To give two classes of different sizes the same weight, pass label_kernel='balanced' to "
+    "the selector; to use only some samples, pass filters=dhsic.Filters(keep=names).",
 }
 
 #: Callback that receives the run and its memory estimate before work starts.
@@ -61,9 +61,9 @@ class Request:
     identity.
     """
 
-    selector: Method  # its runtime counts where `run` is given none
-    data: Any  # as in `open_source`; a path or URL if the request is to be stored
-    n_samples: int | None = None  # in the data, including those left out
+    selector: Method  # its runtime is the default
+    data: Any  # as in `open_source`; must be a path or URL if the request is stored
+    n_samples: int | None = None  # number of samples in the data, including excluded ones
     opening: Mapping[str, Any] = field(default_factory=dict)  # other options of `open_source`
     y: Array | None = None  # (m,) or (m, t), one row per sample of `rows`
     covariates: Array | None = None  # (m, q)
@@ -71,10 +71,10 @@ class Request:
     feature_groups: Groups | None = None
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
     attributes: Mapping[str, Any] = field(default_factory=dict)  # extra attributes of the result
-    job: Mapping[str, Any] = field(default_factory=dict)  # arguments from which a command resumes
+    job: Mapping[str, Any] = field(default_factory=dict)  # arguments with which a command resumes
     #: Device that scores features, from the environment of the caller.
     device: str | None = field(default_factory=wanted_device)
-    id: str = field(default_factory=partial(secrets.token_hex, 6))  # of a run left to a cluster
+    id: str = field(default_factory=partial(secrets.token_hex, 6))  # id of a detached run
     source: AbstractSource | None = None  # the data, if already open
 
     @classmethod
@@ -89,37 +89,40 @@ class Request:
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
         counting: AbstractCounting | None = None,
-        opened_by: Callable[..., AbstractSource] = open_source,
+        source: AbstractSource | None = None,
         not_features: Collection[str] = (),
         compares_samples: bool = True,
         **opening: Any,
     ) -> Request:
-        """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None means no labels.
+        """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
 
-        `opened_by` opens the data with the options `opening` of `dhsic.open_source`. `counting`
-        computes the per-feature counts that filters need, by default on the selector's runtime.
-        `not_features` are columns of a frame or table that are not features, besides labels and
-        covariates. `compares_samples` is as in `Labelled.of`.
+        The selector opens the data with the options `opening` of `dhsic.open_source`, unless they
+        are passed as an open `source`. `counting` computes the per-feature counts that filters
+        need, by default on the selector's runtime. `not_features` are columns of a frame or table
+        that are not features, besides labels and covariates. `compares_samples` is as in
+        `Inputs.join`.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
-        labelled = Labelled.of(
+        inputs = Inputs.of(
             data,
             target,
             covariates,
             by_position=by_position,
             filters=filters,
-            counting=counting or counting_on(partial(running, selector.runtime)),
-            opened_by=opened_by,
             not_features=not_features,
-            compares_samples=compares_samples,
             **opening,
         )
+        if source is None:
+            n_samples = inputs.n_samples
+            source = selector.open_data(inputs.data, n_samples=n_samples, **inputs.opening)
+        counting = counting or counting_on(partial(running, selector.runtime))
+        labelled = inputs.join(source, counting, compares_samples=compares_samples)
         rows = labelled.filtered.samples
         if rows is not None and labelled.y is not None and selector.label_kernel == "precomputed":
             labelled = replace(
                 labelled, y=labelled.y[:, rows]
-            )  # a label matrix: filter its columns too
+            )  # the rows and columns of a label matrix are samples
         check_coded(data, y=labelled.y, covariates=labelled.covariates)
         attributes = given_as(data, target, covariates)
         attributes |= {"labels": "; ".join(labelled.notes)} if labelled.notes else {}
@@ -150,8 +153,8 @@ class Request:
         if feature_groups is not None:
             if not selector.takes_groups:
                 raise InputError(
-                    f"{type(selector).__name__} takes no feature_groups: it judges features one by "
-                    "one. Leave them out, or use BAHSIC or FOHSIC."
+                    f"{type(selector).__name__} does not support feature_groups, because it scores "
+                    "each feature separately. Leave them out, or use BAHSIC or FOHSIC."
                 )
             remedy = "feature_groups.loc[X.columns]"
             check_order(source.feature_names(), feature_groups, "feature_groups", remedy)
@@ -178,7 +181,7 @@ class Request:
 
     @property
     def recorded_settings(self) -> dict[str, Any]:
-        """Settings besides the method that the result records: number of features, ..."""
+        """Settings that the result records besides the method, such as the number of features."""
         own = self.selector.get_params(deep=False)
         of_stages = [name for stage in STAGES.values() for name in stage.parameters]
         defaults = type(self.selector)
@@ -216,7 +219,10 @@ class Request:
     def running(
         self, runtime: AbstractRuntime | None = None
     ) -> AbstractContextManager[AbstractRuntime]:
-        """Context of the given runtime or of the selector's; closes it if it was created here."""
+        """Context that yields `runtime`, or by default the runtime of the selector.
+
+        A runtime that is created here is closed at the end.
+        """
         chosen = self.selector.runtime if runtime is None else runtime
         return running(chosen, threads_of(self.selector.n_jobs))
 

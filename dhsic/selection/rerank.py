@@ -1,13 +1,14 @@
 """Joint re-ranking of the last features of Algorithm 1 by ridge regression.
 
-HSIC judges each remaining feature by its part in one kernel matrix, so several redundant features
-all look good. `dhsic.algorithms.ridge` judges what a feature adds to the others, from inner
-products alone; one pass over a few thousand features gives these at any number of samples. The
-ridge penalty follows from how much of the labels all features explain before any is eliminated.
+HSIC scores each remaining feature by its contribution to one kernel matrix, so redundant features
+all get high scores. `dhsic.algorithms.ridge` scores what a feature adds to the others. It needs
+only inner products of features, which one pass over a few thousand features computes for any number
+of samples. The ridge penalty is determined by the share of the labels that all features explain
+before any is eliminated.
 
-Real-valued labels enter ridge regression as y itself (JMLR 6.6), because the eigenvectors of a
-Gaussian label kernel predict worse. Orders are compared by the label kernel of the run, which sees
-more.
+For real-valued labels, ridge regression uses y itself (JMLR 6.6), because the eigenvectors of a
+Gaussian label kernel predict worse. Orders are compared by the label kernel of the run, which also
+detects nonlinear dependence.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.results.schema import Order, ranking
 from dhsic.sources import AbstractSource
 
-#: Features that are re-ranked, at most; and the feature values that one task reads, at most.
+#: Maximum number of re-ranked features, and of feature values that one task reads.
 MOST, ENTRIES = 2048, 1 << 24
-#: Samples on which two orders are compared, at most.
+#: Maximum number of samples on which two orders are compared.
 SAMPLES = 512
 #: Spread of labels, relative to the largest, below which they count as equal.
 ROUNDING = 1e-12
-#: The explained share of labels is estimated on up to `WIDER` times the re-ranked features, taken
-#: in runs of neighbours at `PLACES` places.
+#: The explained share of the labels is estimated on at most `WIDER` times the number of re-ranked
+#: features; these are runs of neighbouring features at `PLACES` places in the data.
 WIDER, PLACES = 4, 64
 
-#: Explained share of labels that is needed to choose between classes and numbers; and the explained
-#: share of classes, relative to that of numbers, at which labels count as classes.
+#: Minimum explained share of the labels to choose between classes and numbers; and minimum ratio of
+#: the explained share of classes to that of numbers, for labels to be treated as classes.
 TOLD, AS_MUCH = 0.02, 0.5
 
-ALONE = "rank by HSIC of all that were left, as the feature left"
-FALL = "by how much HSIC with the ridge kernel falls without the feature, given those left"
+ALONE = "rank by HSIC alone, by Algorithm 1, before features were re-ranked"
+FALL = "decrease of HSIC with the ridge kernel without the feature, given the remaining features"
 
 
 def most_again(m: int) -> int:
@@ -56,11 +57,12 @@ def most_again(m: int) -> int:
 
 @dataclass(frozen=True)
 class Reranking:
-    """Inputs of the joint re-ranking of features: `features` (n,), ascending.
+    """Inputs of the joint re-ranking of `features` (n,), which are in ascending order.
 
-    `inner` (n, n) and `along` (n, q) are those of `dhsic.algorithms.ridge`; `values` (n, s) and
-    `labels` (s, q) are on the samples that orders are compared on. `noise` is the share of the
-    labels that all features leave unexplained; `always` takes the ridge order whatever it explains.
+    `inner` (n, n) are inner products of features, and `along` (n, q) their products with label
+    directions, see `dhsic.algorithms.ridge`. `values` (n, s) and `labels` (s, q) are restricted to
+    the samples on which orders are compared. `noise` is the share of the labels that all features
+    leave unexplained. With `always`, the ridge order is used even if it explains less.
     """
 
     features: Index
@@ -83,7 +85,7 @@ class Reranking:
         noise: float,
         always: bool,
     ) -> Reranking:
-        """Read the inputs; W are the biased label weights, `of_y` those of y itself."""
+        """Read the inputs; W are the biased label weights, `of_y` the weights of y itself."""
         m, samples, U = data.n_samples, compared_samples(data.n_samples, seed), _root(of_y)
         inner, products = read_again(data, features, ProductsWithLabels(U, samples))
         along, values = np.split(products, [U.shape[1]], axis=1)
@@ -101,9 +103,9 @@ class Reranking:
         )
 
     def ranked(self, order: Order, constant: Mask) -> Order:
-        """Replace the last features of an order by their ridge order, if it explains as much.
+        """Put the best features of an order in ridge order, if it explains the labels no worse.
 
-        `constant` (d,) marks features that are in no order.
+        `order` has the best feature last. `constant` (d,) marks features that no order contains.
         """
         n = self.features.size
         before = np.searchsorted(self.features, order.features[-n:])
@@ -131,8 +133,8 @@ class Reranking:
 class RerankingTarget(NamedTuple):
     """Labels for the joint re-ranking.
 
-    `of_y` are the label weights of y itself, `noise` the share of y that all features leave
-    unexplained.
+    `labels` is the label matrix, as classes or numbers. `of_y` are its weights for ridge regression
+    (of y itself for numbers), and `noise` is the share of them that all features leave unexplained.
     """
 
     labels: LabelMatrix
@@ -143,11 +145,11 @@ class RerankingTarget(NamedTuple):
     def of(
         data: AbstractReader, labels: LabelMatrix, covariates: Array | None, seed: int
     ) -> RerankingTarget:
-        """Choose the reading of the labels by what features explain before any is eliminated.
+        """Decide whether labels are classes or numbers, before any feature is eliminated.
 
-        Whole numbers may be classes or numbers. They are classes if features explain about as much
-        of the classes as of the number, and numbers if features explain clearly more of the number;
-        many classes, such as one per year of age, are explained by nothing.
+        This concerns labels that are whole numbers. They are numbers if features explain clearly
+        more of the number than of the classes, and classes otherwise. Features explain almost
+        nothing of many classes, such as one class per year of age.
         """
         readings = labels.readings
         each = [checked_factored_weights(L.linear.factor(), "biased", covariates) for L in readings]
@@ -161,10 +163,10 @@ class RerankingTarget(NamedTuple):
 
 
 def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) -> list[float]:
-    """Shares of each label matrix that all features, or a wide sample of them, leave unexplained.
+    """Share of each label matrix that all features, or a large sample of them, leave unexplained.
 
-    They are estimated before any feature is eliminated: the surviving features were chosen by these
-    labels, and would seem to explain any labels.
+    The shares are estimated before any feature is eliminated. Later, the surviving features would
+    seem to explain any labels, because they were chosen with these labels.
     """
     samples, everyone = compared_samples(data.n_samples, seed), data.alive
     most = WIDER * most_again(data.n_samples)
@@ -194,8 +196,8 @@ def _root(W: LowRankSymmetric) -> Float:
     """Matrix U (m, q) with ``W = U U'``."""
     if W.weights.min(initial=0.0) < 0:
         raise InputError(
-            "The label matrix is not positive semidefinite, and rerank=True takes it for "
-            "inner products of labels; leave it out."
+            "rerank=True needs a positive semidefinite label matrix, and this one is not; leave it "
+            "out."
         )
     return np.asarray(W.F * np.sqrt(W.weights))
 
@@ -203,13 +205,13 @@ def _root(W: LowRankSymmetric) -> Float:
 def read_again(
     data: AbstractReader, features: Index, along: ProductsWithLabels
 ) -> tuple[Float, Float]:
-    """Read inner products of features (n, n), and their products with labels."""
+    """Read features; return their inner products (n, n), and the result of the pass `along`."""
     products = data.scores(along, data.jobs(features))
     return inner_products(data, features), products
 
 
 def ranked_again(state: SelectionState, most: int) -> Index:
-    """Features left at the start of the first round with at most `most` features, ascending."""
+    """Features that remain at the start of the first round with at most `most`, ascending."""
     everyone = np.concatenate([state.eliminated, state.survivors])
     sizes = [int(record["n_features"]) for record in state.history]
     n = next((size for size in sizes if size <= most), state.survivors.size)
@@ -217,9 +219,10 @@ def ranked_again(state: SelectionState, most: int) -> Index:
 
 
 def bytes_again(n: int, m: int) -> int:
-    """Memory to re-rank n features, in bytes; computing it takes less than the tasks before.
+    """Bytes of the inputs of re-ranking n features with m samples.
 
-    It also covers the values from which the share explained by all features is estimated.
+    They include the values from which the share explained by all features is estimated. The
+    computation itself needs less memory than the tasks before.
     """
     s = min(SAMPLES, m)
     return 8 * n * max(n + s + FEW_DIRECTIONS, WIDER * s)

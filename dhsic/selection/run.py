@@ -1,7 +1,7 @@
-"""State of one run, `SelectionRun`; the interface of ranking methods, `Method`; feature groups.
+"""State of one run (`SelectionRun`), interface of ranking methods (`Method`), and feature groups.
 
-If features are eliminated in groups, the run holds the groups and converts an order of groups into
-an order of features.
+If features are eliminated in groups, `Groups` converts an order of groups into an order of
+features.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ logger = logging.getLogger("dhsic")
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
-    PRESENCE: "and scaled to unit deviation (those that are mostly one value, to less)",
+    PRESENCE: "and scaled to unit deviation (to less if most samples have the same value)",
 }
-#: Group names that count as no group, in lower case.
+#: Group names that mean that a feature has no group, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
 
 
@@ -62,17 +62,17 @@ class Groups:
         labels = np.asarray(given)
         if labels.shape != (d,):
             raise InputError(
-                f"feature_groups have shape {labels.shape} and there are {d} features; pass one "
-                "name a feature, in their order."
+                f"feature_groups have shape {labels.shape}, but there are {d} features; pass one "
+                "group name per feature, in the order of the features."
             )
-        text = labels.astype(object).astype(str)  # NumPy casts text of any width in two steps only
+        text = labels.astype(object).astype(str)  # NumPy needs two steps for variable-width text
         missing = np.flatnonzero([name.strip().lower() in NAMELESS for name in text])
         if missing.size:
             raise InputError(
-                f"{missing.size} features have no group (first: feature {missing[0]}); give each "
-                "one, for instance its own name where it stands alone."
+                f"{missing.size} features have no group (first: feature {missing[0]}). Give every "
+                "feature a group; for a feature without a group, for example its own name."
             )
-        codes, names = pd.factorize(text)  # ties go by position, as among features
+        codes, names = pd.factorize(text)  # in order of appearance, which resolves ties
         if names.size == 1:
             raise InputError(
                 f"All {d} features are in one group ({names[0]}): there is nothing to choose from."
@@ -80,7 +80,7 @@ class Groups:
         return Groups(codes.astype(np.int64), names)
 
     def expand_order(self, order: Order, scaling: Scaling) -> Order:
-        """Convert an order of groups into an order of features; within a group, by index."""
+        """Convert an order of groups into one of features; within a group, by position."""
         membership = Membership(self.codes)
         membership.drop_constant(scaling)
         parts = [membership.features(np.array([group]))[::-1] for group in order.features]
@@ -90,7 +90,7 @@ class Groups:
         rank[features] = np.repeat(np.arange(sizes.size, 0, -1), sizes)
         extra = {
             "group": (self.names[self.codes].astype(object), "group of the feature"),
-            "group_rank": (rank, "rank of its group, 1 is the most relevant; 0 where constant"),
+            "group_rank": (rank, "rank of its group, 1 is the most relevant; 0 if constant"),
         }
         return replace(
             order,
@@ -140,9 +140,9 @@ class Method(ABC):
     random_state: Any
     runtime: Any
     n_jobs: int | None
-    memory: int | None
+    memory_limit: int | None
 
-    #: Whether ``interactions="auto"`` is the default, which scans pairs only where it is feasible.
+    #: Whether ``interactions="auto"`` is the default; then pairs are scanned only if feasible.
     scans_pairs: ClassVar[bool] = False
     #: Whether candidates may be groups of features.
     takes_groups: ClassVar[bool] = False
@@ -169,7 +169,7 @@ class Method(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain values that two runs on the same data must share to be the same run."""
+        """Plain values that identify the run: runs on the same data with equal values are equal."""
 
     @abstractmethod
     def described(self) -> str:
@@ -195,14 +195,15 @@ class Method(ABC):
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
-        """Rank the features, from the start or from where the checkpoint stopped.
+        """Rank the features, from the start or from the last round in the checkpoint.
 
-        `budget` is the size of the feature cache, here or on each worker, as in `memory_estimate`.
+        `budget` is the size in bytes of the feature cache, in this process or on each worker, see
+        `memory_estimate`.
         """
 
     @abstractmethod
     def smaller(self, run: SelectionRun) -> str:
-        """Advice for messages: how to make m x m matrices smaller."""
+        """Advice for error messages: how to reduce the memory of m x m matrices."""
 
     @property
     @abstractmethod
@@ -214,9 +215,9 @@ class Method(ABC):
 class SelectionRun:
     """One run, ready to execute: method, open data, labels, and the runtime of its tasks.
 
-    The method is the selector: `dhsic.selection.conductor` asks it for the label matrix, for its
-    memory estimate and for an order of the features. `announce` is called with the memory estimate
-    before the work begins.
+    `selector` is the method: `dhsic.selection.conductor` calls it to get the label matrix, the
+    memory estimate and an order of the features. `announce` is called with the run and its memory
+    estimate before the work begins.
     """
 
     selector: Method
@@ -229,8 +230,9 @@ class SelectionRun:
     job: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""  # used in messages if there are several runs
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
-    #: Kind of the values, once they were inspected; and the source before that.
+    #: Kind of the values; None until they are inspected.
     values: ValueKind | None = None
+    #: Original source, if the inspection replaced `source`.
     given: AbstractSource | None = None
     #: Features in memory, if they were loaded while their values were inspected.
     loaded: MemorySource | None = None
@@ -238,7 +240,7 @@ class SelectionRun:
     common: Reader | None = None
     #: Reader of features for the steps after the rounds.
     later: LaterReader | None = None
-    #: Values that stages keep from before the ranking until after it, by the name of the stage.
+    #: Values that stages keep for use after the ranking, by the name of the stage.
     stage_state: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -248,12 +250,12 @@ class SelectionRun:
 
     @property
     def n_candidates(self) -> int:
-        """Number of candidates: features, or groups of them."""
+        """Number of candidates, which are features or groups of features."""
         return self.source.n_features if self.groups is None else self.groups.names.size
 
     @property
     def standardizes(self) -> Scale:
-        """Scaling of features; known once the values were inspected."""
+        """Scaling of features; requires that the values were inspected."""
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
 
@@ -266,7 +268,7 @@ class SelectionRun:
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
     def of_samples(self, some: Index) -> Self:
-        """Return the run on a subset of its samples, by their positions among them.
+        """Return the run on a subset of its samples; `some` are positions among its samples.
 
         Labels that are classes in all samples stay classes in the subset.
         """
@@ -281,10 +283,10 @@ class SelectionRun:
         )
 
     def part(self, some: Index, place: str) -> Self:
-        """Return the run on a part of its samples, by their positions, for `Stage.parts`.
+        """Return the run on a part of its samples, for `Stage.parts`; `some` are their positions.
 
-        It reads the features that were loaded for all samples, if there are any, and saves its
-        checkpoint beside that of the run, at `place`.
+        The run reads the features that were loaded for all samples, if there are any. The path of
+        its checkpoint is that of the whole run with the suffix `place`.
         """
         beside = self.selector.checkpoint
         rows, source = self.rows, self.source
@@ -307,7 +309,7 @@ class SelectionRun:
         return how_many(self.selector.n_features_to_select, self.n_candidates)
 
     def reader(self, budget: int | None) -> Reader:
-        """Reader of the run's features, shared with other runs if they have one in common."""
+        """Reader of the run's features: the reader shared with other runs if there is one."""
         if self.common is not None:
             return self.common.in_common(self.runtime)
         data = Reader(self.source, self.runtime, self.rows, budget)
@@ -319,9 +321,9 @@ class SelectionRun:
     ) -> Self:
         """Inspect the values, and return the run with their kind: missing codes and scale.
 
-        The inspection uses `runtime`, by default that of the run. It reads all values if a sample
-        of them looks like dosages, or only that sample if `whole` is False. With `load`, methods
-        that keep features in memory load them here, in at most `load` bytes.
+        The inspection uses `runtime`, by default that of the run. It reads a sample of the values;
+        if these look like dosages and `whole` is True, it reads all values. With `load`, features
+        are also loaded into at most `load` bytes of memory, if the method keeps them there.
         """
         if self.values is not None:
             return self
@@ -342,8 +344,7 @@ class SelectionRun:
         if values.codes and self.announce is None:  # `announce` reports them otherwise
             warn(f"X holds {values}. {KEEPING}")
         source = recoded(self.source, values)
-        # # Features were loaded as stored, so loaded ones are usable only with a single missing
-        # code.
+        # Features were loaded as stored, so loaded ones are usable only with a single missing code.
         same = source.dtype.kind != "f" and set(values.codes) == {source.missing_code}
         loaded = None if loading is None or (values.codes and not same) else loading.loaded
         result = replace(self, source=source, values=values, given=self.source, loaded=loaded)
@@ -352,18 +353,19 @@ class SelectionRun:
         return result
 
     def values_told(self) -> str:
-        """Description of the values and their scaling, for messages; needs the inspected values."""
+        """Describe the values and their scaling, for messages; the values must be inspected."""
         return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None
     ) -> MemoryEstimate:
-        """Memory estimate of one worker; unknown broadcast sizes are replaced by bounds.
+        """Memory estimate of one worker.
 
-        `memory` is the limit and the threads of the worker, by default no limit and one thread.
+        `memory` holds the limit and the threads of the worker; by default no limit and one thread.
+        `state_bytes` is the size of the broadcast state; if None, an upper bound is used.
         """
         memory, m = memory or WorkerMemory(), self.n_samples
-        alone = replace(self, runtime=Threads(memory.n_threads)).asking(memory=1 << 62)
+        alone = replace(self, runtime=Threads(memory.n_threads)).asking(memory_limit=1 << 62)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
         stored_copy = min(COMPACT_BYTES, stored)
         return alone.selector.memory_estimate(alone)[0].on_worker(
@@ -371,7 +373,10 @@ class SelectionRun:
         )
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
-        """Feature cache in bytes: at most `budget`, and what the limit of workers leaves."""
+        """Size of the feature cache on workers, in bytes.
+
+        At most `budget`, and at most the memory that the limit of a worker leaves.
+        """
         if memory is None or memory.limit is None:
             return budget
         needed = self.on_worker(memory)
@@ -381,8 +386,8 @@ class SelectionRun:
     def identity(self) -> dict[str, Any]:
         """Identity of the run, which must match that of a checkpoint, see `Checkpoint.begin`.
 
-        Settings that follow from the values of the data are left out, because the data are
-        included.
+        Settings that follow from the values of the data are omitted, because the identity already
+        includes the data.
         """
         source = self.source if self.given is None else self.given
         digest = sha256()
@@ -396,14 +401,14 @@ class SelectionRun:
             "job": dict(self.job),
         }
 
-    def weights(self, labels: LabelMatrix | None, estimator: str) -> Float:
-        """Label weights W, (m, m); zeros until the data are read if they are their own labels."""
+    def weights(self, labels: LabelMatrix | None, statistic: str) -> Float:
+        """Label weights W, (m, m); zeros if the data are their own labels and not yet read."""
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
-        return checked_weights(labels.L, estimator, self.covariates)
+        return checked_weights(labels.L, statistic, self.covariates)
 
     def check_sizes(self) -> None:
-        """Reject data without samples or features, and labels of another number of samples."""
+        """Reject data without samples or features, and labels whose number of samples differs."""
         m, d = self.n_samples, self.source.n_features
         if d == 0 or m == 0:
             raise InputError(
@@ -411,7 +416,7 @@ class SelectionRun:
             )
         if m == 1:
             raise InputError(
-                f"The data have 1 sample (n_samples=1) and {d} features, and a selection takes at "
+                f"The data have 1 sample (n_samples=1) and {d} features, but a selection needs at "
                 "least 2 samples; collect more."
             )
         if self.y is not None and len(self.y) != m:
@@ -421,22 +426,22 @@ class SelectionRun:
                 else ""
             )
             raise InputError(
-                f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
+                f"y has {len(self.y)} labels, but the data have {m} samples; pass one label per "
                 f"sample, in the order of the samples.{hint}"
             )
         if self.selector.label_kernel == SELF and not self.selector.takes_self:
             raise InputError(
-                "label_kernel='self' takes the data for labels, which this method cannot; pass y "
-                "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
+                "This method does not support label_kernel='self'. Pass y and another label "
+                "kernel, or use BAHSIC, FOHSIC or LinearHSIC."
             )
 
 
 class LaterReader:
     """Reader of features after the rounds of a run.
 
-    The rounds keep only the last features in memory, so features are read again. With `loads`, for
-    a scan of pairs that reads all features several times, they are loaded once if they fit in
-    `budget` bytes.
+    The rounds keep only the last surviving features in memory, so features must be read again. With
+    `loads`, they are loaded into memory once if they fit in `budget` bytes; this is for scans of
+    pairs, which read all features several times.
     """
 
     def __init__(self, run: SelectionRun, budget: int | None, *, loads: bool) -> None:
@@ -445,7 +450,7 @@ class LaterReader:
         self._loads = loads
 
     def unscaled(self, scaling: Scaling) -> Reader:
-        """Return a reader without scaling that verifies its data by a scaling's checksums."""
+        """Return a reader without scaling; it checks the data with the checksums of `scaling`."""
         if self._reader is None:
             self._reader = data = self._run.reader(self._budget)
             data.compare(scaling)

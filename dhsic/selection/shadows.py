@@ -1,24 +1,25 @@
 r"""Shadow features: permuted copies that estimate how many selected features are false.
 
-The samples of each copy are permuted, so shadows are independent of the labels. With K copies, (K +
-1) d features take part in the selection, and some of the best ones are shadows. The mean number of
-shadows per copy estimates the number of false features. If S shadows and R features are in front,
-the share of false ones is about ``(1 + S) / (K R)`` (Barber and Candes, 2015, "knockoff+"; for
-several copies, Gimenez and Zou, 2019). Here it is
+The samples of each copy are permuted, so shadows are independent of the labels. With K copies, the
+selection ranks (K + 1) d features, and some of the best are shadows. The mean number of shadows per
+copy estimates the number of false features. If the best features include S shadows and R real
+features, the share of false ones among the R is about ``(1 + S) / (K R)`` (Barber and Candes, 2015,
+"knockoff+"; for several copies, Gimenez and Zou, 2019). Here the estimate is
 
     ``(1 + S + max_k S_k) / (K R)``,
 
-where the copy with the most shadows in front, S_k, counts twice. Features are discovered down to
-the last place at which this rate is at most ``fdr``. There are ``1 / fdr`` copies, enough to
-discover a single feature ahead of all shadows, and one more.
+where S_k is the number of shadows of copy k, so the copy with the most shadows counts twice.
+Features are discovered down to the last rank at which this estimate is at most ``fdr``. The number
+of copies is ``1 / fdr`` plus one; with ``1 / fdr`` copies, a single feature ranked above all
+shadows can be discovered.
 
-A false feature is independent of the labels and of all features that are not. No method can tell
-such features from their shadows, so they may be exchanged in any copy; if they were also
-independent of each other, ``(1 + S) / (K R)`` would control the rate as knockoffs do. Linked
-features come in clusters, and one of the K + 1 copies has the largest cluster in front: therefore
-there are several copies, and the worst one is added. That this controls the rate is shown by
-simulation (``docs/real.md``), not proven. Unlike with knockoffs, a feature in linkage with a causal
-one depends on the labels and is not a false discovery.
+A false feature is independent of the labels and of all true features. No method can distinguish
+such features from their shadows, so they are exchangeable in every copy. If they were also
+independent of each other, ``(1 + S) / (K R)`` would control the rate as knockoffs do. But linked
+features form clusters, and the largest cluster may be ranked high in one of the K + 1 copies. This
+is why there are several copies, and why the worst copy is counted twice. Simulations show that this
+controls the rate (``docs/real.md``); there is no proof. Unlike with knockoffs, a feature in linkage
+with a causal one depends on the labels and is not a false discovery.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from dhsic.validation import is_number, one_of, seed_of, such
 
 #: Tolerance in the number of copies.
 ROUNDING = 1e-9
-RATE = "estimated part of false ones among this feature and all better ones, from their shadows"
-ABOVE = "shadows, of all copies, that rank above the feature"
+RATE = "false discovery rate among this and all better features, estimated from shadows"
+ABOVE = "number of shadows, in all copies, that rank above the feature"
 
 
 def n_copies(fdr: float) -> int:
@@ -51,14 +52,14 @@ def n_copies(fdr: float) -> int:
 
 
 class Shadows(Stage):
-    """Add permuted copies of all features, and discover the features that rank before them."""
+    """Add permuted copies of all features, and discover the features that rank above them."""
 
     name = "shadows"
     constraints: ClassVar = {
         "control": one_of((None, "shadow"), "'shadow', or None."),
         "fdr": such(
             lambda rate: is_number(rate) and 0 < rate < 1,
-            "the part of the features discovered that may be false, such as 0.1.",
+            "the fraction of discovered features that may be false, such as 0.1.",
         ),
     }
     parameters = ("control",)
@@ -73,13 +74,13 @@ class Shadows(Stage):
         set_ += ["interactions"] if selector.interactions and not is_default else []
         for name in set_:
             raise InputError(
-                f"control={selector.control!r} says by shadows which features are real, and "
-                f"{name}= knows nothing of shadows; leave one of them out."
+                f"control={selector.control!r} cannot be combined with {name}=, which does not "
+                "support shadows; leave one of them out."
             )
 
     def cost(self, run: SelectionRun) -> StageCost:
         n = n_copies(run.selector.fdr)
-        return StageCost(note=f"{n} permuted copies of every feature take part (control='shadow')")
+        return StageCost(note=f"includes {n} permuted copies of every feature (control='shadow')")
 
     def before(self, run: SelectionRun) -> SelectionRun:
         """Return the run with shadows added to its features."""
@@ -87,8 +88,8 @@ class Shadows(Stage):
         if selector.label_kernel == SELF or run.groups is not None:
             what = "groups" if run.groups is not None else "label_kernel='self'"
             raise InputError(
-                f"control='shadow' compares single features with copies that know nothing of "
-                f"labels, and there are {what}; leave one of them out."
+                f"control='shadow' compares single features with permuted copies, so it does not "
+                f"support {what}; leave one of them out."
             )
         run.check_sizes()
         source = ShadowedSource(
@@ -101,7 +102,7 @@ class Shadows(Stage):
         shadowed, order = run.source, outcome.order
         assert isinstance(shadowed, ShadowedSource), "they were added"
         d, fdr = shadowed.n_real, run.selector.fdr
-        copies = order.features[::-1] // d  # the best first; 0 for the features themselves
+        copies = order.features[::-1] // d  # number of the copy, best first; 0 for real features
         real, worst = copies == 0, np.zeros(copies.size)
         for copy in range(1, shadowed.n_copies + 1):
             np.maximum(worst, np.cumsum(copies == copy), out=worst)
@@ -135,12 +136,12 @@ class Shadows(Stage):
         if "control" not in about:
             return
         yield (
-            f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
-            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each."
+            f"{about['n_discovered']:,} features were discovered at a false discovery rate of "
+            f"{about['fdr']:g}, with {about['n_shadow_copies']} permuted copies of each feature."
         )
         if not about["n_discovered"]:
             yield (
-                "No feature stands out from its permuted copies, so nothing is selected. Try a "
-                "larger --fdr, fewer features (--extract, --maf), or dhsic test for those that act "
-                "alone; without --control there is a ranking, and no promise."
+                "No feature ranks clearly above the permuted copies, so none is selected. Try a "
+                "larger --fdr, fewer features (--extract, --maf), or dhsic test, which tests each "
+                "feature alone. Without --control you get a ranking, but no error control."
             )

@@ -1,22 +1,23 @@
-r"""Move features with a non-monotone dependence to the front of a selection's order.
+r"""Move features with a non-monotone effect to the front of the order of a selection.
 
-Elimination by HSIC of all features, and ridge regression on straight lines, lose features that act
-by a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them. Two steps bring
-them into the order:
+Elimination by HSIC of all features together, and ridge regression on linear terms, miss features
+whose effect is a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them. Two
+alternative orders with such features in front are tried:
 
-- *Missed features.* Straight lines of the first features of the order are regressed out of the
-  labels, and candidates (the features of smallest marginal p-value) are tested again. A candidate
-  that is significant among all features, or has a smaller p-value than every feature it would
-  overtake, goes in front.
-- *Forward steps.* Starting from an empty additive model, the candidate of smallest p-value enters
-  by its leading functions of ranks; the others are tested on the residual labels; and so on, while
-  fewer than one feature with so small a p-value is expected by chance.
+- *Missed features.* Linear terms of the first features of the order are regressed out of the
+  labels, and candidates (the features with the smallest marginal p-values) are tested again. A
+  candidate moves to the front if it is significant among all features, or if its p-value is smaller
+  than that of every feature it would overtake.
+- *Forward steps.* An additive model starts empty. In each step, the candidate with the smallest
+  p-value enters the model, with its leading functions of ranks, and the others are tested on the
+  residual labels. Steps continue while fewer than one feature with so small a p-value is expected
+  by chance.
 
-The order by forward steps is taken if its first features explain held-out labels clearly better.
-The order with missed features in front is taken if it explains them about as well, or, if no first
-feature is significant alone, not clearly worse. Otherwise a missed feature that is significant
-alone at the `STRICT` level moves before the first feature that is not, and all other features keep
-their order exactly.
+The order by forward steps is used if its first features explain held-out labels clearly better. The
+order with missed features in front is used if it explains them about as well (or, if no first
+feature is individually significant, not clearly worse). Otherwise, missed features that are
+individually significant at the `STRICT` level move before the first feature that is not, and the
+order of all other features is unchanged.
 """
 
 from __future__ import annotations
@@ -47,38 +48,40 @@ from dhsic.selection.marginal import MarginalTest
 from dhsic.selection.rerank import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
 
-#: Candidates, at most; and their values, at most.
+#: Maximum number of candidates, and maximum number of their values.
 MOST_CANDIDATES, ENTRIES = 256, 1 << 22
-#: First features of the order whose straight lines are regressed out, at most; and samples per such
-#: feature, at least.
+#: Maximum number of first features of the order whose linear terms are regressed out, and minimum
+#: number of samples per such feature.
 FIRST, PART_OF_FIRST = 20, 8
-#: Family-wise level of a missed feature; number of p-values expected by chance below which forward
-#: steps continue; and steps, at most.
+#: Family-wise level of a missed feature; maximum number of features with so small a p-value that
+#: are expected by chance in a forward step; maximum number of forward steps.
 LEVEL, BY_CHANCE, MOST_STEPS = 0.05, 1.0, 32
-#: Family-wise level at which a missed feature is significant alone.
+#: Family-wise level at which a missed feature counts as individually significant.
 STRICT = 1e-3
-#: Samples per function of a model, at least; and functions that are always allowed for large m.
+#: Minimum number of samples per function of a model; and number of functions that are allowed even
+#: if their values exceed `ENTRIES`.
 PART_OF_MODEL, FEW_FUNCTIONS = 4, 16
-#: Arrays of `AT_ONCE` float64 values that the test of a block of candidates holds.
+#: Number of arrays of `AT_ONCE` float64 values in memory while a block of candidates is tested.
 GATHERED = 8
-#: Standard errors by which a front may explain labels worse next to significant first features.
+#: Number of standard errors by which an order with missed features in front may explain held-out
+#: labels worse, if a first feature is significant.
 SLIGHTLY = 0.5
-#: Residual length of a unit label direction below which it is not tested.
+#: Label directions (unit vectors) with a smaller residual length than this are not tested.
 LEAST_LEFT = 1e-3**0.5
 
 
 def n_candidates(m: int) -> int:
-    """Number of candidates, at most, for m samples."""
+    """Maximum number of candidates for m samples."""
     return max(16, min(MOST_CANDIDATES, ENTRIES // m))
 
 
 def most_functions(m: int) -> int:
-    """Number of functions in a model, at most, for m samples."""
+    """Maximum number of functions in a model for m samples."""
     return min(m // PART_OF_MODEL, max(FEW_FUNCTIONS, ENTRIES // m))
 
 
 def front_bytes(d: int, m: int) -> int:
-    """Memory that `with_shapes` takes for d features, in bytes."""
+    """Memory that `with_shapes` needs for d features and m samples, in bytes."""
     n = min(d, n_candidates(m) + max(FIRST, *COMPARED))
     of_candidates = 3 * n * m  # values, their order, missing ones and levels
     of_models = 4 * m * most_functions(m)
@@ -138,16 +141,16 @@ class Candidates:
         }
 
     def functions(self, place: int, width: float) -> Float:
-        """Leading functions of a candidate, (r, m)."""
+        """Leading functions (r, m) of the candidate at position `place`, at a kernel width."""
         missing = None if self.missing is None else self.missing[place]
         return leading_functions(self.X[place], width, missing)
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTest:
-    """Independence test of candidates on labels from which functions were regressed out.
+    """Independence test of candidates on labels from which other features were regressed out.
 
-    Unlike the marginal test, which favours straight lines, it gives all widths the same weight.
+    It gives all kernel widths the same weight, whereas the marginal test favours linear effects.
     """
 
     state: Multiscale
@@ -167,12 +170,13 @@ class ConditionalTest:
         return ConditionalTest(state, candidates, blocks)
 
     def log_p_and_width(self, basis: Float) -> tuple[Float, Float] | None:
-        """Log p-values and widths, (c,) each; None if nothing is left of the labels.
+        """Log p-values and widths, (c,) each; None if the residual labels are zero.
 
         Parameters
         ----------
         basis : (m, p)
-            Orthonormal, starting with 1 and covariates; it is projected out of the labels.
+            Orthonormal basis that is projected out of the labels. Its first columns span the
+            constant and the covariates.
         """
         state = self._residual_state(basis)
         if state is None:
@@ -182,7 +186,10 @@ class ConditionalTest:
         return np.concatenate(log_p), np.concatenate(width)
 
     def _residual_state(self, basis: Float) -> Multiscale | None:
-        """State of the test with `basis` regressed out of the labels; None if nothing is left."""
+        """State of the test with `basis` regressed out of the labels.
+
+        None if the residual labels are zero.
+        """
         state = self.state
         if basis.shape[1] == state.Q.shape[1]:
             return state
@@ -208,7 +215,7 @@ class ConditionalTest:
         basis : (m, p)
             Orthonormal basis of the model to start from, see `log_p_and_width`.
         goes_on : callable
-            Takes the logarithm of the smallest p-value, and says whether its feature enters.
+            Function of the logarithm of the smallest p-value: whether its feature enters.
         """
         m, entered = self.candidates.X.shape[1], list[int]()
         while len(entered) < MOST_STEPS and basis.shape[1] < most_functions(m):
@@ -225,12 +232,12 @@ class ConditionalTest:
         return [int(self.candidates.features[j]) for j in entered]
 
     def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
-        """Loss of explained labels when each feature leaves a model of all of them, by feature.
+        """Loss of explained labels if one feature leaves the model of all `features`, by feature.
 
         Parameters
         ----------
         features : sequence of int
-            Candidates, whose leading functions the model has.
+            Candidates; the model consists of their leading functions.
         width : (c,)
             Width of the kernel on each candidate.
         """
@@ -250,7 +257,7 @@ class ConditionalTest:
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
-    """State of a test that gives all widths the same weight."""
+    """State of the test, changed to give all widths the same weight."""
     shares = np.full(len(WIDTHS), 1.0 / len(WIDTHS))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu)
@@ -260,7 +267,7 @@ def _without_preference(state: Multiscale) -> Multiscale:
 def with_shapes(
     order: Order, marginal: MarginalTest, again: Reranking, data: AbstractReader, samples: Index
 ) -> Order:
-    """Move missed features to the front, if held-out labels are explained no worse.
+    """Move missed features to the front if this explains held-out labels no worse.
 
     Parameters
     ----------
@@ -269,17 +276,17 @@ def with_shapes(
     marginal : MarginalTest
         Test of all features.
     again : Reranking
-        Final ranking, with the labels of the samples that orders are compared on.
+        Joint re-ranking; it has the labels of the samples on which orders are compared.
     data : AbstractReader
         Reader of all features that knows how they are scaled.
     samples : (s,) int
-        Positions of the samples that orders are compared on.
+        Positions of the samples on which orders are compared.
 
     Returns
     -------
     Order
-        The given order, unchanged, if nothing moves to the front. Attributes `in_front_by` and
-        `n_in_front` record what moved.
+        New order; the same order if nothing moves. The attributes `in_front_by` and `n_in_front`
+        record which step moved features, and how many.
     """
     best = order.features[::-1]
     n_tests, m = best.size, data.n_samples
@@ -324,10 +331,10 @@ def with_shapes(
 def _with_significant(
     order: Order, missed: Sequence[int], significant: Mask, attributes: dict[str, float | int | str]
 ) -> Order:
-    """Move missed features that are significant alone before all features that are not.
+    """Move missed features that are individually significant before all features that are not.
 
-    `significant` (d,) marks the significant features. If all precede already, the order is
-    unchanged.
+    `significant` (d,) marks the significant features. The order is unchanged if the missed features
+    already precede.
     """
     best = order.features[::-1]
     place = int(np.argmin(significant[best])) if not significant[best].all() else best.size
@@ -350,19 +357,21 @@ def _with_front(best: Index, front: Sequence[int]) -> list[int]:
 def _missed(
     test: ConditionalTest, first: Index, n_tests: int
 ) -> tuple[list[int], list[int], float]:
-    """Missed features, a front with them in its order, and the tolerated loss of explained labels.
+    """Find missed features; return them, the front of the new order, and a tolerance.
 
-    A feature is missed if the labels depend on it beyond the straight lines of the `first` features
-    (the best first). Only first features that are associated with the labels on their own are
-    regressed out: the others were chosen by chance, and their lines would remove the effect that is
-    looked for. If no first feature is significant, a weaker level is enough.
+    A feature is missed if the labels depend on it after the linear terms of the `first` features
+    (best first) are regressed out. Only first features that are associated with the labels on their
+    own are regressed out. The others were chosen by chance, and their terms would remove part of
+    the effect of the missed feature. If no first feature is significant, a weaker level is used.
 
-    In the front the first features keep their order. A missed feature stands before every first
-    feature whose removal from a model of all of them costs less of the labels.
+    The front consists of the associated first features, in their order, and the missed features. A
+    missed feature precedes every first feature whose removal from a model of all of them loses less
+    of the labels.
 
-    A front with missed features must explain left-out labels about as well: an effect worth a place
-    shows there. If a missed feature is significant and no first feature is, noise may hide it, so
-    the front may explain them worse by `CLEARLY` standard errors.
+    The tolerance is the number of standard errors by which the new order may explain held-out
+    labels worse. It is small (`SLIGHTLY`), because an effect that matters improves the prediction.
+    It is `CLEARLY` if a missed feature is significant and no first feature is, because then noise
+    may hide the improvement.
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])

@@ -1,22 +1,22 @@
 r"""Stability selection: the share of random halves of the samples that select a feature.
 
 Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A feature that is
-selected by chance in a few samples is not selected from most halves; one that the target depends on
-is. Halves are drawn without replacement, stratified by class if labels are classes. Each half is a
-run of its own, over the same reading of the data (`dhsic.selection.batch`).
+associated with the target is selected from most halves; a feature that is selected by chance is
+not. Halves are drawn without replacement, stratified by class if labels are classes. Each half is a
+separate run; all runs share one reading of the data (`dhsic.selection.batch`).
 
-With a threshold, halves are complementary pairs, and the number of features that reach it falsely
-has a bound: Shah and Samworth: Variable selection with error control: another look at stability
-selection. J. R. Statist. Soc. B 75, 2013. Each of B complementary pairs of halves selects q of p
-features; features that are selected from a share of at most ``theta = q / p`` of halves should not
-be selected. The expected number of these among the features that a share tau of the 2 B halves
-select is at most
+With a threshold tau, halves are drawn as complementary pairs, and the number of features that reach
+the threshold falsely is bounded: Shah and Samworth: Variable selection with error control: another
+look at stability selection. J. R. Statist. Soc. B 75, 2013. There are B complementary pairs, and
+each half selects q of p features. A feature whose probability of being selected from a half is at
+most ``theta = q / p`` is a false one. The expected number of false features among those that at
+least a share tau of the 2 B halves select is at most
 
-- ``q^2 / (p (2 tau - 1))`` (their Theorem 1 with Markov's inequality), whatever the method and the
-  data;
+- ``q^2 / (p (2 tau - 1))``, for any method and any data (their Theorem 1 with Markov's inequality);
 - ``p min(D(theta^2, 2 tau - 1, B, -1/2), D(theta, tau, 2 B, -1/4))`` if the share of halves has an
-  r-concave distribution (their eq. 8), which is usually far less. D is the largest tail of an
-  r-concave distribution on ``0, 1/B, ..., 1`` with mean eta: a truncated power ``(a + k)^(1/r)``.
+  r-concave distribution (their eq. 8). This bound is usually far smaller. ``D(eta, t, B, r)`` is
+  the largest probability of a share of at least t, for r-concave distributions on ``0, 1/B, ...,
+  1`` with mean eta. It is attained by a truncated power ``(a + k)^(1/r)``.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ from dhsic.validation import is_count, is_number, seed_of, such
 
 #: Tolerance of a share of halves.
 ROUNDING = 1e-9
-#: Concavity r of the distribution of the share of pairs that select twice, and of halves.
+#: Concavity r of the distribution of the share of pairs in which both halves select the feature,
+#: and of the distribution of the share of halves that select it.
 OF_PAIRS, OF_HALVES = -1 / 2, -1 / 4
-#: Smallest stratum of labels that are whole numbers, in samples.
+#: Minimum number of samples in a stratum, if labels are whole numbers.
 SMALLEST_STRATUM = 4
-#: Smallest and largest shift a of the power.
+#: Smallest and largest shift a of the truncated power.
 LEAST, MOST = 1e-5, 1e5
 
 
 def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) -> list[Index]:
-    """Draw n random halves of m samples; positions of each half, ascending.
+    """Draw n random halves of m samples; return the positions of each half, ascending.
 
-    Each class is halved separately if y, (m,) or (m, t), is one target of classes. With `paired`
-    the first two halves are disjoint, and so on, except for classes of one sample.
+    If y, (m,) or (m, t), is one target of classes, each class is halved separately. With `paired`,
+    halves 0 and 1 are disjoint, halves 2 and 3 too, and so on, except for classes of one sample.
     """
     rng = np.random.default_rng(seed)
     classes = strata(y, m)
@@ -62,7 +63,8 @@ def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) 
             samples.append(np.sort(np.concatenate([s[:k] for s, k in shuffled])))
             samples.append(np.sort(np.concatenate([s[-k:] for s, k in shuffled])))
         return samples
-    # # Odd classes round up and down in turn, so that halves are halves and no class is empty.
+    # Sizes of odd classes are rounded up and down in turn, so that a half has m / 2 samples; no
+    # class is empty.
     sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(classes, start=1)]
     return [
         np.sort(
@@ -75,7 +77,7 @@ def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) 
 def strata(y: Array | None, m: int) -> list[Index]:
     """Positions of the samples of each class of y, (m,) or (m, t); one group without classes."""
     everyone = np.arange(m)
-    if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
+    if y is not None and y.dtype.kind == "T":  # NumPy cannot cast variable-width text directly
         y = y.astype(object)
     if y is None or y.ndim != 1 or not may_be_classes(y):
         return [everyone]
@@ -97,17 +99,17 @@ def _of_several(classes: list[Index]) -> list[Index]:
 
 
 class Stability(Stage):
-    """Select from random halves of the samples too, and count the halves that select a feature."""
+    """Select also on random halves of the samples, and count how many halves select a feature."""
 
     name = "stability"
     constraints: ClassVar = {
         "stability": such(
             lambda n: is_count(n, 0) and n != 1,
-            "how many halves of the samples to select from, such as 50, or 0 for none.",
+            "the number of halves of the samples to select from, such as 50, or 0 for none.",
         ),
         "stability_threshold": such(
             lambda part: part is None or (is_number(part) and 0.5 < float(part) <= 1),
-            "a part of the halves above 0.5 and up to 1, such as 0.9, or None.",
+            "a fraction of the halves, above 0.5 and at most 1, such as 0.9, or None.",
         ),
     }
     parameters = ("stability", "stability_threshold")
@@ -118,13 +120,13 @@ class Stability(Stage):
         n, threshold = selector.stability, selector.stability_threshold
         if threshold is not None and (not n or n % 2):
             raise InputError(
-                f"stability_threshold={threshold!r} is about complementary pairs of halves, and "
-                f"stability={n!r}; pass an even number, such as 100."
+                f"stability_threshold={threshold!r} needs pairs of halves, but stability={n!r}; "
+                "pass an even number as stability=, such as 100."
             )
 
     def cost(self, run: SelectionRun) -> StageCost:
-        halves = f"{run.selector.stability} runs over half of the samples come besides"
-        return StageCost(note=f"{halves} (stability=), and are not counted")
+        halves = f"{run.selector.stability} runs over half of the samples (stability=)"
+        return StageCost(note=f"{halves} are not included")
 
     def check(self, run: SelectionRun) -> None:
         """Reject a run whose halves have too few samples."""
@@ -136,7 +138,7 @@ class Stability(Stage):
             except InputError as error:
                 raise InputError(
                     f"stability={int(run.selector.stability)} selects from halves of the samples, "
-                    f"{part.n_samples} of {run.n_samples}, and there: {error}"
+                    f"{part.n_samples} of {run.n_samples}, which is not possible: {error}"
                 ) from error
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
@@ -150,15 +152,13 @@ class Stability(Stage):
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
         """Add a column ``stability``: the share of halves that select each feature.
 
-        Each half selects as many features (or groups) as all samples do. With a threshold, a
-        column ``stable`` and bounds on the number of false stable features are added.
+        Each half selects the same number of features (or groups) as the run on all samples. With a
+        threshold, a column ``stable`` and bounds on the number of false stable features are added.
         """
         count, chosen = run.n_wanted, np.zeros(run.source.n_features)
         for half in parts:
             chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0
-        meaning = (
-            f"part of {len(parts)} random halves of the samples from which the feature is selected"
-        )
+        meaning = f"fraction of {len(parts)} random halves of the samples that select the feature"
         part, attributes = chosen / len(parts), {}
         columns: dict[str, tuple[Array, str]] = {"stability": (part, meaning)}
         threshold = run.selector.stability_threshold
@@ -166,7 +166,7 @@ class Stability(Stage):
             stable = part >= threshold - ROUNDING
             columns["stable"] = (
                 stable,
-                f"whether a part {threshold:g} or more of the halves selects it",
+                f"whether at least a fraction {threshold:g} of the halves selects it",
             )
             varying = int((~outcome.scaling.constant).sum())
             p = varying if run.groups is None else run.n_candidates
@@ -186,20 +186,23 @@ class Stability(Stage):
         if "stability_threshold" in about:
             bounds = about["expected_false"], about["expected_false_concave"]
             yield (
-                f"{about['n_stable']:,} features are selected from a fraction of "
-                f"{about['stability_threshold']:g} or more of the halves. At most {bounds[0]:.2g} "
-                f"of them are expected to be false; {bounds[1]:.2g} if that fraction has an "
-                "r-concave distribution."
+                f"{about['n_stable']:,} features were selected in at least a fraction "
+                f"{about['stability_threshold']:g} of the halves. The expected number of false "
+                f"ones is at most {bounds[0]:.2g}, or {bounds[1]:.2g} if the fraction of halves "
+                "has an r-concave distribution."
             )
 
 
 def expected_false(q: float, p: int, threshold: float) -> float:
-    """Upper bound on the expected number of falsely selected features, for any data."""
+    """Upper bound on the expected number of false stable features, for any method and data."""
     return min(float(q), q * q / (p * (2.0 * threshold - 1.0)))
 
 
 def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> float:
-    """Upper bound on falsely selected features if distributions are r-concave."""
+    """Upper bound on the expected number of false stable features.
+
+    It holds if the distributions of shares are r-concave.
+    """
     theta, B = q / p, n_pairs
     count = int(
         np.ceil(threshold * 2 * B - 1e-9)
@@ -210,7 +213,7 @@ def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> 
 
 
 def tails(eta: float, B: int, r: float) -> Float:
-    """``D(eta, k / B, B, r)`` for k from 0 to B: (B + 1,), 1 where no bound is known."""
+    """Bounds ``D(eta, k / B, B, r)`` for k from 0 to B, (B + 1,); 1 if no bound is known."""
     bounds_of, mean = np.ones(B + 1), eta * B
     best = int(np.ceil(2.0 * mean)) + 1
     shifts = _shifts(mean, B, r)
@@ -228,7 +231,10 @@ def tails(eta: float, B: int, r: float) -> Float:
 
 
 def _shifts(mean: float, B: int, r: float) -> Float | None:
-    """Shift a of the power truncated after n that has the given mean, by n; None if none exists."""
+    """Shift a of the power truncated after n that has the given mean, for each n, (B + 1,).
+
+    None if no shift gives this mean.
+    """
     shifts, k = np.full(B + 1, MOST), np.arange(B + 1.0)
 
     def of_mean(a: float, n: int) -> float:
@@ -236,7 +242,7 @@ def _shifts(mean: float, B: int, r: float) -> Float | None:
         return float(k[: n + 1] @ powers / powers.sum() - mean)
 
     for n in range(int(np.ceil(2.0 * mean)) + 1, B + 1):
-        if of_mean(LEAST, n) > 0:  # no power is that steep
+        if of_mean(LEAST, n) > 0:  # no shift gives such a small mean
             return None
         if of_mean(MOST, n) > 0:
             shifts[n] = brentq(of_mean, LEAST, MOST, args=(n,), xtol=1e-12)
@@ -244,7 +250,10 @@ def _shifts(mean: float, B: int, r: float) -> Float | None:
 
 
 def _tail(a: float, n: int, t: int, mean: float, r: float) -> float:
-    """Tail at t of a power with shift a on 0..n, with mass at n + 1 that gives the mean."""
+    """Probability of values >= t for a power with shift a on 0..n.
+
+    A mass at n + 1 is added so that the distribution has the given mean.
+    """
     k = np.arange(n + 1.0)
     powers = (a + k) ** (1.0 / r)
     return float(1.0 - (n + 1.0 - mean) * powers[:t].sum() / ((n + 1.0 - k) @ powers))

@@ -1,13 +1,15 @@
 """Interface of a stage: a step around the ranking of a run, such as hold-out or clumping.
 
-A run with stages goes through them from the outermost to the innermost, is ranked, and comes back:
+Stages are nested: steps before the ranking are executed from the outermost stage to the innermost,
+and steps after it in reverse order.
 
-1. `Stage.check` rejects a run, and `Stage.cost` states memory and work, before data are read;
-2. `Stage.before` changes the run: other samples, more features;
-3. `Stage.parts` adds runs on parts of the samples, over the same reading of the data;
-4. `Stage.ranked` changes the ranking while features can still be read;
-5. `Stage.after` changes the outcome, with the outcomes of the parts;
-6. `Stage.sentences` says what the stage found, for the command line and reports.
+1. `Stage.check` may reject a run, and `Stage.cost` returns its memory and work, before data are
+   read.
+2. `Stage.before` changes the run, for example its samples or features.
+3. `Stage.parts` adds runs on parts of the samples, which share the reading of the data.
+4. `Stage.ranked` changes the ranking while features can still be read.
+5. `Stage.after` changes the outcome, with the outcomes of the parts.
+6. `Stage.sentences` describes the findings of the stage, for the command line and reports.
 
 `dhsic.selection.stages` has the table of all stages and their nesting.
 """
@@ -28,13 +30,13 @@ from dhsic.validation import Constraint
 
 
 class StageCost(NamedTuple):
-    """Memory and work of a stage, beside the rounds."""
+    """Memory and work of a stage, in addition to the rounds."""
 
-    #: Peak memory of tasks in bytes, instead of that of the rounds.
+    #: Peak memory of the stage's tasks, in bytes; the rounds have finished by then.
     task_bytes: int = 0
-    #: Whether the stage is skipped if memory is short.
+    #: Whether the stage is skipped if there is not enough memory.
     is_optional: bool = False
-    #: Note for plans on work that their times leave out; "" for none.
+    #: Note for plans about work that their times do not include; "" if there is none.
     note: str = ""
 
 
@@ -50,37 +52,38 @@ class RankedRun:
 
 
 class Stage:
-    """A step around the ranking of a run. Every hook does nothing by default.
+    """A step around the ranking of a run. By default, every hook does nothing.
 
-    A stage is either asked for by `parameters` of the selector, and reads them from
-    ``run.selector``; or it is a dataclass with parameters of its own that users pass by
-    ``stages=[...]``, or by its name if every parameter has a default.
+    There are two kinds of stages. One is requested by `parameters` of the selector, and reads them
+    from ``run.selector``. The other is a dataclass with its own parameters. Users pass an instance
+    in ``stages=[...]``, or its name if every parameter has a default.
     """
 
     #: Name in the table of stages, in ``stages=`` and ``--stages``.
     name: ClassVar[str]
     #: Validators of the selector's parameters that belong to the stage, by name.
     constraints: ClassVar[Mapping[str, Constraint]] = {}
-    #: Parameters of the selector that ask for the stage. A result records those that are set to
-    #: plain values and not to their defaults.
+    #: Parameters of the selector that request the stage. A result records those that are plain
+    #: values and differ from their defaults.
     parameters: ClassVar[tuple[str, ...]] = ()
-    #: Parameters, with values, that leave the stage out of runs on parts of the samples (halves,
-    #: folds). A stage of ``stages=`` is left out unless `in_parts`.
+    #: Values of parameters that turn the stage off in runs on parts of the samples (halves, folds).
     off: ClassVar[Mapping[str, Any]] = {}
+    #: Whether a stage of ``stages=`` is also part of the runs of other stages (halves, folds): its
+    #: `ranked` is called there, not its `before` or `after`.
     in_parts: ClassVar[bool] = False
     #: Whether several runs with the stage can share one reading of the data.
     shares_reading: ClassVar[bool] = True
 
     @classmethod
     def of(cls, selector: Method) -> Self | None:
-        """Stage that a selector's parameters ask for; None if none of `parameters` is set."""
+        """Stage that the parameters of a selector request; None if none of them is set."""
         values = [getattr(selector, name) for name in cls.parameters]
         is_unset = [value is None or (isinstance(value, int) and not value) for value in values]
         return None if all(is_unset) else cls()
 
     @classmethod
     def check_parameters(cls, selector: Method) -> None:
-        """Reject combinations of the stage's parameters, and others that contradict them."""
+        """Reject parameters of the stage that contradict each other or other parameters."""
 
     def check(self, run: SelectionRun) -> None:
         """Reject a run before its data are read."""
@@ -94,7 +97,15 @@ class Stage:
         return run
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
-        """Yield runs on parts of the samples, `SelectionRun.part`, for `after`."""
+        """Yield further runs, whose outcomes `after` gets.
+
+        They are parts of the samples (`SelectionRun.part`), or all samples with other labels
+        (``replace(run.part(np.arange(run.n_samples), place), y=...)``). No `before` or `after` of a
+        stage is applied to them: features that an outer stage added, such as shadows, are still
+        there, and their outcomes may list positions at or above the number of features of the data.
+        The generator is called twice per run, to estimate memory and to run, and must yield the
+        same runs both times.
+        """
         yield from ()
 
     @property
@@ -103,18 +114,23 @@ class Stage:
         return type(self).parts is not Stage.parts
 
     def rereads(self, run: SelectionRun, promise: MemoryEstimate) -> bool:
-        """Whether `ranked` reads all features several times, so that loading them pays."""
+        """Whether `ranked` reads all features several times, so they should be loaded."""
         return False
 
     def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
-        """Return the ranking, changed, while features can still be read."""
+        """Return a changed ranking; features can still be read."""
         return ranking
 
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
-        """Return the outcome, changed; `parts` are the outcomes of the runs of `Stage.parts`."""
+        """Return a changed outcome; `parts` are the outcomes of the runs of `Stage.parts`.
+
+        The features selected so far are
+        ``outcome.worst_first[::-1][: outcome.n_selected(run.n_wanted)]``; an outer stage may change
+        how many there are, as shadows do.
+        """
         return outcome
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:  # noqa: ARG003  # subclasses read it
-        """Yield what the stage found, in sentences, for results of runs with or without it."""
+        """Yield sentences on the findings of the stage; none for results of runs without it."""
         yield from ()

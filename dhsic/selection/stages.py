@@ -1,7 +1,7 @@
 """Table of stages, and the stages of a selector.
 
-The table is ordered from the outermost stage to the innermost: samples are held out before shadow
-features are added, halves are drawn of what remains, and pairs are scanned after clumping.
+The table is ordered from the outermost stage to the innermost. Samples are held out before shadow
+features are added; halves are drawn from the remaining samples; pairs are scanned after clumping.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STAGES: dict[str, type[Stage]] = {
 
 
 def stages_of(selector: Method) -> tuple[Stage, ...]:
-    """Stages of a selector, the outermost first; those that are not in the table come last."""
+    """Stages of a selector, outermost first; stages that are not in the table come last."""
     passed = {stage.name: stage for stage in passed_stages(selector.stages)}
     by_parameters = {name: stage.of(selector) for name, stage in STAGES.items()}
     unlisted = [stage for name, stage in passed.items() if name not in STAGES]
@@ -52,7 +52,7 @@ def _resolved(entry: Any) -> Stage:
     if isinstance(entry, str) and entry in STAGES:
         if parameters := STAGES[entry].parameters:
             raise InputError(
-                f"stages={entry!r}: this stage has parameters of the method instead; pass "
+                f"stages={entry!r}: this stage is set by parameters of the method; pass "
                 f"{' or '.join(f'{name}=' for name in parameters)}."
             )
         try:
@@ -64,38 +64,38 @@ def _resolved(entry: Any) -> Stage:
             ) from error
     names = [name for name, stage in STAGES.items() if not stage.parameters]
     of_parameters = [f"{stage.parameters[0]}=" for stage in STAGES.values() if stage.parameters]
-    named = f", or names of added ones ({', '.join(names)})" if names else ""
+    named = f", or names of added stages ({', '.join(names)})" if names else ""
     raise InputError(
-        f"stages= has {entry!r}; pass stages, objects of dhsic.selection.stage.Stage{named}. "
-        f"Stages of dhsic are asked for by parameters: {', '.join(of_parameters)}."
+        f"stages= contains {entry!r}; pass objects of dhsic.selection.stage.Stage{named}. "
+        f"The stages of dhsic itself are set by parameters: {', '.join(of_parameters)}."
     )
 
 
 def left_out_of_parts(selector: Method) -> dict[str, Any]:
-    """Parameters that leave out stages in runs on parts of the samples, see `Stage.off`."""
+    """Parameters that turn off stages in runs on parts of the samples, see `Stage.off`."""
     off = {name: value for stage in STAGES.values() for name, value in stage.off.items()}
     kept = tuple(stage for stage in passed_stages(selector.stages) if stage.in_parts)
     return {**off, "stages": kept}
 
 
 def parts_of(run: SelectionRun) -> list[list[SelectionRun]]:
-    """Runs on parts of the samples that each stage adds, the outermost stage first."""
+    """Runs that each stage adds on parts of the samples, outermost stage first."""
     out = left_out_of_parts(run.selector)
     return [[part.asking(**out) for part in stage.parts(run)] for stage in stages_of(run.selector)]
 
 
 def before(run: SelectionRun) -> SelectionRun:
-    """Send a run through `Stage.before` of its stages, from the outermost to the innermost."""
+    """Apply `Stage.before` of each stage to a run, from the outermost stage to the innermost."""
     for stage in stages_of(run.selector):
         run = stage.before(run)
     return run
 
 
 def after(run: SelectionRun, outcome: Outcome, parts: list[list[Outcome]]) -> Outcome:
-    """Send an outcome through `Stage.after`, from the innermost to the outermost.
+    """Apply `Stage.after` of each stage to an outcome, from the innermost stage to the outermost.
 
-    `parts` has the outcomes of the runs on parts of the samples for each stage, the outermost
-    first.
+    `parts` has one list per stage, outermost first: the outcomes of the runs that the stage added
+    on parts of the samples.
     """
     for stage, own in reversed([*zip(stages_of(run.selector), parts, strict=True)]):
         outcome = stage.after(run, outcome, own)

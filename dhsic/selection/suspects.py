@@ -1,9 +1,10 @@
-"""Suspects: features at the top of a ranking that are no measurements.
+"""Suspects: features at the top of a ranking that are probably not measurements.
 
-A feature may be the labels again under another name: in other units, scaled, or as codes of the
-classes. Or it may name or number the samples, in whose order there is something of the labels. Both
-rank first where they do harm, so the best features of each run are read once more, at most
-`MOST_READ` in all, and a warning names those that look so. Of genotypes none can be either.
+A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
+codes. Or it may be a name or running number of the samples, whose order may be related to the
+labels. Such features do harm only if they rank high, so the best features of each run are read
+again, at most `MOST_READ` in all, and a warning names the suspects. Genotypes are not checked,
+because they cannot be either.
 """
 
 from __future__ import annotations
@@ -24,25 +25,29 @@ from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
-from dhsic.sources.row_numbers import counting_columns, rising_columns
+from dhsic.sources.row_numbers import counting_columns, ordered_columns
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import SubsetSource
 
-#: Features that are read, at most: the best of all runs in turn.
+#: Maximum number of features that are read: the best of every run, the second of every run, ...
 MOST_READ = 32
-#: Squared correlation with the labels from which on a feature is these in other units: one less
-#: what tables round away.
-SAME = 1 - 2e-6
-#: Probability that some feature tells all classes by chance, below which it is no chance.
+#: Minimum squared correlation with the labels at which a feature is the labels in other units; it
+#: is below 1 because tables round values, sometimes to two decimals.
+SAME = 1 - 2e-5
+#: Minimum number of distinct values of labels and of a feature for a comparison of their orders.
+FEWEST_ORDERED = 10
+#: A feature is a class code if the probability that any feature separates all classes by chance is
+#: below this.
 CHANCE = 1e-3
-#: Features read per one of them that counts samples; more of these are ranks.
+#: At most one in this many of the features may be reported as a number of the samples; if there are
+#: more, the features are ranks.
 PER_COUNT = 4
 
 
 def warn_of_suspects(
     data: Any, source: AbstractSource, runs: Sequence[SelectionRun], results: Sequence[xr.Dataset]
 ) -> None:
-    """Warn of features at the top of rankings that tell the labels, or number the samples.
+    """Warn of features at the top of rankings that are copies of the labels, or number samples.
 
     `source` was opened from `data`, and has the features of all runs.
     """
@@ -69,7 +74,7 @@ def _best_of(results: Sequence[xr.Dataset]) -> Index:
 
 
 def _names_of(result: xr.Dataset, at: Index) -> Array | None:
-    """Names of the features at some positions, which alone are read; None if there are none."""
+    """Names of the features at positions `at`; None if the result has no names."""
     if NAME not in result.coords:
         return None
     names = result.coords[NAME]
@@ -110,11 +115,11 @@ class _Features:
         return cls(at, names, X, source.n_features)
 
     def called(self, i: int) -> str:
-        """Feature i for sentences."""
+        """Description of feature i for messages."""
         return f"feature {self.at[i]}" if self.names is None else repr(str(self.names[i]))
 
     def option(self, which: Sequence[int]) -> list[Any]:
-        """Names of features as an option says them; positions where they have none."""
+        """Values that an option takes for features: their names, or positions without names."""
         if self.names is None:
             return [int(self.at[i]) for i in which]
         return [str(self.names[i]) for i in which]
@@ -123,8 +128,8 @@ class _Features:
 def _labels_again(
     data: Any, source: AbstractSource, runs: Sequence[SelectionRun], read: _Features
 ) -> Iterator[tuple[list[int], str]]:
-    """Yield the features that tell the labels of a run, with a sentence on them."""
-    are_told = tells_all_leaks(data, source)  # equal values are, when the data are opened
+    """Yield features that are copies or codes of the labels of a run, with a message."""
+    are_told = tells_all_leaks(data, source)  # whether opening the data reported exact copies
     for run in runs:
         if run.y is None or run.selector.label_kernel == "precomputed":
             continue
@@ -133,28 +138,42 @@ def _labels_again(
         if len(Y) != len(X) or len(X) < FEWEST_TOLD:
             continue
         prefix = f"{run.name}: " if run.name else ""
+        in_memory = are_told or hasattr(data, "iloc")
         for y in Y.T:
             units = [i for i, x in enumerate(X.T) if is_same_scale(x, y)]
-            codes = [
-                i for i, x in enumerate(X.T) if i not in units and is_code(x, y, read.n_features)
-            ]
-            if (are_told or hasattr(data, "iloc")) and run.y.ndim == 1:
+            ordered = [i for i, x in enumerate(X.T) if i not in units and is_same_order(x, y)]
+            codes = [i for i, x in enumerate(X.T) if is_code(x, y, read.n_features)]
+            codes = [i for i in codes if i not in {*units, *ordered}]
+            if in_memory and run.y.ndim == 1:
                 units = [i for i in units if not np.array_equal(X[:, i], y)]
             codes = [] if are_told and run.y.ndim == 1 else codes
-            if units:
-                again = "is the labels" if len(units) == 1 else "are the labels each"
-                called = _capital(abbreviate(map(read.called, units), 3))
-                sentence = f"{called}, among the best features, {again} again, perhaps in other"
-                yield units, f"{prefix}{sentence} units (|correlation| 1)."
-            if codes:
-                has, them = ("has", "it tells") if len(codes) == 1 else ("have", "they tell")
-                called = _capital(abbreviate(map(read.called, codes), 3))
-                sentence = f"{called}, among the best features, {has} a value of its own for each"
-                yield codes, f"{prefix}{sentence} class of the labels, so {them} them."
+            for which, sentence in _sentences(read, units, ordered, codes):
+                yield which, prefix + sentence
+
+
+def _sentences(
+    read: _Features, units: list[int], ordered: list[int], codes: list[int]
+) -> Iterator[tuple[list[int], str]]:
+    """Yield features that copy the labels by scale, by order or as codes, with a sentence each."""
+
+    def called(which: list[int]) -> str:
+        return f"{_capital(abbreviate(map(read.called, which), 3))}, among the best features,"
+
+    if units:
+        equals = "equals the labels" if len(units) == 1 else "equal the labels"
+        yield units, f"{called(units)} {equals}, perhaps in other units (|correlation| 1)."
+    if ordered:
+        has = "has" if len(ordered) == 1 else "have"
+        sentence = f"{called(ordered)} {has} the same order as the labels for every pair of samples"
+        yield ordered, f"{sentence}, like labels that were rounded, ranked or transformed."
+    if codes:
+        has, them = ("has", "it encodes") if len(codes) == 1 else ("have", "they encode")
+        sentence = f"{called(codes)} {has} one distinct value for each class of the labels"
+        yield codes, f"{sentence}, so {them} the labels."
 
 
 def is_same_scale(x: Float, y: Array) -> bool:
-    """Whether labels (m,) are a feature times a factor, plus an offset, but for rounding.
+    """Whether labels y (m,) are a linear function of a feature x, except for rounding errors.
 
     >>> months = np.array([3, 15, 8, 40, 27, 60, 33, 12, 51, 22, 9, 18.0])
     >>> is_same_scale(months, months / 12), is_same_scale(months, months**2)
@@ -171,8 +190,38 @@ def is_same_scale(x: Float, y: Array) -> bool:
     return bool(norm > 0 and len(np.unique(b)) > 2 and (a @ b) ** 2 >= SAME * norm)
 
 
+def is_same_order(x: Float, y: Array) -> bool:
+    """Whether no two samples are in one order by a feature and in another by labels (m,).
+
+    Ties are in no order, so labels that were rounded, ranked or transformed have the same one. So
+    have those that rise where the feature falls.
+
+    >>> months = np.array([3, 15, 8, 40, 27, 60, 33, 12, 51, 22, 9, 18.0])
+    >>> is_same_order(np.log(months).round(2), months), is_same_order(months % 7, months)
+    (True, False)
+    """
+    if y.dtype.kind not in "iuf":
+        return False
+    present = np.isfinite(x) & np.isfinite(y.astype(np.float64))
+    if present.sum() < FEWEST_TOLD:
+        return False
+    a, b = x[present], y[present].astype(np.float64)
+    if min(len(np.unique(a)), len(np.unique(b))) < FEWEST_ORDERED:
+        return False
+    return _never_falls(a, b) or _never_falls(-a, b)
+
+
+def _never_falls(x: Float, y: Float) -> bool:
+    """Whether x (m,) is nowhere less where y is greater."""
+    order = np.lexsort((x, y))
+    x, y = x[order], y[order]
+    starts = np.flatnonzero(np.diff(y, prepend=-np.inf))
+    ends = np.append(starts[1:], y.size) - 1
+    return bool((x[ends[:-1]] <= x[starts[1:]]).all())
+
+
 def is_code(x: Float, y: Array, n_features: int) -> bool:
-    """Whether a feature has a value of its own for each class of labels (m,), hardly by chance.
+    """Whether a feature x has one value per class of y (m,), each different, not by chance.
 
     >>> y = np.array(["case", "control"] * 20)
     >>> is_code(np.where(y == "case", 5.0, 7.0), y, 100), is_code(np.arange(40.0), y, 100)
@@ -192,22 +241,23 @@ def is_code(x: Float, y: Array, n_features: int) -> bool:
 
 
 def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
-    """Yield the features that name or number samples, with a sentence on them."""
+    """Yield features that are names or numbers of the samples, with a message."""
     most = max(1, read.at.size // PER_COUNT)
     shape = len(read.X), read.n_features
     counting = counting_columns(read.X.__getitem__, shape, most)
-    rising = [i for i, *_ in rising_columns(read.X.__getitem__, shape, most)]
+    ordered = ordered_columns(read.X, read.n_features, most)
     names = [] if read.names is None else [*map(str, read.names)]
     by_name = [i for i, name in enumerate(names) if names_rows_by_name(name)]
-    if which := sorted({*counting, *rising, *by_name}):
+    if which := sorted({*counting, *ordered, *by_name}):
         called = _capital(abbreviate(map(read.called, which), 3))
         one = len(which) == 1
-        are, them = ("is", "a feature it") if one else ("are", "features they")
+        verb, these = ("looks", "a feature") if one else ("look", "features")
         sentence = (
-            f"{called}, among the best features, {are} called like a number of rows, or {are} made "
-            "of whole numbers that count the samples or rise from each to the next, as dates do. "
+            f"{called}, among the best features, {verb} like row numbers or dates: by name, or "
+            "because the values count the samples, or increase or decrease from each sample to the "
+            "next. "
         )
-        yield which, f"{sentence}As {them} may tell the order of the samples."
+        yield which, f"{sentence}Such {these} may only encode the order of the samples."
 
 
 def _capital(text: str) -> str:
@@ -215,7 +265,7 @@ def _capital(text: str) -> str:
 
 
 def _remedy(data: Any, option: Sequence[Any]) -> str:
-    """Sentence on how to leave features out."""
+    """Message that explains how to exclude features."""
     one = "it was" if len(option) == 1 else "they were"
     is_array = isinstance(data, np.ndarray | list | tuple)
     how = (
@@ -223,4 +273,4 @@ def _remedy(data: Any, option: Sequence[Any]) -> str:
         if is_array
         else f"not_features={list(option)!r}"
     )
-    return f"If {one} not measured, leave {'it' if len(option) == 1 else 'them'} out: {how}."
+    return f"If {one} not measured, exclude {'it' if len(option) == 1 else 'them'}: {how}."

@@ -68,10 +68,10 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
     check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
     if unknown:
         matrix = given.get("layer")
-        hint = f" A matrix of AnnData is said by variable={matrix!r}." if matrix else ""
+        hint = f" To choose a matrix of AnnData, pass variable={matrix!r}." if matrix else ""
         raise InputError(
-            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(allowed)}."
-            f"{hint}"
+            f"{', '.join(unknown)}: unknown parameter of method {method!r}, which has "
+            f"{', '.join(allowed)}.{hint}"
         )
     kind, fixed = METHODS[method]
     selector: Selector = kind(n_features_to_select, **fixed, **given)
@@ -85,7 +85,7 @@ def method_of(selector: Method) -> tuple[str, Any, dict[str, Any]]:
         if type(selector) is kind and fixed.items() <= parameters.items():
             free = {k: v for k, v in parameters.items() if k not in fixed}
             return method, free.pop("n_features_to_select"), free
-    raise TypeError(f"{type(selector).__name__} is no method of METHODS.")
+    raise TypeError(f"{type(selector).__name__} is not a method of METHODS.")
 
 
 def select(
@@ -165,8 +165,10 @@ def select(
     }
     if per_class:
         if per_target:
-            raise InputError("per_target=True and per_class=True; pass one of them.")
-        request = Request.of(model, data, target, opened_by=model.open_data, **options)
+            raise InputError(
+                "Both per_target=True and per_class=True were passed; pass only one of them."
+            )
+        request = Request.of(model, data, target, **options)
         return result_of(of_classes(request), "classes")
     if not per_target:
         result: xr.Dataset = model.fit(data, target, **options).result_
@@ -221,7 +223,7 @@ def select_many(
     if not isinstance(settings, Mapping):
         settings = {", ".join(f"{k}={v}" for k, v in one.items()): one for one in settings}
     if not settings:
-        raise InputError("settings are empty; pass the parameters of each run.")
+        raise InputError("settings= is empty; pass the parameters of each run.")
     opening = {name: parameters.pop(name) for name in OPENING if name in parameters}
     models = {}
     for name, one in settings.items():

@@ -24,9 +24,9 @@ from dhsic.selectors.kernel import AbstractElimination
 class BAHSIC(AbstractElimination):
     r"""Backward elimination with HSIC (Song et al. 2012, JMLR 13, Algorithm 1).
 
-    Starting from all features, each round removes the features whose removal leaves the dependence
-    of the remaining ones on the labels largest, until none is left; the last one removed is the
-    best.
+    Starting from all features, each round removes the features whose removal reduces the dependence
+    between the remaining features and the labels least, until none is left. The feature removed
+    last is the best.
 
     Parameters
     ----------
@@ -48,24 +48,6 @@ class BAHSIC(AbstractElimination):
         Kernel on the labels: for classes, for real values, for whole numbers that may be either
         (``"mixed"``), or chosen by the kind of labels (``"auto"``). See
         `dhsic.kernels.labels.label_matrix`.
-    estimator : {"unbiased", "biased"}
-        Unbiased estimator of HSIC (JMLR eq. 5), or the biased one (eq. 4).
-    solver : {"auto", "exact", "lowrank", "direct"}
-        How candidates are scored: by an expansion of the kernel, with exact results (``"exact"``);
-        by low-rank factors, in time linear in the samples (``"lowrank"``); by the definition
-        (``"direct"``); or by the cheaper of the first two (``"auto"``). With ``"auto"``, the
-        expansion is used if a round takes seconds and there are at most 6,000 samples, and low rank
-        otherwise, for kernels and labels that it supports. While more than 1,024 features remain,
-        rounds with the Gaussian kernel may reuse scores of earlier rounds with a first-order
-        correction, and score exactly near the cut. Low rank and reused scores come with an estimate
-        of their cost, see `tolerance`; ``round_engine`` in the result records the engine. The
-        choice depends on sizes alone, so it is the same on every machine.
-    tolerance : float
-        Fraction of the selected features that low rank or reused scores may lose: 0.01 is one in a
-        hundred; 0 reuses no scores. A feature removed too early costs nothing if it would have been
-        removed soon anyway, so early rounds may be rough; if the estimated loss is larger, more of
-        the kernel matrix is computed. The result has the estimate as ``expected_lost``, which is
-        not a bound (see `dhsic.results`). It has no effect on exact rounds.
     standardize : "auto", "presence" or bool
         Scale features to unit standard deviation; they are centred in any case. With ``"auto"``,
         dosages (data with only 0, 1, 2 and missing values) are not scaled, because rare variants
@@ -106,11 +88,6 @@ class BAHSIC(AbstractElimination):
         features. ``"all"`` does the same for all pairs, however long it takes. None makes no scan.
         If many features are scanned, the significance threshold is extrapolated from pairs of a
         subset of them.
-    stability_threshold : float
-        Fraction of halves, above 0.5, from which a feature counts as stable. The halves are then
-        complementary pairs, and the result bounds the expected number of falsely stable features:
-        by ``expected_false``, and by the tighter ``expected_false_concave`` if the fraction of
-        halves has an r-concave distribution (Shah and Samworth, 2013).
     holdout : float or (m,) array, optional
         Hold out samples: select on the other samples, and test the selected features on these
         (columns ``p`` and ``q`` of the result, see `dhsic.selection.holdout`). Pass a fraction of
@@ -121,31 +98,57 @@ class BAHSIC(AbstractElimination):
         at the false discovery rate `fdr`; see `dhsic.selection.shadows` for the guarantee, and
         columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr + 1`` copies, and
         the run time grows by about that factor.
-    fdr : float
-        Fraction of false features allowed among those discovered, with `control`.
-    stages : list of str or Stage
-        Other stages of the run: objects of `dhsic.selection.stage.Stage`, or names of stages that
-        were added to `dhsic.selection.stages.STAGES`.
     checkpoint : path or URL, optional
         Save the state here after every round; a run that finds a saved state continues from it. A
         missing folder is created if its parent exists. A URL of an object store, such as
         ``s3://bucket/run.dhsic``, needs ``dhsic[cloud]``, and credentials in the environment.
-    dtype : {"float32", "float64"}
-        Precision of the large matrix products; comparisons that it cannot decide use float64.
-    progress : "auto", bool or callable
-        Show a progress bar, or call a function with a mapping after every round.
-    verbose : int
-        Log one line per round to standard error (1), or more (2), by the logger `dhsic`.
+    progress : "auto", bool, "log", "debug" or callable
+        Show a progress bar (True; ``"auto"`` in a terminal or notebook); write one line per round
+        (``"log"``) or all messages (``"debug"``) of the logger `dhsic` to standard error; or call a
+        function with a mapping after every round.
     random_state : int
-        Seed of random draws: landmarks and samples of low rank; exact rounds draw nothing.
+        Random seed, for the landmarks and samples of low rank; exact rounds use no random numbers.
     runtime : {"auto", "threads", "dask"} or runtime object
         Where tasks run; ``"auto"`` uses the active Dask client if there is one.
+    memory_limit : int, optional
+        Largest memory estimate, in bytes, with which a run may start; by default the memory of the
+        machine.
+
+    Other Parameters
+    ----------------
+    statistic : {"unbiased", "biased"}
+        Unbiased estimator of HSIC (JMLR eq. 5), or the biased one (eq. 4).
+    solver : {"auto", "exact", "lowrank", "direct"}
+        How candidates are scored: by an expansion of the kernel, with exact results (``"exact"``);
+        by low-rank factors, in time linear in the samples (``"lowrank"``); by the definition
+        (``"direct"``); or by the cheaper of the first two (``"auto"``). With ``"auto"``, the
+        expansion is used if a round takes seconds and there are at most 6,000 samples, and low rank
+        otherwise, for kernels and labels that it supports. While more than 1,024 features remain,
+        rounds with the Gaussian kernel may reuse scores of earlier rounds with a first-order
+        correction, and score exactly near the cut. Low rank and reused scores come with an estimate
+        of their cost, see `max_expected_loss`; ``round_engine`` in the result records the engine.
+        The choice depends on sizes alone, so it is the same on every machine.
+    max_expected_loss : float
+        Fraction of the selected features that low rank or reused scores may lose: 0.01 is one in a
+        hundred; 0 reuses no scores. A feature removed too early costs nothing if it would have been
+        removed soon anyway, so early rounds may be rough; if the estimated loss is larger, more of
+        the kernel matrix is computed. The result has the estimate as ``expected_lost``, which is
+        not a bound (see `dhsic.results`). It has no effect on exact rounds.
+    stability_threshold : float
+        Fraction of halves, above 0.5, from which a feature counts as stable. The halves are then
+        complementary pairs, and the result bounds the expected number of falsely stable features:
+        by ``expected_false``, and by the tighter ``expected_false_concave`` if the fraction of
+        halves has an r-concave distribution (Shah and Samworth, 2013).
+    fdr : float
+        Fraction of false features allowed among those discovered, with `control`.
+    stages : list of str or Stage
+        Additional stages of the run: objects of `dhsic.selection.stage.Stage`, or names of stages
+        that were added to `dhsic.selection.stages.STAGES`.
+    dtype : {"float32", "float64"}
+        Precision of the large matrix products; comparisons that it cannot decide use float64.
     n_jobs : int, optional
         Number of threads in this process, -1 for all cores. The default is all cores, but 1 inside
         a joblib worker (``n_jobs=`` of `GridSearchCV`). The result is the same with any number.
-    memory : int, optional
-        Largest memory estimate, in bytes, with which a run may start; by default the memory of the
-        machine.
 
     Attributes
     ----------
@@ -166,7 +169,7 @@ class BAHSIC(AbstractElimination):
     >>> import numpy as np, dhsic
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 30))
-    >>> y = (X[:, 3] * X[:, 7] > 0).astype(int)   # neither feature tells anything alone
+    >>> y = (X[:, 3] * X[:, 7] > 0).astype(int)   # neither feature has an effect alone
     >>> model = dhsic.BAHSIC(n_features_to_select=2, kernel="polynomial").fit(X, y)
     >>> model.get_support(indices=True).tolist()
     [3, 7]
@@ -180,16 +183,16 @@ class BAHSIC(AbstractElimination):
     interactions: str | None = "auto"
 
     def check_samples(self, run: SelectionRun) -> None:
-        self._check_estimator(run)
+        self._check_statistic(run)
         if self._always_again and (run.groups is not None or self.label_kernel == SELF):
             raise InputError(
-                "rerank=True ranks single features again by how they explain labels, and "
-                "there are groups, or label_kernel='self'; leave it out."
+                "rerank=True re-ranks single features by how well they explain labels, so it "
+                "cannot be used with groups or label_kernel='self'; leave it out."
             )
         if self.label_kernel == SELF and self.solver == "lowrank":
             raise InputError(
-                "solver='lowrank' takes labels of few directions, and label_kernel='self' has as "
-                "many as samples; leave it out."
+                "solver='lowrank' needs a label matrix of low rank, which label_kernel='self' "
+                "does not have; leave it out."
             )
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
@@ -204,10 +207,12 @@ class BAHSIC(AbstractElimination):
         choices, data, candidates = self._parts(run, budget)
         plan = self.engines(run, self.solver)
         survival = self._expected_loss(run, plan)
-        lazy = ScoreReuse(survival) if plan.is_lazy and survival and self.tolerance else None
+        lazy = (
+            ScoreReuse(survival) if plan.is_lazy and survival and self.max_expected_loss else None
+        )
 
         def exact() -> ExactScorer:
-            total, W = SquareSum(data, choices.kernel.sums), run.weights(labels, self.estimator)
+            total, W = SquareSum(data, choices.kernel.sums), run.weights(labels, self.statistic)
             low_rank = plan.is_low_rank
             return ExactScorer(choices, total, candidates, W, takes_over=low_rank, lazy=lazy)
 
@@ -233,15 +238,15 @@ class BAHSIC(AbstractElimination):
             return None
         n = how_many(self.n_features_to_select, run.n_candidates)
         leaving, exact_from = partial(removed, self.step), plan.exact_from(run.n_samples)
-        return ExpectedLoss(n, float(self.tolerance), leaving, exact_from)
+        return ExpectedLoss(n, float(self.max_expected_loss), leaving, exact_from)
 
     def _check_rounds(self, kernel: AbstractKernel) -> None: ...
 
     def described(self) -> str:
         if self.step is None:
-            return f"{self._kernel.name} kernel in one pass, {self.estimator} HSIC"
+            return f"{self._kernel.name} kernel in one pass, {self.statistic} HSIC"
         kernel = self._kernel.name
-        return f"BAHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g}"
+        return f"BAHSIC with the {kernel} kernel, {self.statistic} HSIC, step {self.step:g}"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -269,6 +274,6 @@ class LinearHSIC(BAHSIC):
     kernel: str = field(default="linear", init=False)
     bandwidth: str = field(default="dimension", init=False)
     solver: str = field(default="auto", init=False)
-    tolerance: float = field(default=0.01, init=False)
+    max_expected_loss: float = field(default=0.01, init=False)
     rerank: bool = field(default=False, init=False)
     dtype: str = field(default="float32", init=False)

@@ -24,7 +24,7 @@ from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import CLASS_KERNELS, SELF, LabelMatrix, label_matrix
-from dhsic.renamed import RENAMED, RenamingMeta, current_names
+from dhsic.renamed import RenamingMeta, current_names, first_name
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.execution import result_of
 from dhsic.selection.progress import check_progress, log_messages
@@ -39,7 +39,6 @@ from dhsic.validation import (
     SCALING,
     Constraint,
     by,
-    is_count,
     one_of,
     seed_of,
     such,
@@ -83,17 +82,13 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         "stages": by(passed_stages),
         **{name: of for stage in STAGES.values() for name, of in stage.constraints.items()},
         "progress": by(check_progress),
-        "verbose": such(
-            lambda level: isinstance(level, bool) or is_count(level, 0),
-            "0 for silence, 1 for a line a round, 2 for more.",
-        ),
         "n_jobs": such(
             lambda n: (
                 n is None or (not isinstance(n, bool) and isinstance(n, Integral) and int(n) != 0)
             ),
-            "how many threads, -1 for all cores, or None.",
+            "a number of threads, -1 for all cores, or None.",
         ),
-        "memory": BYTES,
+        "memory_limit": BYTES,
     }
     #: Parameters that change how many features are selected or how a run executes, not its ranking.
     _aside: ClassVar[Set[str]]
@@ -117,11 +112,10 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
     stages: Any = ()
     checkpoint: str | Path | None = None
     progress: Any = "auto"
-    verbose: int | bool = 0
     random_state: Any = 0
     runtime: Any = "auto"
     n_jobs: int | None = None
-    memory: int | None = None
+    memory_limit: int | None = None
 
     def fit(
         self,
@@ -162,16 +156,16 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
             groups. Only `BAHSIC` and `FOHSIC` support groups, and score them by the definition.
         sample_dim : str or int, optional
-            Name or axis of the samples, if X does not tell.
+            Name or axis of the samples, if it cannot be inferred from X.
         variable : str, optional
             Variable of a dataset or group that holds the data.
         missing_code : int, sequence of int, None or "auto"
             Numbers that mean missing, as in `dhsic.open_source`.
         pass_only : bool
-            Leave out variants whose FILTER is not PASS, as in `dhsic.open_source`.
+            Exclude variants whose FILTER is not PASS, as in `dhsic.open_source`.
         filters : dhsic.Filters, optional
-            Other samples and features to leave out. `y` has one row for each sample of X, or names
-            the samples that remain.
+            Filters of samples and features. `y` has one row per sample of X, or names the samples
+            that remain.
         by_position : bool
             Match rows of `y` and `covariates` to X by their order, whatever their names.
         **opening
@@ -191,7 +185,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         if y is None and self.label_kernel != SELF:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
-                "y is None. Pass one label a sample."
+                "y is None. Pass one label per sample."
             )
         self._opening = {
             "sample_dim": sample_dim,
@@ -208,7 +202,6 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             covariates=covariates,
             feature_groups=feature_groups,
             by_position=by_position,
-            opened_by=self.open_data,
             filters=filters,
             not_features=opening.get("not_features", ()),
             **self._opening,
@@ -221,9 +214,9 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             d = request.feature_groups.names.size
         if isinstance(n, (int, np.integer)) and n > d:
             warn(
-                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
+                f"n_features_to_select={n} exceeds the number of features, {d}; all are selected.",
             )
-        with log_messages(self.verbose):
+        with log_messages(self.progress):
             self.result_ = result = result_of(request)
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()
@@ -251,8 +244,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             stage.check_parameters(self)
         if self.control is not None and Validation.of(self.n_features_to_select) is not None:
             raise InputError(
-                f"control={self.control!r} selects what is discovered, and n_features_to_select="
-                "'auto' another number; pass a number at most, or None."
+                f"control={self.control!r} and n_features_to_select='auto' both choose the number "
+                "of features. Pass a maximum number as n_features_to_select, or None."
             )
         self._check_together()
 
@@ -284,8 +277,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             plain |= {"kernel": kernel.name, "dtype": str(plain["dtype"])}
             plain |= {f"kernel_{name}": value for name, value in kernel.parameters().items()}
         plain["bandwidth"] = repr(resolve_bandwidth(plain["bandwidth"]))
-        first_names = {new: old for old, new in RENAMED.items()}
-        plain = {first_names.get(name, name): value for name, value in plain.items()}
+        plain = {first_name(name): value for name, value in plain.items()}
         return {"method": self._method, **plain, "seed": self._seed}
 
     def scales(self, values: ValueKind) -> Scale:

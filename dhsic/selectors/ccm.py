@@ -226,12 +226,12 @@ class CCM(DescentSelector):
         Number of random features, D of eq. 20.
     lambda_1, lambda_2 : float
         Price of eq. 18 and weight of eq. 19.
-    max_iterations, tolerance
+    max_iterations, tol
         Largest number of steps; and the projected gradient, relative to its first value, at which
         descent stops.
     random_state : int
         Seed of the random features.
-    standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
+    standardize, missing, checkpoint, progress, runtime, n_jobs, memory_limit, stability
         As in `BAHSIC`.
 
     Attributes
@@ -246,7 +246,7 @@ class CCM(DescentSelector):
     --------
     >>> import numpy as np, dhsic
     >>> X = np.random.default_rng(0).standard_normal((150, 8))
-    >>> y = (X[:, 2] * X[:, 5] > 0).astype(int)   # neither feature tells anything alone
+    >>> y = (X[:, 2] * X[:, 5] > 0).astype(int)   # neither feature has an effect alone
     >>> dhsic.CCM(2).fit(X, y).get_support(indices=True).tolist()
     [2, 5]
     """
@@ -312,8 +312,8 @@ class CCM(DescentSelector):
         if 2 * self.lambda_2 * ridge <= 1:
             warn(
                 f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
-                "eq. 19 is then so loose that weights which explain less of the labels may count "
-                "as better. Pass a higher lambda_2, or inverse='exact'.",
+                "eq. 19 then may prefer weights that explain less of the labels. Pass a larger "
+                "lambda_2, or inverse='exact'.",
             )
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 
@@ -335,7 +335,7 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
     factor = labels.factor()
     if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
         raise InputError(
-            "The precomputed L has negative eigenvalues, and CCM takes inner products of labels; "
+            "The precomputed L has negative eigenvalues, but CCM needs a matrix of inner products; "
             "pass a positive semidefinite L, or the labels themselves."
         )
     B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))

@@ -13,13 +13,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dhsic._typing import Array, Mask
+from dhsic.renamed import RenamingMeta
 from dhsic.selection.cross_validation import ONE_ERROR, RULES, Validation
 from dhsic.selectors.bahsic import BAHSIC
-from dhsic.selectors.base import Selector
+from dhsic.selectors.base import MethodFirst, Selector
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: ignore[misc]  # scikit-learn is untyped
     """A selector whose number of features is chosen by cross-validation.
 
     Features are ranked once in each fold, without the left-out samples; for every n, `estimator` is
@@ -45,8 +46,8 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         The fewest features whose mean score is within one standard error of the best, or the best.
     n_jobs : int, optional
         Threads of rankings and fits; as in `BAHSIC` and `cross_val_score`.
-    verbose : int
-        As in `BAHSIC`.
+    progress : optional
+        As in `BAHSIC`; None leaves it to `selector`.
 
     Attributes
     ----------
@@ -74,6 +75,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     (2, [3, 7])
     """
 
+    __signature__: ClassVar[Any] = MethodFirst()
     _parameter_constraints: ClassVar = {"rule": RULES}
 
     estimator: Any = field(default=None, kw_only=False)
@@ -83,7 +85,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     scoring: Any = None
     rule: str = ONE_ERROR
     n_jobs: int | None = None
-    verbose: int | bool = 0
+    progress: Any = None
 
     def fit(
         self, X: Any, y: Any = None, *, groups: Any = None, covariates: Any = None, **options: Any
@@ -112,8 +114,9 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         names = ("estimator", "n_features", "cv", "scoring", "rule", "n_jobs")
         validation = Validation(groups=groups, **{name: getattr(self, name) for name in names})
         selector = clone(self._ranker)
-        jobs = {} if self.n_jobs is None else {"n_jobs": self.n_jobs}
-        selector.set_params(n_features_to_select=validation, verbose=self.verbose, **jobs)
+        own = {"n_jobs": self.n_jobs, "progress": self.progress}
+        own = {name: value for name, value in own.items() if value is not None}
+        selector.set_params(n_features_to_select=validation, **own)
         self.selector_ = selector.fit(X, y, covariates=covariates, **options)
         self.cv_results_ = selector.cv_results_
         self.n_features_ = int(selector.result_.attrs["cv_chosen"])

@@ -59,7 +59,7 @@ def width_of(bandwidth: object) -> AbstractBandwidth:
     width = resolve_bandwidth(bandwidth)
     if isinstance(width, Grid):
         raise InputError(
-            f"bandwidth={bandwidth!r} is a grid, and descent over weights takes one sigma for all "
+            f"bandwidth={bandwidth!r} is a grid, but descent over weights needs one sigma for all "
             "steps; pass 'median', 'dimension' or a number."
         )
     return width
@@ -79,7 +79,7 @@ class DescentSelector(Selector):
     _parameter_constraints: ClassVar = {
         **Selector._parameter_constraints,
         "bandwidth": by(width_of),
-        "tolerance": POSITIVE,
+        "tol": POSITIVE,
         "max_iterations": COUNT,
     }
     _aside = Selector._aside | {"max_iterations"}  # a continued run may take more steps
@@ -89,7 +89,7 @@ class DescentSelector(Selector):
     bandwidth: Any = "median"
     label_kernel: str = "auto"
     max_iterations: int = 100
-    tolerance: float = 1e-4
+    tol: float = 1e-4
 
     @abstractmethod
     def _weighting(
@@ -124,7 +124,7 @@ class DescentSelector(Selector):
                 **task_bytes(n_here, block, cost.tile, cost.result, partials),
             )
 
-        return fit_budget(promised, COMPACT_BYTES, stored, self.memory)
+        return fit_budget(promised, COMPACT_BYTES, stored, self.memory_limit)
 
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
@@ -152,7 +152,7 @@ class DescentSelector(Selector):
                 at = method.begin(start)
             nothing, before = np.empty(0), 0
             n_left = max(0, self.max_iterations - done.round)
-            for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020  # from the last
+            for at in islice(method.steps(at, self.tol), n_left):  # noqa: B020  # from the last
                 record = {
                     **at.record(),
                     "n_nonzero": int(np.count_nonzero(at.w)),
@@ -169,11 +169,10 @@ class DescentSelector(Selector):
         return _order(data.features, at, done, potential), scaling
 
     def _check_converged(self, at: WeightState) -> None:
-        if at.residual > self.tolerance and at.iteration >= self.max_iterations:
+        if at.residual > self.tol and at.iteration >= self.max_iterations:
             warn(
-                f"The weights still change after {at.iteration} steps, more than "
-                f"tolerance={self.tolerance:g} allows. Pass a higher max_iterations=, or a higher "
-                "tolerance=.",
+                f"The weights have not converged to tol={self.tol:g} after {at.iteration} steps. "
+                "Pass a larger max_iterations=, or a larger tol=.",
             )
 
 
@@ -187,5 +186,10 @@ def _order(features: Any, at: WeightState, done: SelectionState, potential: Floa
         np.full(at.w.size, done.round),
         done.history,
         placed="weighted",
-        extra={"potential": (potential, "gain of the objective per unit of weight, in the end")},
+        extra={
+            "potential": (
+                potential,
+                "gain of the objective per unit of weight, at the final weights",
+            )
+        },
     )

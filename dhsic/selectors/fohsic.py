@@ -52,9 +52,9 @@ class FOHSIC(KernelSelector[SourceForward]):
         Algorithm 2; or, after every addition, chosen features are removed one per round while the
         remaining set has a larger HSIC than any earlier set of that size (sequential floating
         selection, Pudil, Novovicova, Kittler 1994).
-    kernel, label_kernel, estimator, standardize, missing, dtype
+    kernel, label_kernel, statistic, standardize, missing, dtype
         As in `BAHSIC`.
-    stability, checkpoint, progress, verbose, runtime, n_jobs, memory
+    stability, checkpoint, progress, runtime, n_jobs, memory_limit
         As in `BAHSIC`.
     bandwidth : "dimension", "median", float or sequence of floats
         As in `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. Before any is
@@ -87,7 +87,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     _method = "fohsic"
     _parameter_constraints: ClassVar = {
         **KernelSelector._parameter_constraints,
-        "strategy": one_of(("forward", "floating"), "one of forward, floating."),
+        "strategy": one_of(("forward", "floating"), "'forward' or 'floating'."),
     }
     _aside = KernelSelector._aside - {"n_features_to_select"}
     _draws = True
@@ -95,15 +95,15 @@ class FOHSIC(KernelSelector[SourceForward]):
 
     step: float | int = 1
     strategy: str = "forward"
-    tolerance: float = field(default=0.01, init=False)
+    max_expected_loss: float = field(default=0.01, init=False)
     rerank: bool = field(default=False, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
-        self._check_estimator(run)
+        self._check_statistic(run)
         if run.groups is not None and self.strategy != "forward":
             raise InputError(
-                f"strategy={self.strategy!r} takes single features back, and groups were given; "
-                "leave it out."
+                f"strategy={self.strategy!r} removes single features, so it does not support "
+                "groups; leave it out."
             )
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
@@ -138,7 +138,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)
             return SourceForward(choices, landmarks, candidates, self._factored(run, labels))
         total = SquareSum(data, choices.kernel.sums)
-        return SourceForward(choices, total, candidates, run.weights(labels, self.estimator))
+        return SourceForward(choices, total, candidates, run.weights(labels, self.statistic))
 
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted(run) - state.eliminated.size
@@ -164,9 +164,9 @@ class FOHSIC(KernelSelector[SourceForward]):
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):
             warn(
-                "Low rank likely chose another feature than the definition in "
-                f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
-                "result). Pass solver='exact' where the memory is there.",
+                "The low-rank approximation is estimated to have chosen another feature than the "
+                f"exact method in {np.mean(errors):.0%} of the rounds (round_cut_error in the "
+                "result). Pass solver='exact' if there is enough memory.",
             )
 
     def _n_wanted(self, run: SelectionRun) -> int:
@@ -175,8 +175,9 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" and not AbstractMatrixFunction.of(kernel).updates:
             raise InputError(
-                f"The {kernel.name} kernel is not to be had in forward selection, where every "
-                "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."
+                f"The {kernel.name} kernel does not work in forward selection, because every "
+                "candidate would need its own linear system. Pass dhsic.kernels.Ridge(), or use "
+                "BAHSIC."
             )
         if self.strategy == "floating":
             self._check_floating(kernel)
@@ -186,30 +187,30 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _check_floating(self, kernel: AbstractKernel) -> None:
         if not kernel.of_inner_products:
             raise InputError(
-                f"strategy='floating' and the {kernel.name} kernel: sets are compared by kernels "
-                "of inner products; take another kernel, or strategy='forward'."
+                f"strategy='floating' does not support the {kernel.name} kernel, which is not a "
+                "kernel of inner products. Pass another kernel, or strategy='forward'."
             )
         if self.step != 1:
             raise InputError(
-                f"step={self.step!r} and strategy='floating', which adds one feature a round; "
-                "leave step out, or pass strategy='forward'."
+                f"strategy='floating' adds one feature per round, but step={self.step!r}; leave "
+                "step out, or pass strategy='forward'."
             )
 
     def _check_low_rank(self, kernel: AbstractKernel) -> None:
         if not (kernel.low_rank and kernel.is_product):
             raise InputError(
-                f"solver='lowrank' and the {kernel.name} kernel: forward selection in low rank "
-                "takes the gaussian one; leave solver out."
+                f"In forward selection, solver='lowrank' needs the gaussian kernel, not the "
+                f"{kernel.name} kernel; leave solver out."
             )
         if self.strategy != "forward" or self.label_kernel == SELF:
             raise InputError(
-                "solver='lowrank' goes with strategy='forward' and labels of their own; leave it "
-                "out."
+                "solver='lowrank' needs strategy='forward' and labels (not label_kernel='self'); "
+                "leave it out."
             )
 
     def described(self) -> str:
         floating = "floating " if self.strategy == "floating" else ""
         kernel = self._kernel.name
         return (
-            f"{floating}FOHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g}"
+            f"{floating}FOHSIC with the {kernel} kernel, {self.statistic} HSIC, step {self.step:g}"
         )

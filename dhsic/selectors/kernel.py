@@ -19,7 +19,7 @@ from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.expected_loss import lost_of
 from dhsic.errors import InputError, warn
-from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
+from dhsic.hsic import check_statistic, checked_factored_weights, checked_weights
 from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
@@ -60,11 +60,11 @@ from dhsic.validation import SCALING, by, is_number, one_of, such
 
 SOLVERS = ("auto", "exact", "lowrank", "direct")
 
-#: Expected loss, relative to the loss that `tolerance` allows, above which a warning is raised.
+#: Ratio of the expected loss to the one that `max_expected_loss` allows, above which a run warns.
 MISSED = 1.5
 
 #: Description of the scores of the first round.
-FIRST_MEANING = "score in the first round, of all features alike, unlike those of later rounds"
+FIRST_MEANING = "score in the first round; unlike later scores, comparable between all features"
 
 D = TypeVar("D", bound=AbstractRoundDependence)
 
@@ -80,17 +80,17 @@ class KernelSelector(Selector, Generic[D]):
         "bandwidth": by(resolve_bandwidth),
         "solver": one_of(
             SOLVERS,
-            "'auto', 'exact' (the expansion, exact in its result), 'lowrank' (in linear time) or "
-            "'direct' (the definition, slow).",
+            "'auto', 'exact' (an expansion, with exact results), 'lowrank' (linear time) or "
+            "'direct' (by the definition, slow).",
         ),
         "rerank": SCALING,
         "dtype": such(
             lambda dtype: str(dtype) in ("float32", "float64"), "'float32' or 'float64'."
         ),
-        "tolerance": such(
+        "max_expected_loss": such(
             lambda part: is_number(part) and 0 <= part <= 1,
-            "the part of the features asked for that low rank may lose, a number from 0 to 1, such "
-            "as 0.01.",
+            "the fraction of the selected features that low rank may lose, from 0 to 1, such as "
+            "0.01.",
         ),
     }
     takes_self: ClassVar[bool] = True
@@ -100,9 +100,9 @@ class KernelSelector(Selector, Generic[D]):
     kernel: Any = "gaussian"
     bandwidth: Any = "dimension"
     label_kernel: str = "auto"
-    estimator: str = "unbiased"
+    statistic: str = "unbiased"
     solver: str = "auto"
-    tolerance: float = 0.01
+    max_expected_loss: float = 0.01
     rerank: bool | str = "auto"
     dtype: Any = "float32"
 
@@ -219,7 +219,7 @@ class KernelSelector(Selector, Generic[D]):
             recorder.check(scaling, has_bandwidth=self._kernel.has_bandwidth)
             if self.label_kernel == SELF:
                 dependence.weigh_itself(
-                    lambda L: checked_weights(L, self.estimator, run.covariates)
+                    lambda L: checked_weights(L, self.statistic, run.covariates)
                 )
             state = recorder.begin(dependence.candidates, scaling)
             dependence.check_overflow()
@@ -263,24 +263,25 @@ class KernelSelector(Selector, Generic[D]):
     def _kernel(self) -> AbstractKernel:
         return resolve_kernel(self.kernel)
 
-    def _check_estimator(self, run: SelectionRun) -> None:
+    def _check_statistic(self, run: SelectionRun) -> None:
         """Reject too few samples for the estimator, and options that do not support groups."""
-        check_estimator(self.estimator, run.n_samples)
+        check_statistic(self.statistic, run.n_samples)
         if run.groups is None:
             return
         if self._kernel.scored_by == "matrix":
             raise InputError(
-                f"The {self._kernel.name} kernel and groups: its matrix is no function of the "
-                "parts that groups are. Take another kernel, or leave the groups out."
+                f"The {self._kernel.name} kernel does not support groups, because its matrix "
+                "cannot be computed from the groups. Pass another kernel, or no groups."
             )
         if self.solver == "lowrank":
             raise InputError(
-                "solver='lowrank' scores single features, and groups were given; leave it out."
+                "solver='lowrank' scores single features, so it does not support groups; leave "
+                "it out."
             )
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, plan = run.n_samples, self.engines(run, self.solver)
-        n, limit = min(self.again_from(run), run.source.n_features), self.memory
+        n, limit = min(self.again_from(run), run.source.n_features), self.memory_limit
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
@@ -310,7 +311,7 @@ class KernelSelector(Selector, Generic[D]):
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"
-        return checked_factored_weights(labels.factor(), self.estimator, run.covariates)
+        return checked_factored_weights(labels.factor(), self.statistic, run.covariates)
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
@@ -348,13 +349,17 @@ class AbstractElimination(KernelSelector[SourceDependence]):
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         n = how_many(self.n_features_to_select, run.n_candidates)
         lost = lost_of(state.history, n)
-        if lost <= MISSED * self.tolerance * n:
+        if lost <= MISSED * self.max_expected_loss * n:
             return
         many = run.n_samples > MOST_SAMPLES
-        why = "low rank can do no better with so many samples" if many else "not as foreseen"
+        why = (
+            "with this many samples, the rank cannot be increased"
+            if many
+            else "the error was larger than predicted"
+        )
         warn(
-            f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
-            f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
-            f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or solver='exact' where "
-            "the memory is there.",
+            f"Approximate rounds are expected to have lost {lost:.2g} of the {n} best features "
+            f"(expected_lost in the result); max_expected_loss={self.max_expected_loss:g} allows "
+            f"{self.max_expected_loss * n:.2g}. Reason: {why}. Pass a larger max_expected_loss=, "
+            "or solver='exact' if there is enough memory.",
         )

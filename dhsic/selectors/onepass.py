@@ -16,9 +16,16 @@ from dhsic._typing import Array, Float
 from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
-from dhsic.criteria.independence import MULTISCALE, inflation_of
+from dhsic.criteria.independence import MULTISCALE, Independence, inflation_of
 from dhsic.errors import InputError, warn
-from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix, joint_labels, target_kernels
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    REAL_KERNELS,
+    LabelMatrix,
+    joint_labels,
+    label_matrix,
+    target_kernels,
+)
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.pairs.share import target_columns
@@ -27,20 +34,21 @@ from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.passes.single_pass import Judge, Judged, read_once
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results.schema import Order
-from dhsic.selection.marginal import warn_of_missing
+from dhsic.selection.missing_calls import warn_of_missing
 from dhsic.selection.progress import recording
 from dhsic.selection.run import SelectionRun
 from dhsic.selectors.base import Selector
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
+from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.values import ValueKind
-from dhsic.sources.vcz import DIPLOID
+from dhsic.validation import as_array
 
 #: Parameters of some criteria only.
-OF_SOME = (*("bandwidth", "label_kernel", "estimator", "penalty", "centroid_weight", "proportion"),)
+OF_SOME = (*("bandwidth", "label_kernel", "statistic", "penalty", "centroid_weight", "proportion"),)
 #: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
-#: Label kernels supported for residuals; and (m, m) matrices needed for them.
-OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 7
+#: Label kernels supported for residuals; and (m, m) matrices needed for them, besides one a target.
+OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -70,7 +78,7 @@ class OnePass(Selector):
         ``"dimension"`` for the others.
     label_kernel : str
         Label kernel of kta and hsic, as in `BAHSIC`.
-    estimator : {"unbiased", "biased"}
+    statistic : {"unbiased", "biased"}
         Estimator of hsic, as in `BAHSIC`.
     penalty : float
         Lambda of ridge.
@@ -80,9 +88,9 @@ class OnePass(Selector):
         Fraction of the features that are assumed to differ (b).
     loco : bool
         Leave one chromosome out (hsic only): each chromosome is tested against the residuals of
-        ridge regression of the labels on all others, as in REGENIE (`docs/relatedness.md`); needs
-        (m, m) matrices.
-    missing, stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
+        ridge regression of the labels on all others, as in REGENIE, with their variance along the
+        relatedness of each feature (`docs/relatedness.md`); needs (m, m) matrices.
+    missing, stability, checkpoint, progress, random_state, runtime, n_jobs, memory_limit
         As in `BAHSIC`.
 
     Attributes
@@ -105,7 +113,7 @@ class OnePass(Selector):
     criterion: str = "pearson"
     bandwidth: Any = "auto"
     label_kernel: str = "auto"
-    estimator: str = "unbiased"
+    statistic: str = "unbiased"
     penalty: float = 1.0
     centroid_weight: float = 0.5
     proportion: float = 0.01
@@ -114,13 +122,14 @@ class OnePass(Selector):
     def _check_together(self) -> None:
         if self.resolved().tells_more and self.control is not None:
             raise InputError(
-                f"criterion={self.criterion!r} gives p- and q-values of its own, which need no "
-                f"shadows; leave out control={self.control!r}."
+                f"criterion={self.criterion!r} has its own p- and q-values, so shadows are not "
+                f"needed; leave out control={self.control!r}."
             )
         if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
             raise InputError(
-                f"loco=True is for criterion='hsic' and residuals, which are real values; with "
-                f"criterion={self.criterion!r} and label_kernel={self.label_kernel!r} leave it out."
+                f"loco=True needs criterion='hsic' and a label kernel for real values, because it "
+                f"tests residuals. Leave it out with criterion={self.criterion!r} and "
+                f"label_kernel={self.label_kernel!r}."
             )
 
     @property
@@ -154,7 +163,7 @@ class OnePass(Selector):
         }
 
     def described(self) -> str:
-        against = ", against residuals of a ridge of all other chromosomes" if self.loco else ""
+        against = ", tested on residuals of a ridge of all other chromosomes" if self.loco else ""
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
@@ -172,9 +181,10 @@ class OnePass(Selector):
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         square, n_results = (8 * m * m, n_partials(run.source.n_features)) if self.loco else (0, 1)
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
+        n_targets = 1 if run.y is None else _columns_of(run.y).shape[1]
         needed = MemoryEstimate(
             process=resident_bytes(),
-            squares=SQUARES * square,
+            squares=(SQUARES + n_targets) * square,
             survivors=min(COMPACT_BYTES, stored) if self.loco else 0,
             vectors=VECTORS * 8 * run.source.n_features,
             landmarks=criterion.label_bytes(m),
@@ -187,14 +197,33 @@ class OnePass(Selector):
         criterion = self.resolved()
         if run.covariates is not None and not criterion.takes_covariates:
             raise InputError(
-                f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
-                "out of the features before, or use BAHSIC or LinearHSIC."
+                f"{criterion.name!r} does not support covariates. Leave them out, regress them out "
+                "of the features first, or use BAHSIC or LinearHSIC."
             )
         if not self.loco:
             return criterion.read(run.y, run.covariates)
         chromosomes_of(run.source)
         each = target_columns(run.y, self.label_kernel)
-        return _read_together(criterion, run.y, each, run.covariates)
+        return self._residual_labels(run.y, each, run.covariates)
+
+    def _residual_labels(
+        self, y: Array, each: list[Float], covariates: Array | None
+    ) -> LabelMatrix:
+        """Read columns of every target, or their residuals; targets not all real have kernels each.
+
+        Residuals of classes have the linear kernel: any other function of them would tell the class
+        from what was predicted, which follows relatedness.
+        """
+        criterion, kernels = self.resolved(), target_kernels(_columns_of(y), self.label_kernel)
+        if all(kernel in REAL_KERNELS for kernel in kernels):
+            return criterion.read(np.column_stack(each), covariates)
+        read = [
+            label_matrix(columns, "linear", covariates).centred
+            if kernel in CLASS_KERNELS
+            else criterion.read(columns, covariates)
+            for columns, kernel in zip(each, kernels, strict=True)
+        ]
+        return read[0] if len(read) == 1 else joint_labels(read, covariates)
 
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
@@ -204,23 +233,24 @@ class OnePass(Selector):
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
         each, C = target_columns(run.y, self.label_kernel), run.covariates
-        Y, ends = np.column_stack(each), np.cumsum([columns.shape[1] for columns in each])[:-1]
         ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
         chromosomes, unplaced = chromosomes_of(run.source)
         if unplaced.size:
             warn(
-                f"{unplaced.size:,} features lie on X, Y, MT or no known chromosome (0 or .). They "
-                "predict nothing here, and are tested against what all autosomes leave of the "
-                "labels; chromosomes= with the others leaves them out.",
+                f"{unplaced.size:,} features are on X, Y, MT or an unknown chromosome (0 or .). "
+                "They are not used for prediction, and are tested on the residuals of all "
+                "autosomes. To exclude them, list the other chromosomes in chromosomes=.",
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
             Q = covariate_basis(C, m)
-            arguments = reader, chromosomes, Y, Q, ploidy, unplaced
+            arguments = reader, chromosomes, each, Q, ploidy, unplaced
             for features, residuals in residuals_by_chromosome(*arguments):
-                if judge.criterion is not None:
-                    columns_by_target = np.split(residuals, ends, axis=1)
-                    labels = _read_together(judge.criterion, run.y, columns_by_target, C)
-                    judge = replace(judge, prepared=judge.criterion.prepare(labels, C))
+                if isinstance(criterion := judge.criterion, Independence):
+                    values = [of_target.values for of_target in residuals]
+                    state = criterion.prepare(self._residual_labels(run.y, values, C), C)
+                    covariances = [of_target.covariance for of_target in residuals]
+                    state = criterion.of_relatives(state, values, covariances)
+                    judge = replace(judge, prepared=state)
                 there = run.source, run.runtime, judge, reporter
                 parts.append((features, read_once(*there, rows=run.rows, features=features)))
         return Judged.of(parts)
@@ -248,7 +278,8 @@ class OnePass(Selector):
             alive = np.flatnonzero(~scan.scaling.constant)
             scores = criterion.finish(prepared, scan.columns[:, alive]) if again else None
             if again and criterion.leaves_missing_out:
-                warn_of_missing(run.source, scan.columns[-1, alive], alive)
+                test = getattr(prepared, "missingness", None)
+                warn_of_missing(run, scan.columns[-1, alive], alive, test)
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 order = worst_first(scores.order_by)
@@ -269,7 +300,9 @@ class OnePass(Selector):
             extra[name][0][alive] = values
         attributes = {"inflation": inflation_of(extra["p"][0][alive])} if "p" in extra else {}
         meaning = criterion.meaning
-        ranked = Order(*placed, placed="scored", meaning=meaning, extra=extra, told=attributes)
+        ranked = Order(
+            *placed, placed="scored", meaning=meaning, extra=extra, attributes=attributes
+        )
         return ranked, scan.scaling
 
 
@@ -289,15 +322,15 @@ def _record(
     lost = int(np.isnan(scores.score).sum())
     if lost:
         raise InputError(
-            f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
-            "are too large or too small for it. Rescale them, or pass standardize=True."
+            f"{lost} of {scores.score.size} scores by {criterion.name!r} are not numbers: values "
+            "are too large or too small. Rescale the features, or pass standardize=True."
         )
     flat = np.ptp(scores.score) <= TIE * np.abs(scores.score).max(initial=0.0)
     if criterion.has_bandwidth and not standardized and scores.score.size > 1 and flat:
         raise InputError(
-            f"All {scores.score.size} scores by {criterion.name!r} are the same: at this bandwidth "
-            "no two samples are alike to the kernel, or all are. Pass bandwidth='median', or "
-            "standardize=True."
+            f"All {scores.score.size} scores by {criterion.name!r} are equal: with this bandwidth, "
+            "the kernel values of all pairs of samples are nearly 0, or nearly 1. Pass "
+            "bandwidth='median', or standardize=True."
         )
     return {
         "n_features": scores.score.size,
@@ -309,14 +342,7 @@ def _record(
     }
 
 
-def _read_together(
-    criterion: AbstractCriterion, y: Array, each: list[Float], covariates: Array | None
-) -> LabelMatrix:
-    """Read labels with one kernel; several targets that are not all real get a kernel each.
-
-    `each` has the columns of every target, or their residuals.
-    """
-    is_one = len(each) == 1 or all(kernel in REAL_KERNELS for kernel in target_kernels(y))
-    if is_one:
-        return criterion.read(np.column_stack(each), covariates)
-    return joint_labels([criterion.read(columns, covariates) for columns in each], covariates)
+def _columns_of(y: Array) -> Array:
+    """Targets as columns, (m, t)."""
+    Y = as_array(y, "y")
+    return Y[:, None] if Y.ndim == 1 else Y

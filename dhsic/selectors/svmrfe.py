@@ -59,7 +59,7 @@ class SVMRFE(AbstractElimination):
         Kernel of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
     step, bandwidth, standardize, missing, solver, dtype
         As in `BAHSIC`; low rank is not available.
-    stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
+    stability, checkpoint, progress, random_state, runtime, n_jobs, memory_limit
         As in `BAHSIC`.
 
     Notes
@@ -76,17 +76,17 @@ class SVMRFE(AbstractElimination):
     """
 
     _method = "svm-rfe"
-    _meaning = "by how much the margin term falls without the feature, alpha held"
+    _meaning = "decrease of the margin term without the feature, for fixed alpha"
     _parameter_constraints: ClassVar = {
         **AbstractElimination._parameter_constraints,
-        "penalty": such(is_positive, "C of the machine, a positive number."),
+        "penalty": such(is_positive, "C of the support vector machine, a positive number."),
     }
 
     penalty: float = 1.0
     kernel: Any = "linear"
     label_kernel: str = field(default="multiclass", init=False)
-    estimator: str = field(default="unbiased", init=False)
-    tolerance: float = field(default=0.01, init=False)
+    statistic: str = field(default="unbiased", init=False)
+    max_expected_loss: float = field(default=0.01, init=False)
     rerank: bool = field(default=False, init=False)
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
@@ -94,20 +94,17 @@ class SVMRFE(AbstractElimination):
         assert run.y is not None, "this method does not take the data for labels"
         if run.y.ndim == 1 and not may_be_classes(run.y):
             raise InputError(
-                "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
+                "svm-rfe needs classes, but y contains real values; divide them into classes, or "
                 "use bahsic."
             )
         labels = label_matrix(run.y, self.label_kernel)
         if len(labels.parts) != 1 or not isinstance(labels.parts[0], ClassTarget):
             raise InputError(
-                "svm-rfe tells classes apart, and there are several targets or real values; pass "
-                "one class label a sample."
+                "svm-rfe needs classes, but there are several targets or real values; pass one "
+                "class label per sample."
             )
         if run.covariates is not None:
-            raise InputError(
-                "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
-                "or use bahsic."
-            )
+            raise InputError("svm-rfe does not support covariates. Leave them out, or use bahsic.")
         return labels
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
@@ -139,13 +136,13 @@ class SVMRFE(AbstractElimination):
     def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" or kernel.is_of_categories:
             raise InputError(
-                f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
-                "such as 'linear', 'gaussian' or 'laplace'."
+                f"svm-rfe does not support the {kernel.name} kernel; pass another, such as "
+                "'linear', 'gaussian' or 'laplace'."
             )
         if self.solver == "lowrank":
             raise InputError(
-                f"solver={self.solver!r} is unknown to svm-rfe, whose W is a full matrix; pass "
-                "'auto', 'exact' or 'direct'."
+                f"svm-rfe does not support solver={self.solver!r}, because its W is a full matrix; "
+                "pass 'auto', 'exact' or 'direct'."
             )
 
     def described(self) -> str:

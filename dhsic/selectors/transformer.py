@@ -43,7 +43,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """Names of the features at fit, if they have names; they are read on first use."""
         result = vars(self).get("result_")
         if result is None or NAME not in result.coords:
-            raise AttributeError(f"This {type(self).__name__} knows no names of features.")
+            raise AttributeError(f"This {type(self).__name__} has no feature names.")
         names = np.full(
             self.n_features_in_, "", dtype=object
         )  # empty for features that were filtered out
@@ -86,7 +86,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
                 ) from error
             raise InputError(
                 f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
-                "numbers, samples as rows."
+                "numbers, with samples as rows."
             ) from error
 
     @property
@@ -132,7 +132,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if source.n_features != d:
             raise InputError(
                 f"X has {source.n_features} features, but {type(self).__name__} is expecting {d} "
-                "features as input; pass data like those of fit."
+                "features as input; pass data with the features of fit."
             )
         codes = self.result_.attrs.get("missing_codes", ())
         source = SubsetSource(RecodedSource(source, codes) if len(codes) else source, chosen)

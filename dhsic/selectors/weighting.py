@@ -38,7 +38,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.errors import warn
-from dhsic.hsic import check_estimator
+from dhsic.hsic import check_statistic
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selection.run import SelectionRun
@@ -47,7 +47,7 @@ from dhsic.validation import POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
 
-#: Steps of the inner problem, at most; more is wasted, because its tangent changes soon.
+#: Maximum number of steps of the inner problem; more are wasted, because its tangent soon changes.
 INNER_STEPS = 4
 #: Residual at which the inner problem counts as solved.
 INNER_TOLERANCE = 1e-6
@@ -59,7 +59,7 @@ class WeightingState:
 
     iteration: int  # steps done
     w: Float  # (n,)
-    value: float  # of the objective
+    value: float  # value of the objective
     hsic: float
     residual: float  # the criterion of line 5 of the ICML algorithm
     n_evaluations: int  # kernel matrices that the step computed
@@ -94,7 +94,7 @@ class ZeroNorm(AbstractWeighting):
     steepness: float  # alpha
 
     def gram(self, w: Float) -> Float:
-        """Kernel matrix K_w, (m, m)."""
+        """Kernel matrix K_w for the weights w (n,), (m, m)."""
         return gram_of(self.data.statistic(w), self.sigma)
 
     def begin(self, w: Float) -> WeightingState:
@@ -108,8 +108,8 @@ class ZeroNorm(AbstractWeighting):
             yield state
         if not state.w.any():
             warn(
-                f"No feature is worth penalty={self.penalty:g}: all weights are 0, and the ranking "
-                "is by what each would add alone. Pass a lower penalty.",
+                f"All weights are 0 with penalty={self.penalty:g}; features are ranked by what "
+                "each would add alone. Pass a smaller penalty.",
             )
 
     def potential(self, w: Float) -> Float:
@@ -118,7 +118,7 @@ class ZeroNorm(AbstractWeighting):
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
     def tangent(self, w: Float, K: Float) -> Tangent:
-        """Convex problem that a step minimises, at weights w with kernel matrix K."""
+        """Convex problem that a step minimises, at weights w (n,) with kernel matrix K."""
         used = w != 0
         c = self.by_squares(np.maximum(self.W, 0.0), K, used)
         rate = self.penalty * self.steepness
@@ -126,7 +126,7 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """Derivative ``d <W, K> / dv`` of the features `which`."""
+        """Derivative ``d <W, K> / dv`` by the squared weights of the features `which`."""
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
@@ -154,15 +154,18 @@ class ZeroNorm(AbstractWeighting):
 
 @dataclass(frozen=True)
 class Tangent:
-    """Objective ``h(v) - v' c`` with ``c = grad g(v_0)``; weights that are 0 in v_0 stay 0."""
+    """Convex objective ``h(v) - v' c`` of a step, with ``c = grad g(v_0)``.
+
+    Weights that are 0 in v_0 stay 0.
+    """
 
     norm: ZeroNorm
     start: Float  # (n,), v_0
-    K: Float  # there
-    c: Float  # (n,), 0 where v_0 is
+    K: Float  # (m, m), kernel matrix at v_0
+    c: Float  # (n,), 0 if v_0 is 0
 
     def at(self, v: Float) -> Evaluation:
-        """Value and gradient at v."""
+        """Value and gradient of the objective at squared weights v (n,)."""
         K = self.K if np.array_equal(v, self.start) else self.norm.gram(np.sqrt(v))
         h = np.maximum(-self.norm.W, 0.0)
         value = float(np.vdot(h, K)) - float(np.vdot(self.c, v))
@@ -171,7 +174,10 @@ class Tangent:
 
 
 def change_of(w: Float, before: Float) -> float:
-    """Relative change ``min(||w - w_0||, ||1 - w / w_0||)``, over features with a weight before."""
+    """Relative change of the weights w (n,) in a step, ``min(||w - w_0||, ||1 - w / w_0||)``.
+
+    w_0 is `before`, the weights before the step. Only features with nonzero w_0 count.
+    """
     used = before != 0
     w, before = w[used], before[used]
     return float(min(np.linalg.norm(w - before), np.linalg.norm(1 - w / before)))
@@ -196,7 +202,7 @@ class FeatureWeighting(DescentSelector):
         -1 and 1 in any units of the labels.
     steepness : float
         Alpha of the concave norm; 5 in the papers.
-    estimator : {"biased", "unbiased"}
+    statistic : {"biased", "unbiased"}
         JMLR eq. 4, as in the papers, or eq. 5.
     start : {"uniform", "random"}
         All weights 1, or random weights from `random_state` as in the papers.
@@ -204,11 +210,11 @@ class FeatureWeighting(DescentSelector):
         Sigma on the unweighted features.
     label_kernel : str
         As in `BAHSIC`.
-    max_iterations, tolerance
+    max_iterations, tol
         Number of outer steps, at most, and the relative change of weights at which they stop.
     random_state : int
         Seed of a random start.
-    standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
+    standardize, missing, checkpoint, progress, runtime, n_jobs, memory_limit, stability
         As in `BAHSIC`.
 
     Attributes
@@ -236,12 +242,12 @@ class FeatureWeighting(DescentSelector):
 
     penalty: float = 0.001
     steepness: float = 5.0
-    estimator: str = "biased"
+    statistic: str = "biased"
     start: str = "uniform"
-    tolerance: float = 0.01
+    tol: float = 0.01
 
     def check_samples(self, run: SelectionRun) -> None:
-        check_estimator(self.estimator, run.n_samples)
+        check_statistic(self.statistic, run.n_samples)
 
     def _sizes(self) -> tuple[int, int]:
         """Two m x m kernel matrices (for the positive and negative W), and no random features."""
@@ -250,14 +256,14 @@ class FeatureWeighting(DescentSelector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[ZeroNorm, Float]:
-        W = run.weights(labels, self.estimator)
+        W = run.weights(labels, self.statistic)
         W /= np.abs(W).sum()
         sigma = sigma_of(data, self.bandwidth)
         start = np.ones(data.features.size)
         if self.start == "random":
-            # # In (0, 1]: a weight of 0 would stay 0.
+            # Weights in (0, 1]: a weight of 0 would stay 0.
             start -= np.random.default_rng(self._seed).uniform(size=start.size)
         return ZeroNorm(data, W, sigma, self.penalty, self.steepness), start
 
     def described(self) -> str:
-        return f"feature weighting by {self.estimator} HSIC, penalty {self.penalty:g}"
+        return f"feature weighting by {self.statistic} HSIC, penalty {self.penalty:g}"

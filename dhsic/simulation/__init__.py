@@ -1,7 +1,7 @@
 """Simulated genotypes as a VCF Zarr store of any size, written block by block.
 
-What the store holds follows from the arguments alone: not from the chunks, nor from the number
-of threads that wrote it. `haplotypes` says how genotypes are made, `truth` how the trait is.
+The content of the store depends only on the arguments, and not on the chunks or on the number of
+threads. `haplotypes` simulates genotypes, `truth` simulates the trait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Trait = Literal["binary", "quantitative"]
 Layout = Literal["vcz", "plain"]
 MAX_THREADS = 8
 ALLELES = np.array([(r, a) for r in "ACGT" for a in "ACGT" if r != a], dtype=object)  # (12, 2)
-SLAB = 65536  # chunk of the arrays that have one element per variant
+SLAB = 65536  # chunk size of the arrays that have one element per variant
 
 
 def simulate_genotypes(
@@ -51,54 +51,57 @@ def simulate_genotypes(
     overwrite: bool = False,
     on_block: Callable[[int], object] | None = None,
 ) -> Truth:
-    """Genotypes with linkage, population structure and a trait, written as a Zarr store.
+    """Simulate genotypes with linkage, population structure and a trait as a Zarr store.
 
-    The store is written aside and renamed when it is whole, and the planted variants go into
-    a table beside it, ``<store stem>.truth.tsv``.
+    The store is written under a temporary name and renamed when it is complete. The causal variants
+    are written to a table next to it, ``<store stem>.truth.tsv``.
 
     Parameters
     ----------
     path : path
-        Where the store goes; must not exist, unless `overwrite`.
+        Path of the store; must not exist, unless `overwrite`.
     n_samples, n_variants : int
-        Size. Memory is bounded by a few chunks, whatever the number of variants.
+        Size of the data. Memory is bounded by a few chunks for any number of variants.
     n_causal, n_pairs : int
-        Common variants with an additive effect, and pairs that act only through their product.
-        Every term explains the same share of the trait.
+        Number of common variants with an additive effect, and of pairs of variants that act only
+        through their product. Every term explains the same share of the trait.
     n_populations : int
-        Populations that samples belong to, Fst about 0.05.
+        Number of populations of the samples; Fst is about 0.05.
     missing : float
         Fraction of calls that are missing.
     heritability : float
-        Fraction of the variance of the liability that the planted variants explain.
+        Fraction of the variance of the liability that the causal variants explain.
     stratification : float
-        Standard deviation of the population means of the liability, in units of the rest.
+        Standard deviation of the population means of the liability, in units of the standard
+        deviation of the rest of the liability.
     trait : {"binary", "quantitative"}
-        ``sample_trait`` is 1 where the liability is above its median, or the liability.
+        ``"binary"``: ``sample_trait`` is 1 if the liability is above its median, else 0.
+        ``"quantitative"``: it is the liability.
     seed : int
-        Same arguments, same store.
+        Random seed; the same arguments give the same store.
     chunk_variants : int, optional
-        Variants per chunk; a power of two with 4 to 16 MiB by default. Samples are one chunk.
+        Variants per chunk; by default a power of two such that a chunk has 4 to 16 MiB. All samples
+        are in one chunk.
     zarr_format : {2, 3}
     layout : {"vcz", "plain"}
-        ``call_genotype`` (variants, samples, ploidy) as VCF Zarr has it, or one matrix
-        ``dosage`` (variants, samples) with -1 where missing.
+        ``"vcz"``: ``call_genotype`` (variants, samples, ploidy) as in VCF Zarr. ``"plain"``: one
+        matrix ``dosage`` (variants, samples), in which -1 means missing.
     contigs : int
-        At most this many contigs, of whole segments of 512 variants.
+        Maximum number of contigs, which consist of whole segments of 512 variants.
     overwrite : bool
-        Replace a Zarr store that is there.
+        Replace an existing Zarr store.
     on_block : callable, optional
         Called with the number of variants just written.
 
     Returns
     -------
     Truth
-        The planted variants.
+        The causal variants.
 
     Raises
     ------
     InputError
-        Arguments that do not fit, or a path that exists.
+        The arguments are invalid, or the path exists.
 
     Examples
     --------
@@ -137,25 +140,25 @@ def simulate_genotypes(
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the variants lie: contig number and position, ascending within a contig."""
+    """Contig number and position of every variant; positions ascend within a contig."""
 
     contig: Array  # (d,)
     position: Array  # (d,)
     contig_names: Array  # (contigs,)
 
     def names(self, which: slice | Index) -> Array:
-        """Names of some variants, ``contig:position``."""
+        """Names of the variants `which`, in the form ``contig:position``."""
         pairs = zip(self.contig_names[self.contig[which]], self.position[which], strict=True)
         return np.array([f"{contig}:{position}" for contig, position in pairs], dtype=object)
 
 
 def _place(n_variants: int, contigs: int, seed: int) -> Places:
-    """Cut the variants into contigs of whole segments, so linkage never spans two."""
+    """Divide the variants into contigs of whole segments, so that linkage never spans contigs."""
     n_segments = -(-n_variants // SEGMENT)
     n_contigs = min(contigs, n_segments)
     edges = np.linspace(0, n_segments, n_contigs + 1).astype(int) * SEGMENT
     contig = np.repeat(np.arange(n_contigs, dtype=np.int16), np.diff(edges))[:n_variants]
-    # 1 to 2000 bases apart, less where a contig would outgrow 31 bits.
+    # Variants are 1 to 2000 bases apart, or less if positions would not fit in 31 bits.
     gap = min(2000, (2**31 - 1) // int(np.diff(edges).max()))
     position = generator(seed, 4).integers(1, gap + 1, size=n_variants, dtype=np.int32)
     for start, stop in pairwise(edges):
@@ -178,7 +181,7 @@ def _write_variants(group: zarr.Group, places: Places, seed: int) -> None:
     write_array(group, "contig_id", places.contig_names, ("contigs",))
     write_array(group, "variant_contig", places.contig, ("variants",), SLAB)
     write_array(group, "variant_position", places.position, ("variants",), SLAB)
-    # Text by slabs: ten million names as Python objects would take a gigabyte.
+    # Names are written in slabs: ten million names as Python objects would need a gigabyte.
     d = len(places.contig)
     chunk, dims = min(d, SLAB), ("variants", "alleles")
     names = create_array(group, "variant_id", shape=(d,), dtype=str, chunks=(chunk,), dims=dims[:1])
@@ -200,7 +203,7 @@ def _write_calls(
     layout: Layout,
     on_block: Callable[[int], object] | None,
 ) -> None:
-    """Draw, encode and write chunks on a few threads, each a stretch of whole chunks."""
+    """Simulate, encode and write chunks on a few threads; each task is a stretch of chunks."""
     n_axes, name = (3, "call_genotype") if layout == "vcz" else (2, "dosage")
     array = create_array(
         group,
@@ -211,7 +214,8 @@ def _write_calls(
         dims=("variants", "samples", "ploidy")[:n_axes],
     )
 
-    # A stretch is at least a segment, or chunks narrower than it would draw it many times.
+    # A stretch is at least one segment; otherwise, with narrower chunks, the same segment would be
+    # simulated several times.
     stretch = width * max(1, SEGMENT // width)
 
     def write(start: int) -> int:
@@ -254,8 +258,9 @@ def _check_choices(
         if value not in allowed:
             raise InputError(f"{name}={value!r} is unknown; pass {allowed[0]!r} or {allowed[1]!r}.")
     if not 1 <= contigs <= 32767:
-        raise InputError(f"contigs={contigs} does not fit; pass 1 to 32767.")
+        raise InputError(f"contigs={contigs} is out of range; pass 1 to 32767.")
     if chunk_variants is not None and chunk_variants < 1:
         raise InputError(
-            f"chunk_variants={chunk_variants} is a width; pass 1 or more, or None to choose it."
+            f"chunk_variants={chunk_variants} is too small; pass 1 or more, or None for the "
+            "default."
         )

@@ -1,14 +1,14 @@
-"""Genotypes with linkage and population structure, any part of them drawn on its own.
+"""Simulated genotypes with linkage and population structure; any range can be simulated separately.
 
-Each population has `FOUNDERS` founder haplotypes. Along a founder runs a Gaussian AR(1) process
-that is cut at the variant's allele frequency, so neighbouring variants are linked and the
-linkage decays. Allele frequencies of the populations drift from a common ancestor
-(Balding and Nichols 1995). A sample's haplotype copies one founder of its population for a while,
-then another (Li and Stephens 2003).
+Each population has `FOUNDERS` founder haplotypes. The alleles along a founder are a Gaussian AR(1)
+process with a threshold that gives the allele frequency of each variant. So neighbouring variants
+are linked, and linkage decays with distance. Allele frequencies of the populations drift from a
+common ancestor (Balding and Nichols 1995). A haplotype of a sample copies one founder of its
+population over some distance, then another (Li and Stephens 2003).
 
-Variants are drawn in segments of 512, each from its own seed, and called in tracts of 32, so
-what a variant holds depends on the seed and on its index, not on how the variants are cut into
-blocks. Linkage ends where a segment does, as at a strong recombination hotspot.
+Variants are simulated in segments of 512, each with its own seed, and called in tracts of 32. So
+the genotypes of a variant depend only on the seed and on its index, not on the division of the
+variants into blocks. Linkage ends at the end of a segment, as at a strong recombination hotspot.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 
 SEGMENT = 512
-TRACT = 32  # a multiple of it is a segment; copying switches founders only between tracts
+TRACT = 32  # variants per tract, a divisor of SEGMENT; copied founders change only between tracts
 FOUNDERS = 200  # per population
 FST = 0.05
 LINKAGE = 0.97  # AR(1) coefficient: r2 of 0.20, 0.09, 0.04, 0.01 at 1, 10, 20, 50 variants
-SWITCH = 0.1  # chance to copy another founder from the next tract on
-RAREST = 0.02  # ancestral allele frequency, log-uniform from here to 1/2
+SWITCH = 0.1  # probability that the next tract is copied from another founder
+RAREST = 0.02  # minimum ancestral allele frequency; frequencies are log-uniform up to 1/2
 
 Calls = NDArray[np.int8]
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
-    """Return the random generator of one part of the simulation: `key` says which."""
+    """Return the random generator for one part of the simulation, which `key` identifies."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The m samples: their populations, and how often a call is missing."""
+    """The m samples: their populations, and the fraction `missing` of their calls."""
 
     n_samples: int
     n_populations: int
@@ -54,10 +54,10 @@ class Cohort:
         if not 1 <= self.n_populations <= min(100, self.n_samples):
             raise InputError(
                 f"n_populations={self.n_populations} for {self.n_samples} samples; pass 1 to "
-                "100, and no more than there are samples."
+                "100, and at most the number of samples."
             )
         if not 0 <= self.missing < 1:
-            raise InputError(f"missing={self.missing} is a fraction; pass 0 <= missing < 1.")
+            raise InputError(f"missing={self.missing}; pass a fraction, 0 <= missing < 1.")
         if self.seed < 0:
             raise InputError(f"seed={self.seed} is negative; pass 0 or more.")
         members = np.arange(self.n_samples) % self.n_populations
@@ -66,7 +66,10 @@ class Cohort:
 
 
 class Haplotypes:
-    """Draws genotypes of a cohort; keeps the last segment, so read forwards and per thread."""
+    """Simulates genotypes of a cohort.
+
+    The last segment is cached, so variants should be read in order, by one thread per object.
+    """
 
     def __init__(self, cohort: Cohort) -> None:
         self.cohort = cohort
@@ -74,7 +77,7 @@ class Haplotypes:
         self._founders, self._copied = np.empty((0, 0), np.int8), np.empty((0, 0), np.int16)
 
     def genotypes(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Calls of variants start:stop, (c, m, 2), -1 where missing unless `complete`."""
+        """Calls (c, m, 2) of variants start:stop; -1 if missing. `complete`: no missing calls."""
         first, last = start // TRACT, -(-stop // TRACT)
         calls = np.empty(((last - first) * TRACT, 2 * self.cohort.n_samples), np.int8)
         for tract in range(first, last):
@@ -84,7 +87,7 @@ class Haplotypes:
                 self._founders, self._copied = _draw_segment(self.cohort, segment)
                 self._last = segment
             founders, copied = self._founders[inside * TRACT :][:TRACT], self._copied[inside]
-            # mode="clip" skips the bounds check of every index; they are in range as they are made.
+            # mode="clip" skips bounds checks; all indices are in range by construction.
             np.take(founders, copied.astype(np.intp), 1, out=rows, mode="clip")
             if not complete:
                 _lose_calls(self.cohort, tract, rows)
@@ -92,17 +95,18 @@ class Haplotypes:
         return selected.reshape(stop - start, self.cohort.n_samples, 2)
 
     def dosage(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Alternative alleles of variants start:stop, (c, m): 0, 1, 2, or -1 where missing."""
+        """Number of alternative alleles (c, m) of variants start:stop: 0, 1, 2; -1 if missing."""
         calls = self.genotypes(start, stop, complete=complete)
-        # Both alleles are missing or neither is, so the sum is -2 where a call is missing.
+        # Either both alleles are missing or none, so the sum is -2 if a call is missing.
         total: Calls = calls[..., 0] + calls[..., 1]
         return np.maximum(total, -1, out=total)
 
 
 def _draw_segment(cohort: Cohort, index: int) -> tuple[Calls, NDArray[np.int16]]:
-    """Draw a segment of 512 variants: founders, and the founder that each haplotype copies.
+    """Simulate a segment of 512 variants: founders, and the founder that each haplotype copies.
 
-    Founders are (SEGMENT, populations * FOUNDERS), 0 or 1; indices are (SEGMENT / TRACT, 2m).
+    The alleles of founders are (SEGMENT, populations * FOUNDERS), 0 or 1. The indices of copied
+    founders are (SEGMENT / TRACT, 2m).
     """
     rng = generator(cohort.seed, 1, index)
     frequencies = _drifted_frequencies(rng, cohort.n_populations)  # (SEGMENT, populations)

@@ -1,8 +1,9 @@
-"""The truth of a simulation: which variants make the trait, and how.
+"""The truth of a simulation: the causal variants and their effects.
 
-The trait is a standardised liability: additive effects of common variants, products of pairs of
-common variants, and noise. A product is freed of the marginal effects of its two variants, so
-a method that looks at one variant at a time, or at linear dependence, cannot find a pair.
+The trait is a standardised liability: the sum of additive effects of common variants, products of
+pairs of common variants, and noise. The marginal effects of both variants are regressed out of each
+product. So a method that tests one variant at a time, or only linear dependence, cannot find a
+pair.
 """
 
 from __future__ import annotations
@@ -23,29 +24,32 @@ COMMON = 0.2  # causal variants have at least this minor allele frequency
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """The planted variants of a simulated store, one element each, columns of its table."""
+    """The causal variants of a simulated store: one array element per variant.
 
-    variant_index: Index  # place in the store
+    Fields are columns of the table.
+    """
+
+    variant_index: Index  # position in the store
     variant_id: Array
     contig: Array
     position: Index
     kind: Array  # "additive", or "pair" for a variant that acts only together with its partner
-    effect: Float  # standard deviations of liability for one standard deviation of the term
+    effect: Float  # standard deviations of the liability per standard deviation of the term
     partner: Index  # `variant_index` of the partner of a pair, -1 for additive variants
 
     def frame(self) -> pd.DataFrame:
-        """Return the truth as a table, a row per planted variant."""
+        """Return the truth as a table with one row per causal variant."""
         return pd.DataFrame(asdict(self))
 
     def write(self, path: Path) -> None:
-        """Write the table as tab-separated text, aside and then renamed."""
+        """Write the table as tab-separated text, to a temporary file that is then renamed."""
         aside = path.with_name(f".{path.name}.partial")
         self.frame().to_csv(aside, sep="\t", index=False)
         aside.replace(path)
 
 
 def truth_path(store: str | Path) -> Path:
-    """Return where the truth of a store lies: ``x.truth.tsv`` beside ``x.vcz``."""
+    """Return the path of the truth table of a store: ``x.truth.tsv`` next to ``x.vcz``."""
     return Path(store).with_suffix(".truth.tsv")
 
 
@@ -58,7 +62,7 @@ def read_truth(path: str | Path) -> Truth:
     missing = set(Truth.__dataclass_fields__) - set(table.columns)
     if missing:
         raise InputError(
-            f"{path} lacks the columns {sorted(missing)}; pass the .truth.tsv of a simulation."
+            f"{path} has no columns {sorted(missing)}; pass the .truth.tsv of a simulation."
         )
     columns = {name: table[name].to_numpy() for name in Truth.__dataclass_fields__}
     return Truth(**columns | {name: columns[name].astype(object) for name in text})
@@ -76,42 +80,42 @@ class TraitPlan:
     def __post_init__(self) -> None:
         if min(self.n_causal, self.n_pairs) < 0:
             raise InputError(
-                f"n_causal={self.n_causal} and n_pairs={self.n_pairs} are counts; pass 0 or more."
+                f"n_causal={self.n_causal} and n_pairs={self.n_pairs}; pass counts of at least 0."
             )
         if not 0 <= self.heritability <= 1:
-            raise InputError(f"heritability={self.heritability} is a fraction; pass 0 to 1.")
+            raise InputError(f"heritability={self.heritability}; pass a fraction from 0 to 1.")
         if not 0 <= self.stratification < np.inf:
             raise InputError(
-                f"stratification={self.stratification} is a standard deviation; pass 0 or more."
+                f"stratification={self.stratification}; pass a standard deviation of at least 0."
             )
 
     @property
     def n_sites(self) -> int:
-        """Number of variants to plant."""
+        """Number of causal variants."""
         return self.n_causal + 2 * self.n_pairs
 
     def check_room(self, n_variants: int) -> None:
-        """Refuse a store in which the planted variants would lie next to each other."""
+        """Reject a number of variants for which causal variants would be too close together."""
         least = max(1, 8 * self.n_sites)
         if n_variants < least:
             raise InputError(
-                f"n_variants={n_variants} leaves no room between {self.n_sites} planted "
-                f"variants; pass n_variants>={least}, or plant fewer."
+                f"n_variants={n_variants} is too few for {self.n_sites} planted variants; pass "
+                f"n_variants>={least}, or plant fewer."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """Sites, effects and partners of the planted variants, and the liability they make."""
+    """Sites, effects and partners of the causal variants, and the resulting liability."""
 
-    site: Index  # (k,), the additive ones first, then pair by pair
+    site: Index  # (k,), positions: additive variants first, then the variants of each pair
     effect: Float  # (k,)
-    partner: Index  # (k,), -1 for additive
+    partner: Index  # (k,), -1 for additive variants
     liability: Float  # (m,), mean 0 and variance 1
 
 
 def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
-    """Choose common variants far from each other and make the liability from them."""
+    """Choose common variants that are far from each other, and compute the liability from them."""
     rng = generator(cohort.seed, 3)
     site, dosage = _choose_sites(Haplotypes(cohort), n_variants, plan.n_sites, rng)
     order = rng.permutation(plan.n_sites)
@@ -136,7 +140,10 @@ def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
 def _choose_sites(
     haplotypes: Haplotypes, n_variants: int, n_sites: int, rng: np.random.Generator
 ) -> tuple[Index, Float]:
-    """One common variant in the middle half of each of `n_sites` equal stretches."""
+    """Choose one common variant in the middle half of each of `n_sites` equal stretches.
+
+    Returns positions and dosages.
+    """
     sites, dosages = [], []
     for low, high in pairwise(np.linspace(0, n_variants, n_sites + 1)):
         first = int(low + (high - low) / 4)

@@ -1,9 +1,8 @@
-"""A source: m samples x d features that can be read a block of features at a time.
+"""Sources: matrices of m samples x d features that are read in blocks of features.
 
-Whatever the storage (NumPy, dask, xarray, Zarr, VCF Zarr), the rest of dhsic sees samples as
-rows, features as columns, one code for missing values, and blocks of whole chunks. Values are
-booleans, integers or floats without infinities. A fingerprint identifies a matrix without
-reading all of it.
+Whatever the storage (NumPy, dask, xarray, Zarr, VCF Zarr), the rest of dhsic sees samples as rows,
+features as columns, one code for missing values, and blocks of whole chunks. Values are booleans,
+integers or floats without infinities. A fingerprint identifies a matrix without reading all of it.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from dhsic.memory import human
 from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges, run_of
 from dhsic.sources.chunked import ChunkedArray
 from dhsic.sources.columns import NAME, Column
+from dhsic.sources.sexes import DosagesOnX, Sexes
 
 #: Default name of the feature dimension of results.
 FEATURES = "features"
@@ -37,11 +37,11 @@ class Names:
     """Names of features (d,) and samples (m,), and coordinates of both, if known.
 
     Each is an array, or a function that reads it on demand. `key` returns the arrays that a
-    fingerprint uses instead of the names. `check` validates the stored names without keeping
-    them, where names of many features would take memory. `columns` returns names (as ``feature``)
-    and coordinates that can be read for a subset of features. `sample_coords` (m,) are columns
-    of a table beside the matrix: labels, covariates. `dim` is the name of the feature dimension,
-    also in results.
+    fingerprint uses instead of the names. `check` validates the stored names without keeping them,
+    because names of many features would need much memory. `columns` returns names (as ``feature``)
+    and coordinates that can be read for a subset of features. `sample_coords` (m,) are columns of a
+    table beside the matrix: labels, covariates. `dim` is the name of the feature dimension, also in
+    results.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -66,8 +66,8 @@ class AbstractSource(ABC):
     dtype : numpy.dtype
         Dtype of the arrays that `read` returns: the stored dtype, never widened.
     missing_code : int or None
-        Integer that stands for a missing value in the arrays that `read` returns; None if there
-        is none. In floating data NaN is always missing.
+        Integer that means a missing value in the arrays that `read` returns; None if there is
+        none. In floating-point data, NaN is always missing.
     client_bytes : int
         Bytes sent from this process to a worker so that it can read the source: 0 if workers
         open a path or URL themselves.
@@ -79,10 +79,13 @@ class AbstractSource(ABC):
         Whether the format declares that values count alleles; if not, the values are inspected,
         see `dhsic.sources.values`.
     keeps_codes : bool
-        Whether the format or the caller declares that no number except `missing_code` stands for
-        a missing value; if not, the values are inspected.
+        Whether the format or the caller declares that no number except `missing_code` means a
+        missing value; if not, the values are inspected.
     n_features_filtered : int
         Number of stored features that are left out.
+    left_out : tuple of (str, int)
+        Number of those left out when the source was opened, by ``pass_only`` or ``other_types``;
+        without `not_features`.
     ploidy : int or None
         Number of alleles of a full call, if values count non-reference alleles.
     counted : str
@@ -90,13 +93,18 @@ class AbstractSource(ABC):
     names : Names
         Names of features and samples, and feature coordinates that are copied to the result.
     chunked : ChunkedArray or None
-        Array of a Zarr store that holds the matrix; None for other storage.
+        Array of a Zarr store that contains the matrix; None for other storage.
     not_features : tuple of str
-        Columns of a table that the caller declared to be no features.
+        Columns of a table that the caller excluded from the features.
+    row_numbers : bool
+        Whether the sample names only count the rows of a table, as programs number them.
     read_as : str
         Description of how a text table was parsed (separator, header, orientation).
     hint : str
         Advice to users before they select features, a sentence; "" for none.
+    on_x : DosagesOnX or None
+        Features on X in dosages that count the one copy of males as 0 or 2; None where there are
+        none, or calls are stored by copies.
     """
 
     n_samples: int
@@ -109,20 +117,28 @@ class AbstractSource(ABC):
     dosages: bool = False
     keeps_codes: bool = False
     n_features_filtered: int = 0
+    left_out: tuple[tuple[str, int], ...] = ()
     ploidy: int | None = None
     counted: str = ""
     names: Names = Names()
     chunked: ChunkedArray | None = None
     not_features: tuple[str, ...] = ()
+    row_numbers: bool = False
     read_as: str = ""
     hint: str = ""
+    on_x: DosagesOnX | None = None
+
+    def sexes(self) -> Sexes | None:
+        """Sexes of all samples; None where nothing tells them."""
+        return None if self.on_x is None else self.on_x.sexes_of(self)
 
     def haploid_features(self) -> Index:
         """Return ascending positions of features with both haploid and other calls (X, Z).
 
         Their dosages count a haploid call twice; `allele_counts` counts it once.
         """
-        return np.empty(0, dtype=np.int64)
+        none = np.empty(0, dtype=np.int64)
+        return none if self.on_x is None else self.on_x.haploid_features(self)
 
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
@@ -131,14 +147,18 @@ class AbstractSource(ABC):
 
         `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
         """
-        raise TypeError(f"{type(self).__name__} has no haploid calls")
+        if self.on_x is None:
+            raise TypeError(f"{type(self).__name__} has no haploid calls")
+        return self.on_x.allele_counts(self, block, local, rows)
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         """Count diploid calls with 0, 1 and 2 alternative alleles, (c, 3).
 
         `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
         """
-        raise TypeError(f"{type(self).__name__} has no haploid calls")
+        if self.on_x is None:
+            raise TypeError(f"{type(self).__name__} has no haploid calls")
+        return self.on_x.genotypes_of_females(self, block, local, rows)
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -150,28 +170,29 @@ class AbstractSource(ABC):
 
     @abstractmethod
     def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block: (m, c), Fortran-ordered (a feature is contiguous), in the stored dtype.
+        """Read a block, (m, c), in the stored dtype; Fortran-ordered, so features are contiguous.
 
-        Only the samples `rows`, in this order; all by default.
+        If `rows` are given, only these samples are read, in this order.
 
         Raises
         ------
         DataError
-            A chunk is missing, does not decode, or holds a value outside the domain. The
-            message names the array and the chunk.
+            A chunk is missing, cannot be decoded, or contains an invalid value. The message names
+            the array and the chunk.
         """
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read some features of a block, by their position in it, ascending: (c', m), C-ordered.
+        """Read some features of a block, (c', m), C-ordered.
 
-        By default the whole block is read and the features are selected from it.
+        `local` are the ascending positions of the features in the block. By default, the whole
+        block is read and the features are selected from it.
         """
         values: Array = self.read(block, rows).T[run_of(local)]
         return values
 
     def scaling_of(self, features: Index) -> Any:
         """Return the scaling of features, for sources that store one."""
-        raise TypeError(f"Nothing is known of how {features.size} features are scaled.")
+        raise TypeError(f"The scaling of {features.size} features is not known.")
 
     def stored_width(self, block: Block) -> int:
         """Return the number of features that are read from storage for a block."""
@@ -192,11 +213,11 @@ class AbstractSource(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hex digest of shape, dtype, layout, names and a sample of the data."""
+        """Return a hex digest of shape, dtype, layout, names and a sample of the data."""
 
     @final
     def feature_names(self) -> Array | None:
-        """Names of the features, an object array (d,), or None where the store has none."""
+        """Names of the features, an object array (d,); None if the store has none."""
         value_or_reader = self.names.features
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
@@ -211,7 +232,7 @@ class AbstractSource(ABC):
 
     @final
     def sample_names(self) -> Array | None:
-        """Names of the samples, an object array (m,), or None."""
+        """Names of the samples, an object array (m,); None if there are none."""
         value_or_reader = self.names.samples
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
@@ -229,7 +250,7 @@ class AbstractSource(ABC):
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Columns of names (as ``feature``) and coordinates to read in parts; None if in memory."""
+        """Columns of names (``feature``) and coordinates, read in parts; None if in memory."""
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
@@ -256,7 +277,7 @@ class AbstractSource(ABC):
             "values": str(self.dtype),
             "missing": "" if code is None else str(code),
             "genotypes": "" if self.ploidy is None else f"of {self.ploidy} alleles",
-            "left out": f"{n_out:,} features" if n_out else "",
+            "excluded": f"{n_out:,} features" if n_out else "",
             "in": "memory" if self.in_memory else chunk,
         }
 
@@ -270,10 +291,10 @@ class AbstractSource(ABC):
         return notebook.page(notebook.facts(self._facts(), type(self).__name__))
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
+        """Return lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
 
-        A source that is itself a Dask graph returns its parts; the runtime computes them and
-        passes them to `with_pieces` on the worker.
+        A source that is itself a Dask graph returns its parts; the runtime computes them and passes
+        them to `with_pieces` on the worker.
         """
         del blocks
         return None
@@ -284,11 +305,11 @@ class AbstractSource(ABC):
 
 
 class AbstractStored(AbstractSource):
-    """Source whose blocks end at chunk boundaries (`edges`), or are even without chunks."""
+    """Source whose blocks end at chunk boundaries (`edges`); without chunks, widths are equal."""
 
     @property
     def edges(self) -> Index | None:
-        """Boundaries of chunks along the features, None without."""
+        """Boundaries of chunks along the features; None without chunks."""
         return None
 
     @property
@@ -309,7 +330,7 @@ class AbstractStored(AbstractSource):
 
 
 def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
-    """Digest shape, dtype, layout, names, and checksums of up to eight chunks.
+    """Return a digest of shape, dtype, layout, names, and checksums of up to eight chunks.
 
     `edges` are the boundaries of chunks along the features; the repr of `layout` describes all
     other properties of the storage.
@@ -332,7 +353,7 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
 
 
 def _digest(digest: Any, names: Iterable[Array | None]) -> None:
-    """Update the digest with names that come in parts; the split has no effect."""
+    """Update a digest with names in parts; how the names are split has no effect."""
     ahead = b""
     for part in names:
         if part is None:

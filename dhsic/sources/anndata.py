@@ -1,4 +1,4 @@
-"""AnnData on Zarr: the matrices of a store, and the axes of each."""
+"""AnnData in Zarr: the matrices of a store, and the dataframes of their axes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from dhsic.sources.zarr import ZarrSource
 
 #: Prefix of coordinate matrices, with one row per sample.
 OBSM = "obsm/"
-#: Limits of a glance: samples and features of a dense matrix, entries of a sparse one, and bytes
-#: of a chunk.
+#: Limits of `Glance`: samples and features of a dense matrix, entries of a sparse one, and bytes of
+#: a chunk.
 GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Range of a sample of matrix values, and the fraction of zeros among them."""
+    """Range of a sample of the values of a matrix, and the fraction of zeros."""
 
     low: float
     high: float
@@ -54,7 +54,10 @@ class Glance:
         return cls(min(low, 0.0), max(high, 0.0), zeros) if is_sparse else cls(low, high, zeros)
 
     def __str__(self) -> str:
-        return f"from {self.low:.3g} to {self.high:.3g}, {self.zeros:.0%} zeros (of some values)"
+        return (
+            f"from {self.low:.3g} to {self.high:.3g}, {self.zeros:.0%} zeros (in a sample of "
+            "values)"
+        )
 
 
 class AbstractAnnData(ABC):
@@ -62,11 +65,15 @@ class AbstractAnnData(ABC):
 
     @abstractmethod
     def frame(self, name: str) -> AbstractFrame:
-        """The dataframe obs, var or raw/var."""
+        """Return the dataframe obs, var or raw/var, or one in obsm."""
 
     @abstractmethod
     def matrices(self) -> Mapping[str, Any]:
-        """Matrices by name: X, layers, raw/X, and those in obsm."""
+        """Return matrices by name: X, layers, raw/X, and those in obsm."""
+
+    @abstractmethod
+    def is_frame(self, name: str) -> bool:
+        """Whether a matrix is a dataframe, whose columns may contain text."""
 
     @abstractmethod
     def _look(self, name: str) -> Glance | None:
@@ -79,7 +86,7 @@ class AbstractAnnData(ABC):
         return None
 
     def full_name(self, variable: str | None) -> str:
-        """Return the full name of a matrix, X by default; its folder may be omitted if unique."""
+        """Return the full name of a matrix, X by default; the folder may be omitted if unique."""
         name = variable or "X"
         if name == "X" or "/" in name:
             return name
@@ -108,8 +115,8 @@ class AbstractAnnData(ABC):
             glance = self.glance(name) if name == "raw/X" or name.startswith("layers/") else None
             if glance is not None and glance.low >= 0 < glance.high:
                 return (
-                    f"X has values below 0, so it looks scaled, and {name} has none. Pass "
-                    f"{called}={name!r} to take that, or {called}='X' if X is meant."
+                    f"X has values below 0, so it looks scaled; {name} has none. To use {name}, "
+                    f"pass {called}={name!r}; to use X, pass {called}='X'."
                 )
         return ""
 
@@ -124,7 +131,7 @@ class AbstractAnnData(ABC):
         return self.frame("var")
 
     def frame_along(self, name: str, axis: str | None) -> AbstractFrame | None:
-        """Return the dataframe of an axis (obs, var, None) of a matrix."""
+        """Return the dataframe of an axis (obs, var, None) of the matrix `name`."""
         if axis is None:
             return None
         return self.frame("raw/var" if (name, axis) == ("raw/X", "var") else axis)
@@ -148,15 +155,15 @@ SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnnDataStore(AbstractAnnData):
-    """Zarr group with AnnData: X and layers, and a dataframe for each axis."""
+    """AnnData in a Zarr group: X and layers, and a dataframe for each axis."""
 
     group: zarr.Group
 
     @classmethod
     def of(cls, group: zarr.Group) -> AnnDataStore | None:
-        """Return the group as AnnData; None if it is something else."""
+        """Return the group as AnnData; None if it has another format."""
         encoding = group.attrs.get("encoding-type")
-        if encoding is None:  # AnnData before 0.8 did not say what it is
+        if encoding is None:  # AnnData before 0.8 did not declare its format
             is_one = all(_is_frame(child(group, name)) for name in ("obs", "var"))
         else:
             is_one = encoding == "anndata"
@@ -164,7 +171,7 @@ class AnnDataStore(AbstractAnnData):
 
     @classmethod
     def containing(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
-        """Return the AnnData that contains an array, and the array's name in it; None if none."""
+        """Return the AnnData that contains an array, and the name of the array in it; else None."""
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
@@ -180,28 +187,33 @@ class AnnDataStore(AbstractAnnData):
     def frame(self, name: str) -> Frame:
         return Frame.of(self.group, name)
 
+    def is_frame(self, name: str) -> bool:
+        return _is_frame(child(self.group, name))
+
     def matrix(self, variable: str | None) -> Node:
         """Return a matrix, X by default: an array, or the group of a sparse one.
 
         Raises
         ------
         InputError
-            There is none of that name; the message lists those that would do.
+            There is no matrix of this name; the message lists the matrices.
         """
         name = variable or "X"
         node = child(self.group, name)
         if node is not None and _holds(node) and name not in FRAMES:
             return node
-        raise InputError(f"{self.group.store_path} is AnnData {self._problem(name, node)}")
+        raise InputError(f"AnnData store {self.group.store_path}: {self._problem(name, node)}")
 
     def _problem(self, name: str, node: Node | None) -> str:
         matrices = list(self.matrices())
-        alternatives = f"there are {', '.join(matrices)}" if matrices else "nor is there any other"
+        alternatives = (
+            f"its matrices are {', '.join(matrices)}" if matrices else "the store has no matrices"
+        )
         of_features = [other for other in matrices if axes_of(other)[1] == "var"]
         choose = f"Choose variable={of_features[0]!r}." if of_features else "Write one."
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
         what = f"has shape {node.shape}" if isinstance(node, zarr.Array) else f"is {kind}"
-        return f"whose {name} {what}, no matrix with two axes; {alternatives}. {choose}"
+        return f"{name} {what}, but must be a matrix with two axes; {alternatives}. {choose}"
 
     def _look(self, name: str) -> Glance | None:
         node = self.matrix(name)
@@ -214,7 +226,7 @@ class AnnDataStore(AbstractAnnData):
         return Glance.of(stored[:ENTRIES], stored.size / prod(shape))
 
     def matrices(self) -> dict[str, Node]:
-        """Matrices by name, dense or sparse: X, layers, raw/X, and those in obsm."""
+        """Return matrices by name, dense or sparse: X, layers, raw/X, and those in obsm."""
         nodes = {name: child(self.group, name) for name in ("X", "raw/X")}
         for folder in ("layers", "obsm"):
             group = child(self.group, folder)
@@ -227,7 +239,7 @@ class AnnDataStore(AbstractAnnData):
 
 def axes_of(name: str) -> Axes:
     """Return the axes (obs, var, None) of a matrix by its name."""
-    folder, slash, _ = name.partition("/")  # a name in a folder may hold a slash itself
+    folder, slash, _ = name.partition("/")  # the name in a folder may contain a slash
     of_folder = AXES.get(folder) if slash and folder in FOLDERS else None
     return AXES.get(name) or of_folder or (None, None)
 
@@ -245,15 +257,15 @@ def _holds(node: Node) -> bool:
 
 
 def refuse_mudata(group: zarr.Group) -> None:
-    """Raise InputError for MuData, which holds several AnnData."""
+    """Raise InputError for MuData, which contains several AnnData objects."""
     if group.attrs.get("encoding-type") != "MuData":
         return
     listed: Any = group.attrs.get("mod-order", [])
     names = [str(name) for name in listed] or ["..."]
     raise InputError(
-        f"{group.store_path} is MuData, which holds several AnnData: {', '.join(names)}. Pass one "
-        f"of them: the path of its folder, mod/{names[0]}, or the group "
-        f"zarr.open_group(...)['mod/{names[0]}']."
+        f"{group.store_path} is MuData, which contains several AnnData objects: "
+        f"{', '.join(names)}. Pass one of them: the path of its folder, mod/{names[0]}, or the "
+        f"group zarr.open_group(...)['mod/{names[0]}']."
     )
 
 
@@ -270,16 +282,16 @@ class ZarrParts(AbstractParts):
 
 
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
-    """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
+    """Open X (n_obs, n_var) or another matrix; in the AnnData format, samples come first.
 
     A small sparse matrix is read into memory in CSC format.
 
     Raises
     ------
     DataError
-        A dataframe cannot be read, or has other than one row for each element of its axis.
+        A dataframe cannot be read, or does not have one row for each element of its axis.
     MemoryBudgetError
-        The matrix is sparse, and there is no room for it.
+        The matrix is sparse and does not fit into memory.
     """
     name = store.full_name(options.variable)
     node, dims = store.matrix(name), axes_of(name)
@@ -294,8 +306,9 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         frame = store.frame_along(name, dims[at])
         if frame is not None and frame.n != shape[at]:
             raise DataError(
-                f"{frame.place} has {frame.n} rows, and {name} of shape {shape} has {shape[at]} "
-                "along that axis: the store was written in part, or by two writers. Write it again."
+                f"{frame.place} has {frame.n} rows, but {name} of shape {shape} has {shape[at]} "
+                "along that axis. The store was only partly written, or by two programs at once. "
+                "Write it again."
             )
         return None if frame is None else frame.names
 

@@ -1,7 +1,8 @@
-"""Sources over arrays in memory or computed lazily: NumPy, pandas, dask, xarray.
+"""Sources of arrays in memory, and of lazily computed arrays: NumPy, pandas, dask, xarray.
 
-Without names of dimensions an array is samples first, unless the caller says otherwise; with them
-they decide, and features and samples have the names that a Dataset or DataFrame has for them.
+If the dimensions have no names, the first axis is the samples, unless the caller passes another
+one. Otherwise the names decide. Features and samples have the names that the Dataset or DataFrame
+has for them.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from dhsic.sources.row_numbers import (
     refuse_rising,
     rising_columns,
 )
-from dhsic.sources.variants import Variants
-from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
+from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX, coded_sex
+from dhsic.sources.summary_rows import refuse_summary, summary_rows
+from dhsic.sources.variants import CONTIG, Variants, are_on_x
+from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
 from dhsic.validation import EXACT, WIDE, refuse_lossy
 
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class AbstractArraySource(AbstractStored):
-    """An array (m, d) of this process."""
+    """Source of an array (m, d) of this process."""
 
     def __init__(
         self, X: Any, *, missing_code: int | None = None, names: Names | None = None
@@ -68,10 +71,10 @@ class AbstractArraySource(AbstractStored):
 
 
 class ArraySource(AbstractArraySource):
-    """A NumPy array (m, d) in this process.
+    """Source of a NumPy array (m, d) in this process.
 
-    Columns of a Fortran-ordered array are read without a copy (and read-only); those of a
-    C-ordered one are copied, a block at a time.
+    Columns of a Fortran-ordered array are read without a copy, and are read-only. Columns of a
+    C-ordered array are copied, one block at a time.
     """
 
     in_memory, layout = True, "array"
@@ -82,10 +85,10 @@ class ArraySource(AbstractArraySource):
 
 
 class DaskSource(AbstractArraySource):
-    """A dask array (m, d), read in whole chunks along the features.
+    """Source of a dask array (m, d), which is read in whole chunks along the features.
 
-    A block is computed in the calling thread, one of the runtime's, unless the graph holds
-    futures, which only their cluster can compute.
+    A block is computed in the calling thread, which belongs to the runtime. If the graph contains
+    futures, only their cluster can compute it.
     """
 
     def __init__(
@@ -121,7 +124,7 @@ class DaskSource(AbstractArraySource):
 
 
 def check_sizes(X: da.Array) -> None:
-    """Refuse a dask array that does not know its shape."""
+    """Refuse a dask array of unknown shape."""
     if any(np.isnan(size) for size in X.shape):
         raise InputError(
             f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
@@ -130,17 +133,17 @@ def check_sizes(X: da.Array) -> None:
 
 
 def check_chunks(X: Any) -> None:
-    """Refuse a dask array of others than NumPy's."""
+    """Refuse a dask array whose chunks are not NumPy arrays."""
     meta = getattr(X, "_meta", None)
     if meta is not None and not isinstance(meta, np.ndarray):
         raise InputError(
-            f"Chunks of the dask array X are {type(meta).__module__} arrays. Make them NumPy "
-            "arrays: X.map_blocks(lambda chunk: chunk.toarray())."
+            f"The chunks of the dask array X are {type(meta).__module__} arrays. Convert them to "
+            "NumPy arrays: X.map_blocks(lambda chunk: chunk.toarray())."
         )
 
 
 class PiecesSource(AbstractView):
-    """Blocks of another source that are at hand already, found by where they start and stop."""
+    """Blocks of another source that have been computed already, found by their boundaries."""
 
     def __init__(
         self, base: AbstractSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
@@ -159,8 +162,8 @@ class PiecesSource(AbstractView):
         at_hand = self._pieces.get((block.start, block.stop))
         if at_hand is None:
             raise InputError(
-                f"Features {block.start}:{block.stop} are not among the pieces at hand, "
-                f"{sorted(self._pieces)}. Read blocks as they were handed over."
+                f"The block of features {block.start}:{block.stop} is not one of the available "
+                f"blocks {sorted(self._pieces)}. Read only blocks that were handed over."
             )
         values = _checked(self, at_hand, block, rows, slice(0, self.n_samples))
         return values.T[run_of(local)]
@@ -169,9 +172,9 @@ class PiecesSource(AbstractView):
 def _checked(
     source: AbstractSource, values: Array, block: Block, rows: Index | None, span: slice
 ) -> Array:
-    """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered.
+    """Select `rows` from values (m, c) of the samples in `span`, and check them; Fortran-ordered.
 
-    What is lent, not copied, is read-only.
+    The result is read-only if it is a view and not a copy.
     """
     transposed = np.ascontiguousarray(take_rows(values.T, rows, span))
     if transposed.base is not None:
@@ -182,10 +185,10 @@ def _checked(
 
 
 def _held_by(X: da.Array) -> list[Any]:
-    """Values that the graph carries with it: arrays that would travel, futures.
+    """Return the values that a graph contains: arrays, which would be sent with it, and futures.
 
-    Layers that are not written out (blockwise) hold recipes only, and writing them out is
-    what is slow about a large graph.
+    Layers that are not materialised (blockwise) contain only instructions. They are skipped,
+    because it takes long to materialise a large graph.
     """
     graph: Any = X.__dask_graph__()
     layers = getattr(graph, "layers", {"": graph}).values()
@@ -213,16 +216,17 @@ def _source(matrix: Any, code: int | None, names: Names | None = None) -> Abstra
 
 
 def check_in_memory(X: Any, variable: str | None = None) -> None:
-    """Refuse what NumPy would make something else of, before it does.
+    """Refuse input that NumPy would convert to something else.
 
-    What is sparse, masked, no matrix; text, dates, complex numbers; a frame with columns that are
-    not numbers or are called alike; what is not an array at all.
+    These are sparse and masked input; text, dates and complex numbers; a frame with columns that
+    are not numeric or have the same name; and objects that are not arrays.
     """
     refuse_lossy(X, "X")
     if not (isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__")):
         raise InputError(
-            f"X is a {type(X).__module__}.{type(X).__qualname__}. Pass a NumPy or dask array, a "
-            "DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, a path or a URL."
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, which cannot be read. Pass a "
+            "NumPy or dask array, a DataFrame, an xarray DataArray or Dataset, a zarr Array or "
+            "Group, a path or a URL."
         )
     refuse_variable(variable, X)
     if _is_frame(X):
@@ -235,7 +239,7 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
 
 
 def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
-    """Refuse a matrix with other samples than labels; say so where it looks transposed."""
+    """Refuse a matrix whose number of samples is not `n_labels`; say if it looks transposed."""
     OpenOptions(n_samples=n_labels).feature_axis(shape, None, "X", convention=1)
 
 
@@ -249,9 +253,9 @@ def _check_frame(X: pd.DataFrame) -> None:
     _refuse_named_rows(X)
     _refuse_columns(
         columns[row_names],
-        "name or count rows, by what they are called, and would be features. Drop them, "
-        f"X.drop(columns={[str(name) for name in columns[row_names][:5]]}); a measurement of that "
-        "name needs another one.",
+        "have names of ids or row numbers, but would be used as features. Drop them: "
+        f"X.drop(columns={[str(name) for name in columns[row_names][:5]]}). If such a column is "
+        "a measurement, rename it.",
     )
     odd = [not hasattr(t, "kind") or t.kind not in "biuf" for t in kinds]
     _refuse_columns(
@@ -260,41 +264,42 @@ def _check_frame(X: pd.DataFrame) -> None:
     )
     if any(odd):
         _refuse_columns(columns[odd], about_columns(X.loc[:, odd]))
-    for kind in set(kinds):  # beside other columns integers become floats
+    for kind in set(kinds):  # integers become floats if others are floats
         if kind.kind in "iu" and kind.itemsize >= WIDE:
             part = X.loc[:, kinds == kind]
             beyond = (part.max() > EXACT) | (part.min() < -EXACT)
             _refuse_columns(
                 part.columns[beyond.fillna(value=False).to_numpy(bool)],
-                "hold integers beyond 2**53, up to which float64 holds every one; digits would be "
-                "lost. Drop what is a name and no number, or subtract an offset.",
+                "contain integers larger than 2**53, beyond which float64 cannot represent every "
+                "integer, so digits would be lost. Drop columns that are names rather than "
+                "numbers; from others subtract an offset.",
             )
     if len({isinstance(c, str) for c in columns}) > 1:
         raise InputError(
-            f"Names of columns of the DataFrame are text and numbers ({list(columns[:3])}, ...). "
-            "Make them text: X.columns = X.columns.astype(str)."
+            "Some column names of the DataFrame are text and others numbers "
+            f"({list(columns[:3])}, ...). Convert all to text: X.columns = X.columns.astype(str)."
         )
     _refuse_columns(
         columns[columns.duplicated()].unique(),
-        "are there more than once. Rename them, or keep the first of each: "
-        "X.loc[:, ~X.columns.duplicated()].",
+        "occur more than once. Rename them, or keep the first of each: X.loc[:, "
+        "~X.columns.duplicated()].",
     )
     _refuse_row_numbers(X)
 
 
 def _refuse_named_rows(X: pd.DataFrame) -> None:
-    """Refuse a column of text that is called like names of samples, and has one for each row."""
+    """Refuse a text column with a name typical of ids and a different value in each row."""
     for i, (name, kind) in enumerate(zip(X.columns, X.dtypes, strict=True)):
         is_named = isinstance(name, str) and is_id(name) and not is_numeric_dtype(kind)
         if is_named and X.iloc[:, i].is_unique:
             raise InputError(
-                f"Column {name!r} of the DataFrame names the samples, and features are numbers. "
-                f"Make it the index: X = X.set_index({name!r})."
+                f"Column {name!r} of the DataFrame contains sample names, but features must be "
+                f"numbers. Make it the index: X = X.set_index({name!r})."
             )
 
 
 def _refuse_row_numbers(X: pd.DataFrame) -> None:
-    """Refuse columns that count rows, or rise from each row to the next."""
+    """Refuse columns that count rows or increase with them, and rows that summarise others."""
 
     def values(at: Any) -> Array:
         part: Array = X.iloc[at].to_numpy(float, na_value=np.nan)
@@ -307,6 +312,9 @@ def _refuse_row_numbers(X: pd.DataFrame) -> None:
         names = [str(X.columns[i]) for i, *_ in rising]
         named = [(f"column {n!r}", n, *one[1:]) for n, one in zip(names, rising, strict=True)]
         refuse_rising("The DataFrame", named, f"X.drop(columns={names[:4]})")
+    if statistics := summary_rows(values, X.shape):
+        k = len(statistics)
+        refuse_summary("The DataFrame", X.index, statistics, f"Leave it out: X = X.iloc[:-{k}].")
 
 
 def _refuse_columns(columns: pd.Index[Any], why: str) -> None:
@@ -325,7 +333,7 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:
-    """Open a DataArray, or the variable of a Dataset that holds the matrix."""
+    """Open a DataArray, or the variable of a Dataset that contains the matrix."""
     beside: Mapping[Any, Any]
     if isinstance(X, xr.Dataset):
         numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
@@ -335,12 +343,27 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
     elif isinstance(X, xr.DataArray):
         array, beside, names = X, X.coords, None
     else:
-        raise InputError(f"X is a {type(X).__name__} of xarray. Pass a DataArray or a Dataset.")
+        raise InputError(f"X is an xarray {type(X).__name__}. Pass a DataArray or a Dataset.")
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
         all_names = names or _names_of(array, "variants", "samples", beside)
-        return _open_genotypes(array, all_names, options)
-    return _open_matrix(array, names, beside, options)
+        source = _open_genotypes(array, all_names, options)
+    else:
+        source = _open_matrix(array, names, beside, options)
+    is_count = "ploidy" in array.dims and options.ploidy_policy == "count"
+    if source.dosages and source.ploidy == DIPLOID and not is_count:
+        source.on_x = _dosages_on_x(source, beside)
+    return source
+
+
+def _dosages_on_x(source: AbstractSource, beside: Mapping[Any, Any]) -> DosagesOnX | None:
+    """Variants on X by the contigs of a Dataset, and its SEX; None without contigs."""
+    contigs = source.feature_coords().get(CONTIG)
+    if contigs is None:
+        return None
+    sex = beside.get(SEX)
+    codes = None if sex is None else coded_sex(np.asarray(sex.values), sex.attrs)
+    return DosagesOnX.of(np.flatnonzero(are_on_x(np.asarray(contigs, dtype=object))), codes)
 
 
 def _open_matrix(
@@ -349,14 +372,16 @@ def _open_matrix(
     what = _title(array)
     if array.ndim != 2:
         raise InputError(
-            f"{what} has dimensions {array.dims} and shape {array.shape}; a matrix has two, "
-            "samples and features. Select one element of the others (.isel), or stack them."
+            f"{what} has dimensions {array.dims} and shape {array.shape}, but a matrix has two "
+            "dimensions, samples and features. Select one element of the other dimensions "
+            "(.isel), or stack them."
         )
     dims = tuple(str(dim) for dim in array.dims)
     if dims[0] == dims[1]:
         raise InputError(
-            f"{what} has dimensions {dims}, two of one name, so neither can be told. Rename them: "
-            "xarray.DataArray(X.values, dims=('samples', 'features'))."
+            f"{what} has two dimensions of the same name, {dims}, so samples and features cannot "
+            "be distinguished. Rename them: xarray.DataArray(X.values, dims=('samples', "
+            "'features'))."
         )
     axis = options.feature_axis(array.shape, dims, what)
     features, samples = array.dims[axis], array.dims[1 - axis]
@@ -376,7 +401,7 @@ def _open_matrix(
 
 
 def _decoded(data: Any, packing: Packing) -> Any:
-    """Decoded numbers of a dask or NumPy array."""
+    """Decode the numbers of a dask or NumPy array."""
     if isinstance(data, np.ndarray):
         return packing.decoded(data)
     return data.map_blocks(
@@ -405,20 +430,21 @@ def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
     lowest = int(genotypes.min(initial=0))
     if lowest < (MISSING if policy == "error" else NO_COPY):
         raise DataError(
-            f"Genotypes hold allele index {lowest}; -1 is missing and -2 a copy that is not there "
-            f"(ploidy_policy={policy!r}). Mend the data, or choose another ploidy_policy."
+            f"Genotypes contain the allele index {lowest}, but with ploidy_policy={policy!r} "
+            "only -1 (missing) may be negative. -2 means an absent copy. Correct the data, or "
+            "choose another ploidy_policy."
         )
     return fold(genotypes, policy)
 
 
 def _lazy_or_loaded(array: xr.DataArray) -> Any:
-    """Give the dask or NumPy array behind; one that a file backs is read in its own chunks."""
+    """Return the underlying dask or NumPy array; an array in a file is read in its own chunks."""
     backed = array.chunks is None and not array._in_memory
     return (array.chunk({}) if backed else array).data
 
 
 def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
-    """Names of the features along a dimension, as `open_xarray` reads them; None without."""
+    """Return the names of features along a dimension, as in `open_xarray`; None without names."""
     if isinstance(X, xr.DataArray):
         return _labels(X, features, X.coords, of_features=True)
     if {"variants", "samples"} <= set(X.dims):
@@ -442,21 +468,21 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
 def _labels(
     X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
 ) -> Array | None:
-    """Names that a dimension has as a coordinate, else in a variable called after it."""
+    """Return the names of a dimension: its coordinate, or a variable named after it; else None."""
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
     name = naming_array(arrays, X.sizes[dim], str(dim), of_features=of_features)
     return None if name is None else names_in(arrays[name])
 
 
 def _refuse_masked_zeros(array: xr.DataArray) -> None:
-    """Refuse integers whose zeros xarray made NaN, taking a fill value 0 for a mask."""
+    """Refuse integers whose zeros xarray replaced by NaN because the fill value is 0."""
     stored = array.encoding.get("dtype")
     fill = array.encoding.get("_FillValue")
     masked = stored is not None and np.dtype(stored).kind in "iu" and array.dtype.kind == "f"
     if masked and fill is not None and fill == 0 and of_zarr_2(array):
         raise InputError(
-            f"{_title(array)} was stored as {stored} with fill value 0, and xarray made every 0 a "
-            "NaN. Open it again with mask_and_scale=False, or pass its path."
+            f"{_title(array)} was stored as {stored} with fill value 0, so xarray replaced every "
+            "0 by NaN. Open it again with mask_and_scale=False, or pass its path."
         )
 
 

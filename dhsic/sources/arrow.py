@@ -1,7 +1,8 @@
-"""Tables in the formats of Arrow: Parquet, a file or a folder of parts, and Feather.
+"""Tables in Arrow formats: Parquet, a file or a folder of parts, and Feather.
 
-A table is read some columns at a time, and opens itself again where it is needed. The parts of a
-folder, as Dask and Spark write them, follow each other in the order of the numbers in their names.
+A few columns of a table are read at a time. After pickling, a table opens its file again when it is
+read. The parts of a folder, as written by Dask and Spark, are in the order of the numbers in their
+names.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources.ids import abbreviate
 
-#: How files begin: Parquet, Feather (the file of Arrow), and its first version.
+#: First bytes of Parquet files, of Feather files (the Arrow file format), and of Feather version 1.
 PARQUET, FEATHER, FEATHER_1 = b"PAR1", b"ARROW1", b"FEA1"
-#: How a stream of Arrow begins: a message, and its length.
+#: First bytes of an Arrow stream, which begins with the marker of a message.
 STREAM = b"\xff\xff\xff\xff"
-#: What pandas calls an index without a name.
+#: Pattern of the name that pandas gives an unnamed index.
 UNNAMED = re.compile(r"__index_level_\d+__")
-#: Bytes of a file that tell what it is.
+#: Number of first bytes from which the format of a file is recognised.
 HEAD = 8
-#: Folders in which a table keeps its versions; what they replaced may lie beside it.
+#: Folders in which table formats store their versions; files of old versions may lie beside them.
 VERSIONS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata": "Iceberg"}
-#: A folder of a partition, as Hive names it, and what it says of a value that is missing.
+#: Pattern of the folder name of a partition, as in Hive, and its text for a missing value.
 PARTITION, NO_VALUE = re.compile(r"([^=]+)=(.*)"), "__HIVE_DEFAULT_PARTITION__"
 
 
 def begins(path: str | Path) -> bytes:
-    """First bytes of a file."""
+    """Return the first bytes of a file."""
     with Path(path).open("rb") as file:
         return file.read(HEAD)
 
 
 def is_folder_of_parts(path: Path) -> bool:
-    """Whether a folder holds parts of a table in Parquet, by how the first of its files begins."""
+    """Whether a folder contains parts of a Parquet table, according to its first file."""
     while path.is_dir():
         there = _visible(path)
         first = next((one for one in there if one.is_file()), None)
@@ -60,7 +61,7 @@ def _visible(path: Path) -> list[Path]:
 
 
 def _key(name: str) -> list[tuple[int, str]]:
-    """Key that sorts part.10 after part.2.
+    """Return a sort key of names, in which part.10 follows part.2.
 
     >>> sorted(["part.10", "part.2"], key=_key)
     ['part.2', 'part.10']
@@ -69,20 +70,21 @@ def _key(name: str) -> list[tuple[int, str]]:
 
 
 class AbstractArrowTable(ABC):
-    """A table of typed columns that are read by name.
+    """A table with typed columns, which are read by name.
 
     Attributes
     ----------
     path : str
     n_rows : int
     names : tuple of str
-        Names of the columns, which differ.
+        Names of the columns, all different.
     types : mapping
-        Types of each column: of a folder one for each part, without those that hold nothing.
+        Set of the types of each column. In a folder, parts may have different types; parts without
+        values are ignored.
     index : tuple of str
-        Columns that name the rows, as pandas wrote it.
+        Columns with the names of rows, as written by pandas.
     partitions : tuple of str
-        Columns that folders are named by; they hold text.
+        Columns whose values are in the names of folders; they are text.
     """
 
     path: str
@@ -93,7 +95,7 @@ class AbstractArrowTable(ABC):
     partitions: tuple[str, ...] = ()
 
     def _take_schemas(self, schemas: Sequence[Any]) -> None:
-        """Take names and types of the columns from the schema of each part."""
+        """Set names and types of the columns from the schemas of all parts."""
         import pyarrow.types as of
 
         first = schemas[0]
@@ -101,9 +103,10 @@ class AbstractArrowTable(ABC):
         twice = [name for name, n in counts.items() if n > 1]
         if twice:
             raise InputError(
-                f"{self.path} has {counts[twice[0]]} columns called {twice[0]!r}"
-                f"{f' ({len(twice)} such names in all)' if len(twice) > 1 else ''}; each column "
-                "needs a name of its own. Rename them with pyarrow: table.rename_columns(names)."
+                f"{self.path} has {counts[twice[0]]} columns named "
+                f"{twice[0]!r}{f' ({len(twice)} such names in total)' if len(twice) > 1 else ''}, "
+                "but column names must be unique. Rename them with pyarrow: "
+                "table.rename_columns(names)."
             )
         self.names = tuple(first.names)
         self.types = {name: set() for name in self.names}
@@ -111,23 +114,23 @@ class AbstractArrowTable(ABC):
             for name, kind in zip(schema.names, schema.types, strict=True):
                 self.types[name] |= set() if of.is_null(kind) else {kind}
         index = (first.pandas_metadata or {}).get("index_columns", [])
-        self.index = tuple(name for name in index if name in self.names)  # a range is no column
+        self.index = tuple(name for name in index if name in self.names)  # a range is not a column
 
     @abstractmethod
     def _read(self, names: list[str]) -> Any:
-        """Columns as an Arrow table."""
+        """Read columns as an Arrow table."""
 
     @abstractmethod
     def has_nulls(self, names: set[str]) -> bool:
         """Whether a column has missing values, or may have if the file stores no count."""
 
     def read(self, names: list[str]) -> Any:
-        """Columns as an Arrow table.
+        """Read columns as an Arrow table.
 
         Raises
         ------
         DataError
-            They do not read.
+            The file cannot be read.
         """
         import pyarrow as pa
 
@@ -135,52 +138,60 @@ class AbstractArrowTable(ABC):
             return self._read(names)
         except (OSError, pa.ArrowException) as error:
             raise DataError(
-                f"{self.path} does not read ({error}); it is damaged, or was written again "
-                "meanwhile: write it again, or open it anew."
+                f"{self.path} cannot be read ({error}). It is damaged, or changed while it was "
+                "read. Write it again, or run again."
             ) from error
 
     def text(self, name: str) -> Array:
-        """A column as text, "" where a value is missing; numbers and booleans as they are."""
+        """Read a column as text, "" if missing; numbers and booleans without nulls stay as is."""
         column = self.read([name]).column(name)
         if self.is_number(name) and not self.is_decimal(name) and not column.null_count:
             return np.asarray(column.to_numpy())
         return _texts(column)
 
     def columns(self) -> dict[str, Array]:
-        """All columns as text, "" where a value is missing, as of a table of text."""
+        """Read all columns as text, "" if missing, like those of a text table."""
         table = self.read(list(self.names))
         if not self.n_rows:
-            raise InputError(f"{self.path} holds no rows; pass a table with a row a sample.")
+            raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
         return {
             "" if UNNAMED.fullmatch(name) else name: _texts(table.column(name))
             for name in self.names
         }
 
     def type_text(self, name: str) -> str:
-        """Type of a column, for sentences."""
+        """Return the type of a column as text, for messages."""
         return " or ".join(sorted(map(str, self.types[name]))) or "nothing"
 
     def is_number(self, name: str) -> bool:
-        """Whether a column holds numbers or booleans, or nothing."""
+        """Whether a column contains numbers or booleans, or only nulls."""
         import pyarrow.types as of
 
         are = (of.is_integer, of.is_floating, of.is_boolean, of.is_decimal)
         return all(any(is_one(kind) for is_one in are) for kind in self.types[name])
 
+    def is_text(self, name: str) -> bool:
+        """Whether a column contains text."""
+        import pyarrow.types as of
+
+        are = (of.is_string, of.is_large_string, of.is_string_view)
+        kinds = self.types[name]
+        return bool(kinds) and all(any(is_one(kind) for is_one in are) for kind in kinds)
+
     def is_whole(self, name: str) -> bool:
-        """Whether a column holds integers, by its types."""
+        """Whether a column has an integer type."""
         import pyarrow.types as of
 
         return bool(self.types[name]) and all(map(of.is_integer, self.types[name]))
 
     def is_decimal(self, name: str) -> bool:
-        """Whether a column holds decimal numbers of fixed precision."""
+        """Whether a column contains decimal numbers of fixed precision."""
         import pyarrow.types as of
 
         return any(of.is_decimal(kind) for kind in self.types[name])
 
     def dtype(self, names: tuple[str, ...]) -> np.dtype[Any]:
-        """The one dtype of columns of numbers; decimal numbers are float64."""
+        """Return the common dtype of numeric columns; decimal numbers are float64."""
         kinds = {kind for name in names for kind in self.types[name]}
         if not kinds or any(map(self.is_decimal, names)):
             return np.dtype(np.float64)
@@ -202,7 +213,7 @@ class ParquetTable(AbstractArrowTable):
     Raises
     ------
     InputError
-        It is no such file or folder, or columns have no names of their own.
+        The path is not such a file or folder, or column names are not unique.
     """
 
     def __init__(self, path: str) -> None:
@@ -234,18 +245,20 @@ class ParquetTable(AbstractArrowTable):
             try:
                 parts_metadata.append(pa.parquet.read_metadata(part))
             except FileNotFoundError as error:
-                raise InputError(f"There is no table at {part}. Check the path.") from error
+                raise InputError(f"The table {part} does not exist. Check the path.") from error
             except (OSError, pa.ArrowInvalid) as error:
-                raise InputError(f"{part} is no Parquet file ({error}). Write it again.") from error
+                raise InputError(
+                    f"{part} is not a valid Parquet file ({error}). Write it again."
+                ) from error
         return parts_metadata
 
     def _check_same(self, part: str, odd: set[str]) -> None:
-        """Raise an error for a part whose columns differ from those of the first one."""
+        """Raise InputError if the columns of a part differ from those of the first part."""
         if odd:
             raise InputError(
-                f"{part} and {self.parts[0]} are parts of one table, and only one of them has "
-                f"{abbreviate(map(repr, sorted(odd)), 4)}. Write parts with the same columns, or "
-                "pass one file."
+                f"{part} and {self.parts[0]} are parts of one table, but only one of them has "
+                f"the columns {abbreviate(map(repr, sorted(odd)), 4)}. Write all parts with the "
+                "same columns, or pass one file."
             )
 
     def _read(self, names: list[str]) -> Any:
@@ -279,12 +292,12 @@ class ParquetTable(AbstractArrowTable):
 
 
 class FeatherTable(AbstractArrowTable):
-    """A Feather file, as Arrow writes its tables (.feather, .arrow).
+    """A Feather file in the Arrow file format (.feather, .arrow).
 
     Raises
     ------
     InputError
-        It is no such file, or columns have no names of their own.
+        The path is not such a file, or column names are not unique.
     """
 
     def __init__(self, path: str) -> None:
@@ -301,17 +314,20 @@ class FeatherTable(AbstractArrowTable):
                 n = file.num_record_batches
                 self.n_rows = sum(file.get_batch(i).num_rows for i in range(n))
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{path} is no Feather file ({error}). Write it again.") from error
+            raise InputError(
+                f"{path} is not a valid Feather file ({error}). Write it again."
+            ) from error
 
     def _check_kind(self, head: bytes) -> None:
         for mark, what, read in (
             (FEATHER_1, "a Feather file of version 1", "pyarrow.feather.read_table({path!r})"),
-            (STREAM, "a stream of Arrow", "pyarrow.ipc.open_stream({path!r}).read_all()"),
+            (STREAM, "an Arrow stream", "pyarrow.ipc.open_stream({path!r}).read_all()"),
         ):
             if head.startswith(mark):
                 raise InputError(
-                    f"{self.path} is {what}, of which no column is read by itself. Write it as a "
-                    f"file: pyarrow.feather.write_feather({read.format(path=self.path)}, "
+                    f"{self.path} is {what}, whose columns cannot be read one by one. Write it "
+                    "as a Feather file of version 2: "
+                    f"pyarrow.feather.write_feather({read.format(path=self.path)}, "
                     "'out.feather')."
                 )
 
@@ -324,16 +340,16 @@ class FeatherTable(AbstractArrowTable):
             return file.read_all().select(names)
 
     def has_nulls(self, names: set[str]) -> bool:
-        return True  # which nobody counted
+        return True  # the file has no counts
 
 
 def parts_of(path: str) -> list[str]:
-    """Files of a table in Parquet: itself, or the parts in a folder, in their order.
+    """Return the files of a Parquet table in order: the file, or the parts in a folder.
 
     Raises
     ------
     InputError
-        The folder holds several tables, versions of one, or other files.
+        The folder contains several tables, versions of a table, or other files.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -341,14 +357,14 @@ def parts_of(path: str) -> list[str]:
     version = next((what for name, what in VERSIONS.items() if (folder / name).is_dir()), None)
     if version is not None:
         raise InputError(
-            f"{path} is a table of {version}, of which some files may be of older versions. Read "
-            "it with its own package, and write it as one file of Parquet."
+            f"{path} is a {version} table, so some of its files may belong to older versions. "
+            "Read it with its own package, and write it as one Parquet file."
         )
     return [str(one) for one in _parts_in(folder, path)]
 
 
 def _parts_in(folder: Path, path: str) -> list[Path]:
-    """Files of Parquet in a folder, or in the folders of its partitions."""
+    """Return the Parquet files in a folder, or in the folders of its partitions."""
     entries = _visible(folder)
     deeper = [one for one in entries if one.is_dir()]
     keys = {match[1] for one in deeper if (match := PARTITION.fullmatch(one.name))}
@@ -356,24 +372,27 @@ def _parts_in(folder: Path, path: str) -> list[Path]:
         parts = [part for one in deeper for part in _parts_in(one, path)]
         if len({tuple(_partition(path, str(part))) for part in parts}) > 1:
             raise InputError(
-                f"{path} is partitioned by other columns in some of its folders than in others "
-                f"({abbreviate((one.name for one in deeper), 3)}). Pass one of these folders."
+                f"Subfolders of {path} are partitioned by different columns "
+                f"({abbreviate((one.name for one in deeper), 3)}). Pass one of these subfolders."
             )
         return parts
     if deeper:
         raise InputError(
-            f"{folder} holds folders ({abbreviate((one.name for one in deeper), 3)}), which are no "
-            "partitions of one column (NAME=VALUE). Pass one of these folders."
+            f"{folder} has subfolders ({abbreviate((one.name for one in deeper), 3)}) that are "
+            "not partitions of one column (NAME=VALUE). Pass one of these subfolders."
         )
     odd = [one.name for one in entries if begins(one)[: len(PARQUET)] != PARQUET]
     if odd or not entries:
-        what = f"other files than Parquet ({abbreviate(odd, 3)})" if odd else "no files of Parquet"
-        raise InputError(f"The folder {folder} holds {what}. Pass one that holds parts of a table.")
+        what = f"files that are not Parquet ({abbreviate(odd, 3)})" if odd else "no Parquet files"
+        raise InputError(
+            f"The folder {folder} contains {what}. Pass a folder that contains only parts of one "
+            "table."
+        )
     return entries
 
 
 def _partition(path: str, part: str) -> dict[str, str | None]:
-    """Values of a part that the names of its folders say, by column; None where one is missing."""
+    """Return the values in the folder names of a part, by column; None for missing values."""
     folders = Path(part).relative_to(path).parts[:-1] if part != path else ()
     matches = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
     return {
@@ -382,7 +401,7 @@ def _partition(path: str, part: str) -> dict[str, str | None]:
 
 
 def is_arrow(path: str) -> bool:
-    """Whether a path holds an Arrow table, judged by its first bytes."""
+    """Whether a path is an Arrow table, according to its first bytes."""
     place = Path(path)
     if place.is_dir():
         return is_folder_of_parts(place)
@@ -390,12 +409,12 @@ def is_arrow(path: str) -> bool:
 
 
 def arrow_table(path: str) -> AbstractArrowTable:
-    """Open the table at a path, whose format is told by its first bytes.
+    """Open the Arrow table at a path; its first bytes determine the format.
 
     Raises
     ------
     InputError
-        There is none, or pyarrow is not installed.
+        There is no such table, or pyarrow is not installed.
     """
     if find_spec("pyarrow") is None:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Blocks of features of a matrix, the samples that are read of them, and checks of their values."""
+"""Blocks of features of a matrix, selection of samples, and checks of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dhsic.validation import WIDE, beyond_float, refuse_dtype
 
 
 def run_of(local: Index) -> slice | Index:
-    """Positions, ascending, as a slice where they follow each other: it copies nothing."""
+    """Return ascending positions as a slice if they are contiguous, which avoids a copy."""
     if local.size and local[-1] - local[0] + 1 == local.size:
         return slice(int(local[0]), int(local[-1]) + 1)
     return local
@@ -35,15 +35,15 @@ class Block:
         return self.stop - self.start
 
 
-#: Blocks in a matrix, at most: each is a task of every pass, and a scheduler spends 1 ms on one.
+#: Maximum number of blocks of a matrix: each is a task, and a scheduler takes 1 ms per task.
 MOST_BLOCKS = 10_000
 
 
 def group_chunks(edges: Index, width: int) -> tuple[Block, ...]:
     """Group chunks with boundaries `edges` into blocks of at most `width` features.
 
-    A chunk is never cut, and a matrix never has more than `MOST_BLOCKS` blocks, so a block is
-    wider than `width` where chunks are, or where the matrix is very wide.
+    Chunks are never split, and a matrix has at most `MOST_BLOCKS` blocks. A block is therefore
+    wider than `width` if chunks are wider, or if the matrix is very wide.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def group_chunks(edges: Index, width: int) -> tuple[Block, ...]:
 
 
 def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
-    """Blocks of `width` features, the last one ragged, of what has no chunks.
+    """Return blocks of `width` features for a matrix without chunks; the last may be narrower.
 
     >>> [(b.start, b.stop) for b in even_blocks(5, 2)]
     [(0, 2), (2, 4), (4, 5)]
@@ -73,46 +73,48 @@ def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
 
 
 def regular_edges(size: int, chunk: int) -> Index:
-    """Boundaries of chunks of one size, the last one ragged."""
+    """Boundaries of chunks of equal size; the last chunk may be smaller."""
     return np.append(np.arange(0, size, chunk, dtype=np.int64), size)
 
 
 def row_span(rows: Index | None, n_samples: int) -> slice:
-    """The shortest range of samples that holds `rows`: what has to be read for them."""
+    """Return the shortest range of samples that contains `rows`, which must be read for them."""
     if rows is None:
         return slice(0, n_samples)
     return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
 
 
 def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
-    """Keep `rows` of features-first `values` (c, m, ...), which hold the samples of `span`."""
+    """Select `rows` from features-first `values` (c, m, ...) of the samples in `span`."""
     if rows is None or (rows.size == span.stop - span.start and (np.diff(rows) == 1).all()):
         return values  # all of them, in order
     selected: Array = np.take(values, rows - span.start, axis=1)
     return selected
 
 
-#: Says where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of ...".
+#: Function that describes where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of
+#: ...".
 Place = Callable[[int, int], str]
 
 
 def check_dtype(dtype: Any, what: str) -> None:
-    """Refuse what is not a number on a line: complex, text, dates, objects."""
+    """Refuse dtypes that are not real numbers: complex, text, dates, objects."""
     if np.dtype(dtype).kind not in "biuf":
         refuse_dtype(dtype, what)
 
 
 def check_matrix(shape: tuple[int, ...], what: str) -> None:
-    """Refuse what has not two axes."""
+    """Refuse arrays that do not have two axes."""
     if len(shape) != 2:
         raise InputError(
-            f"{what} has shape {shape}; a matrix has two axes, samples and features. Reshape your "
-            "data, or select other axes away; a single feature is X.reshape(-1, 1)."
+            f"{what} has shape {shape}, but a matrix has two axes, samples and features. Reshape "
+            "the data, or select one element of the other axes; a single feature is "
+            "X.reshape(-1, 1)."
         )
 
 
 def check_shape(shape: tuple[int, ...], what: str) -> None:
-    """Refuse what is not a matrix, or is an empty one."""
+    """Refuse arrays that are empty or do not have two axes."""
     check_matrix(shape, what)
     if 0 in shape:
         raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
@@ -121,25 +123,25 @@ def check_shape(shape: tuple[int, ...], what: str) -> None:
 def check_finite(
     values: Array, block: Block, rows: Index | None, place: Place | None, missing_code: int | None
 ) -> None:
-    """Refuse what float64 does not hold in features-first `values` (c, m).
+    """Refuse features-first `values` (c, m) that are infinite or not exact in float64.
 
-    Infinities; integers of which it has not every digit, but for the one that means missing. NaN
-    passes, it means missing.
+    Integers are refused if float64 does not represent all of their digits, except `missing_code`.
+    NaN means missing and is accepted.
     """
     if values.dtype.kind in "iu" and values.dtype.itemsize == WIDE:
         wide: Mask = beyond_float(values)
         if missing_code is not None:
             wide &= values != missing_code
         why = (
-            "; float64, in which features are compared, holds every integer to 2**53 only, and the "
-            "digits beyond would be lost. Leave out what is a name and no number, or subtract an "
-            "offset."
+            ". Features are compared in float64, which represents every integer only up to "
+            "2**53, so digits would be lost. If the feature is a name rather than a number, "
+            "remove it; otherwise subtract an offset."
         )
         refuse_any(wide, values, block, rows, place, why)
     if values.dtype.kind == "f":
         why = (
-            "; values are finite, and missing ones NaN. Mend what wrote it, or replace infinities "
-            "by NaN."
+            ". Values must be finite; missing values are NaN. Correct the program that wrote the "
+            "data, or replace infinite values by NaN."
         )
         refuse_any(np.isinf(values), values, block, rows, place, why)
 
@@ -147,7 +149,10 @@ def check_finite(
 def refuse_any(
     bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None, why: str
 ) -> None:
-    """Refuse a block (c, m, ...) any values (c, m) of which are bad; the first one is named."""
+    """Refuse a block (c, m, ...) if any value in the mask `bad` (c, m) is True; name the first one.
+
+    `why` ends the message.
+    """
     if not bad.any():
         return
     c, i = (int(k) for k in np.argwhere(bad)[0])

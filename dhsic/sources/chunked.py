@@ -1,4 +1,4 @@
-"""Arrays and groups of Zarr stores as they are read: by chunks, guarded, decoded."""
+"""Arrays and groups of Zarr stores, read by chunk, checked and decoded."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ Node = zarr.Array[Any] | zarr.Group
 class ChunkedArray:
     """An array (features, samples, ...) or (samples, features, ...) of a Zarr store.
 
-    It pickles as its store and its path, and opens itself again where it is needed; the handle
-    stays with the instance.
+    It is pickled as its store and path, and opened again when it is read; the handle is not
+    pickled.
 
-    zarr's own concurrency (``async.concurrency``) is left alone: its setting belongs to the whole
-    process, and a scoped change would race between threads.
+    The concurrency of zarr (``async.concurrency``) is not changed: this setting belongs to the
+    whole process, and a temporary change would be a race between threads.
 
-    A chunk that is not stored is damage, or fill values (`missing_chunks`) of a writer with
-    ``write_empty_chunks=False``. Values are decoded by a `packing`, where the array declares one;
-    `dtype` is the type of decoded values, `stored_dtype` the type of the array.
+    If a chunk is absent, it is damaged, or it contains only fill values that the writer omitted
+    with ``write_empty_chunks=False``; `missing_chunks` decides. Values are decoded by `packing` if
+    the array declares one. `dtype` is the type of decoded values, `stored_dtype` the type of the
+    array.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ChunkedArray:
         self.grid = array.shards or array.chunks
         self.chunk_bytes = prod(self.grid) * self.stored_dtype.itemsize
         check_fits(array, self.label, feature_axis)
-        # A store in memory is pickled with what it holds.
+        # A store in memory is pickled with its content.
         self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,24 +72,24 @@ class ChunkedArray:
 
     @cached_property
     def handle(self) -> zarr.Array[Any]:
-        """The array, opened; its chunks come through a store that watches."""
+        """The opened array; its chunks are read through a store that checks them."""
         raw = self.opened()
         layout = raw.shape, raw.dtype, raw.shards or raw.chunks
         if layout != (self.shape, self.stored_dtype, self.grid):
             raise DataError(
-                f"{self.label} is {raw.shape} {raw.dtype} in chunks of {layout[2]} now and was "
-                f"{self.shape} {self.stored_dtype} in chunks of {self.grid} when it was "
-                "opened: it was written again meanwhile, or its consolidated metadata are others. "
-                "Open it anew."
+                f"{self.label} is now {raw.shape} {raw.dtype} in chunks of {layout[2]}, but was "
+                f"{self.shape} {self.stored_dtype} in chunks of {self.grid} when it was opened. "
+                "It was written again in the meantime, or its consolidated metadata differ. Run "
+                "again."
             )
         return guarded(raw, self.label, self.missing_chunks)
 
     def opened(self) -> zarr.Array[Any]:
-        """The array as zarr opens it: for its metadata, not to read its values."""
+        """Open the array with zarr, for its metadata; its values are not checked."""
         return array_at(StorePath(self.store, self.path))
 
     def read(self, block: Block, rows: Index | None) -> Array:
-        """Read a block features-first, (c, m, ...), C-ordered; only the chunks that hold `rows`."""
+        """Read a block, (c, m, ...), C-ordered; only the chunks that contain `rows` are read."""
         span = row_span(rows, self.n_samples)
         features = slice(block.start, block.stop)
         region = (features, span) if self.feature_axis == 0 else (span, features)
@@ -96,19 +97,19 @@ class ChunkedArray:
             values = _decoded(self.handle, region)
         except UndecodedError:
             self._find_damage(region)
-            values = _decoded(self.handle, region)  # all chunks decode now: it has passed
+            values = _decoded(self.handle, region)  # all chunks decode now: the error was temporary
         values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
         values = np.ascontiguousarray(values)
         return values if self.packing is None else self.packing.decoded(values, in_place=True)
 
     def stored_samples(self, rows: Index) -> int:
-        """Samples of the chunks that hold `rows`."""
+        """Number of samples in the chunks that contain `rows`."""
         span, width = row_span(rows, self.n_samples), int(self.grid[1 - self.feature_axis])
         stop = min(-(-span.stop // width) * width, self.n_samples)
         return int(stop - span.start // width * width)
 
     def place(self, feature: int, sample: int) -> str:
-        """Say where a value is stored, as the end of a clause."""
+        """Describe where a value is stored, for the end of a sentence."""
         at = (feature, sample) if self.feature_axis == 0 else (sample, feature)
         coords = [k // n for k, n in zip(at, self.grid, strict=False)]
         return f", in chunk {self._key(*coords, *(0 for _ in self.grid[2:]))!r} of {self.label}"
@@ -117,7 +118,7 @@ class ChunkedArray:
         return str(self.handle.metadata.encode_chunk_key(coords))
 
     def _find_damage(self, region: tuple[slice, ...]) -> None:
-        """Decode the chunks of a region one by one, and name the first that does not."""
+        """Decode the chunks of a region one by one; DataError names the first that fails."""
         full_region = (*region, *(slice(0, n) for n in self.shape[2:]))
         sides = zip(full_region, self.grid, strict=True)
         for coords in product(*(range(s.start // n, -(-s.stop // n)) for s, n in sides)):
@@ -135,23 +136,23 @@ def read_array(
     *,
     holes: MissingChunks | None = None,
 ) -> Array:
-    """Read an array of labels or names, of any dtype; raise DataError where it is damaged."""
+    """Read an array of labels or names, of any dtype; DataError if it is damaged."""
     label = str(array.store_path)
     check_fits(array, label)
     try:
         return _decoded(guarded(array, label, missing_chunks, holes), region)
     except UndecodedError as error:
         raise DataError(
-            f"{label} does not decode ({error}); it is damaged: write it again, or restore it."
+            f"{label} cannot be decoded ({error}). It is damaged: write it again, or restore it."
         ) from error.__cause__
 
 
 class UndecodedError(Exception):
-    """Chunks are there, and do not decode."""
+    """Chunks exist, but cannot be decoded."""
 
 
 def _decoded(array: zarr.Array[Any], region: Any) -> Array:
-    """Values of a guarded array; errors of its store as they are."""
+    """Read values of a guarded array; errors of its store are raised unchanged."""
     try:
         return np.asarray(array[region])
     except (DhsicError, MemoryError):
@@ -163,39 +164,39 @@ def _decoded(array: zarr.Array[Any], region: Any) -> Array:
 
 
 def array_at(place: StorePath) -> zarr.Array[Any]:
-    """Open the array at a place."""
+    """Open the array at `place`."""
     with metadata_of(place):
         return zarr.open_array(place.store, path=place.path, mode="r")
 
 
 def group_at(place: StorePath) -> zarr.Group:
-    """Open the group at a place; its own metadata, not those that the root consolidates.
+    """Open the group at `place`, with its own metadata and not those consolidated in the root.
 
-    Given as store and path: zarr leaves the zip file of a `StorePath` unopened.
+    Store and path are passed separately, because zarr does not open the zip file of a `StorePath`.
     """
     with metadata_of(place):
         return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
 
 
 def place_of(node: Node) -> StorePath:
-    """Where an array or group lies, for whoever opens it again elsewhere."""
+    """Return the location of an array or group, from which it can be opened elsewhere."""
     return StorePath(portable(node.store), node.path)
 
 
 def child(group: zarr.Group, name: str) -> Node | None:
-    """Return what lies at a path below a group, or None; damage is an error."""
+    """Return the array or group at a path below `group`, or None; DataError if damaged."""
     with metadata_of(f"{group.store_path}/{name}"):
         return group.get(name)
 
 
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
-    """Return an array of a group, or None where there is none of that name."""
+    """Return an array of a group by name; None if there is none."""
     node = child(group, name)
     return node if isinstance(node, zarr.Array) else None
 
 
 def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
-    """Arrays of a group by name."""
+    """Return the arrays of a group by name."""
     with metadata_of(group.store_path):
         return dict(group.arrays())
 
@@ -203,7 +204,10 @@ def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
 def chunked_of(
     array: zarr.Array[Any], feature_axis: int, options: OpenOptions
 ) -> tuple[ChunkedArray, int | None]:
-    """A matrix of a store as it is decoded, and the code of missing values where it is integers."""
+    """Return a matrix of a store with its decoding, and the code of missing values.
+
+    The code is None if decoded values are floats or if no code is declared.
+    """
     attributes = declared(array)
     packing = Packing.of(attributes, array.dtype, takes_codes=options.missing_code == "auto")
     chunked = ChunkedArray(array, feature_axis, options.missing_chunks, packing)
@@ -214,10 +218,10 @@ def chunked_of(
 def read_variable(
     array: zarr.Array[Any], missing_chunks: MissingChunks = "error", region: Any = ...
 ) -> Array:
-    """Values of an array of labels or covariates, decoded."""
+    """Read and decode an array of labels or covariates."""
     return unpacked(read_array(array, missing_chunks, region), declared(array))
 
 
 def read_names(array: zarr.Array[Any], rows: Any = ...) -> Array:
-    """Names that an array holds, an object array of str; "" where one is missing."""
+    """Read the names in an array, as an object array of str; "" if missing."""
     return names_among(read_array(array, "fill", rows), declared(array))

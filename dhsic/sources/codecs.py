@@ -1,11 +1,14 @@
-"""The codecs that are read: those that can make nothing but numbers and text, and how much.
+"""Codecs that are allowed in stores: they produce only numbers and text, of limited size.
 
-A store says itself how its chunks decode, and some codecs run what they find (``pickle``). So
-there is a list of those that may be read, whatever a library knows besides; and since a store also
-says how large its chunks are, every codec is held to what follows from that: a chunk makes no more
-bytes than its array declares. What a codec says of its own output (Blosc, Zstandard, LZ4, text) is
-compared before it is decoded; what says nothing (gzip, zlib, bzip2, LZMA) is decoded up to the
-limit. Sizes that a store declares are compared with memory before anything is made of them.
+The metadata of a store declare how its chunks are decoded. Some codecs (``pickle``) run code from
+the data. The rules are:
+
+- Only the codecs in a fixed list are used, even if a library knows others.
+- A chunk may not decode to more bytes than its array declares.
+- If the compressed data state their decoded size (Blosc, Zstandard, LZ4, text), it is checked
+  before they are decoded.
+- Otherwise (gzip, zlib, bzip2, LZMA), decoding stops at the limit.
+- Sizes that a store declares are compared with the available memory before anything is allocated.
 """
 
 from __future__ import annotations
@@ -33,31 +36,32 @@ from zarr.codecs import ShardingCodec
 from dhsic.errors import DataError, MemoryBudgetError
 from dhsic.memory import available_bytes, human
 
-#: Bytes of a block of Zstandard, at most.
+#: Maximum number of bytes of a block of Zstandard.
 ZSTD_BLOCK = 1 << 17
 ZSTD_FRAME = 0xFD2FB528
-#: Frames that say nothing, such as those below, by the upper 28 bits of their first number.
+#: Upper 28 bits of the first number of skippable frames, which contain no data.
 ZSTD_SKIPPED = 0x184D2A5
 ZSTD_RLE, ZSTD_COMPRESSED = 1, 2
-#: Frames that do not say their size may end blocks early: so many times as many are expected.
+#: Frames that do not state their size may end blocks early. They may have up to this many times the
+#: number of blocks that would be needed if all were full.
 ZSTD_FLUSHED = 4
 
 
 class OversizeError(ValueError):
-    """A chunk would make more bytes than its array declares."""
+    """A chunk would decode to more bytes than its array declares."""
 
     def __init__(self, found: int | None, limit: int) -> None:
         more = "more" if found is None else f"{found:,}"
-        super().__init__(f"it would make {more} bytes where at most {limit:,} belong")
+        super().__init__(f"it would decode to {more} bytes, but at most {limit:,} are allowed")
 
 
 def as_view(data: Any) -> memoryview:
-    """The bytes of a buffer of any kind."""
+    """Return the bytes of a buffer of any kind."""
     return memoryview(ensure_contiguous_ndarray(data, max_buffer_size=None)).cast("B")
 
 
 def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
-    """Bytes that a compressor makes of a chunk, at most `limit`, or OversizeError."""
+    """Decode a chunk with the compressor `name`; OversizeError if larger than `limit` bytes."""
     if name in STREAMED:
         decoded = STREAMED[name](as_view(data), config, limit + 1)
         if len(decoded) > limit:
@@ -66,11 +70,11 @@ def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
     claimed = CLAIMED[name](as_view(data), limit)
     if claimed > limit:
         raise OversizeError(claimed, limit)
-    return numcodecs.get_codec({"id": name}).decode(data)  # whatever else it was written with
+    return numcodecs.get_codec({"id": name}).decode(data)  # parameters matter only for encoding
 
 
 def number(view: memoryview, at: int, size: int = 4) -> int:
-    """The number of `size` bytes, the least first, at a place that has to be there."""
+    """Read an unsigned little-endian integer of `size` bytes at `at`; ValueError if absent."""
     part = view[at : at + size]
     if len(part) < size:
         raise ValueError("it ends within its header")
@@ -79,12 +83,12 @@ def number(view: memoryview, at: int, size: int = 4) -> int:
 
 def _blosc(view: memoryview, _limit: int) -> int:
     if number(view, 12) > len(view):
-        raise ValueError("it is shorter than it says")
+        raise ValueError("it is shorter than its header states")
     return number(view, 4)
 
 
 def _zstd(view: memoryview, limit: int) -> int:
-    """Return the decoded size that frames declare, or an upper bound from their blocks."""
+    """Return the decoded size that frames declare, or an estimate from their blocks."""
     total = at = 0
     while at < len(view) and total <= limit:
         n_bytes, at = _zstd_frame(view, at, limit - total)
@@ -93,12 +97,12 @@ def _zstd(view: memoryview, limit: int) -> int:
 
 
 def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
-    """Bytes of one frame, and where the next one begins."""
+    """Return the decoded size of a frame, and the position of the next one."""
     magic = number(view, at)
     if magic >> 4 == ZSTD_SKIPPED:
         return 0, at + 8 + number(view, at + 4)
     if magic != ZSTD_FRAME:
-        raise ValueError("it is no frame of Zstandard")
+        raise ValueError("it is not a Zstandard frame")
     flags = number(view, at + 4, 1)
     is_single, has_checksum = flags >> 5 & 1, flags >> 2 & 1
     at += 5 + (1 - is_single) + (0, 1, 2, 4)[flags & 3]
@@ -109,7 +113,10 @@ def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
 
 
 def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
-    """Bytes that the blocks of a frame make at least, if nobody cut them short, and its end."""
+    """Return an estimate of the decoded size of the blocks of a frame, and the end of the frame.
+
+    It is the minimum if at least one of `ZSTD_FLUSHED` blocks is full.
+    """
     most, is_last = 0, 0
     while not is_last and most <= ZSTD_FLUSHED * (limit + ZSTD_BLOCK):
         head = number(view, at, 3)
@@ -128,17 +135,17 @@ def _zlib(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
     stream = zlib.decompressobj()
     decoded = stream.decompress(view, most)
     if not stream.eof and len(decoded) < most:
-        raise ValueError("its stream is cut short")
+        raise ValueError("its stream is incomplete")
     return decoded
 
 
-#: How many bytes a chunk will make, by what it says; codecs hold themselves to it.
+#: Functions that return the decoded size that a chunk states; these codecs never exceed it.
 CLAIMED: Mapping[str, Callable[[memoryview, int], int]] = {
     "blosc": _blosc,
     "lz4": lambda view, _limit: number(view, 0),
     "zstd": _zstd,
 }
-#: What a chunk makes, up to so many bytes.
+#: Functions that decode a chunk up to a maximum number of bytes.
 STREAMED: Mapping[str, Callable[[memoryview, Mapping[str, Any], int], bytes]] = {
     "bz2": lambda view, _config, most: bz2.BZ2File(BytesIO(view)).read(most),
     "gzip": lambda view, _config, most: gzip.GzipFile(fileobj=BytesIO(view)).read(most),
@@ -149,9 +156,10 @@ STREAMED: Mapping[str, Callable[[memoryview, Mapping[str, Any], int], bytes]] = 
 
 COMPRESSORS = frozenset(CLAIMED) | frozenset(STREAMED)
 CHECKSUMS = frozenset({"crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
-#: Those that keep the number of bytes.
+#: Codecs that keep the number of bytes.
 ARRANGING = frozenset({"bytes", "transpose", "shuffle", "bitround"})
-#: Those that store numbers as others, by their parameters of the kind in memory and in the store.
+#: Codecs that store numbers in another dtype, and the names of their parameters for the dtype in
+#: memory and in the store.
 NUMBERS = {
     "astype": ("decode_dtype", "encode_dtype"),
     "delta": ("dtype", "astype"),
@@ -160,19 +168,22 @@ NUMBERS = {
 }
 TEXT = frozenset({"vlen-utf8", "vlen-bytes"})
 SHARDS = "sharding_indexed"
-#: Eight booleans in a byte, and one that says how many the last one holds.
+#: Codec of eight booleans per byte, and a byte with the number of booleans in the last one.
 PACKED = "packbits"
 #: Codecs that the index of a shard may have.
 OF_INDEX = frozenset({"bytes", "crc32c"})
 KNOWN = COMPRESSORS | CHECKSUMS | ARRANGING | frozenset(NUMBERS) | TEXT | {SHARDS, PACKED}
-#: Most bytes of checksums and of their kind.
+#: Maximum number of bytes that a checksum codec adds.
 CHECKSUM_BYTES = 64
-#: Text of an array has at most so many bytes, and so many besides for every element.
+#: Maximum number of bytes of text of an array: a constant, and an addition per element.
 TEXT_BYTES, TEXT_BYTES_EACH = 16 << 20, 1 << 10
 
 
 def described(codec: Any) -> tuple[str, Mapping[str, Any]]:
-    """Name of a codec of either format, without the prefix of numcodecs, and its parameters."""
+    """Return the name of a codec, without the prefix of numcodecs, and its parameters.
+
+    It may have Zarr format 2 or 3.
+    """
     if isinstance(codec, Numcodec):
         config = codec.get_config()
         return str(config["id"]), config
@@ -181,7 +192,7 @@ def described(codec: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
-    """A codec of format 2 that decodes by a function."""
+    """Codec of Zarr format 2 that decodes with a function."""
 
     codec_id = "reading"  # zarr asks the class for one
 
@@ -200,7 +211,7 @@ class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
 
 @dataclass(frozen=True)
 class _ReadingBytes(BytesBytesCodec):
-    """A codec of format 3, of bytes to bytes, that decodes by a function."""
+    """Codec of Zarr format 3, from bytes to bytes, that decodes with a function."""
 
     codec: Any
     function: Callable[[Any], Any]
@@ -218,17 +229,20 @@ class _ReadingBytes(BytesBytesCodec):
 
 
 class TextBudget:
-    """Bytes of text that an array of n elements may still make."""
+    """Number of bytes of text that an array of n elements may still decode to."""
 
     def __init__(self, n: int) -> None:
         self.left = text_bytes(n)
 
     def looked_at(self, n: int, data: Any) -> Any:
-        """Encoded texts, as many as the n of their chunk, and spent; or an error."""
+        """Check encoded texts and subtract their bytes from the budget; return them unchanged.
+
+        ValueError if their number is not n, OversizeError if the budget is exceeded.
+        """
         view = as_view(data)
         count = number(view, 0)
         if count != n:
-            raise ValueError(f"it says that it holds {count:,} texts, and its chunk has {n:,}")
+            raise ValueError(f"its header states {count:,} texts, but the chunk has {n:,}")
         n_bytes = max(0, len(view) - 4 * (n + 1))
         if n_bytes > self.left:
             raise OversizeError(n_bytes, self.left)
@@ -237,15 +251,16 @@ class TextBudget:
 
 
 def text_bytes(n: int) -> int:
-    """Most bytes that n texts take."""
+    """Maximum number of bytes of n texts."""
     return TEXT_BYTES + TEXT_BYTES_EACH * n
 
 
 class Chain:
-    """The codecs of a chunk of n elements, `bounded` by what those before make, as it is written.
+    """Codecs of a chunk of n elements, each limited by the output of those before it (`bounded`).
 
-    `n_bytes` are the most of a chunk so far. `itemsize` is of a number, 0 of text, None where there
-    are only bytes any more; `text` is what text of the whole array may take.
+    Codecs are in the order of encoding. `n_bytes` is the maximum size of a chunk after them.
+    `itemsize` is the size of a number in bytes, 0 for text, and None after a codec that produces
+    bytes. `text` is the budget for the text of the whole array.
     """
 
     def __init__(self, label: str, n: int, itemsize: int, text: TextBudget) -> None:
@@ -254,7 +269,7 @@ class Chain:
         self.bounded: list[Any] = []
 
     def add(self, codec: Any, shape: tuple[int, ...]) -> None:
-        """Add a codec of chunks of a shape, or DataError where it is not one that is read."""
+        """Add a codec for chunks of a shape; DataError if it is not allowed."""
         name, config = described(codec)
         if name not in KNOWN or (name in TEXT and self.itemsize != 0):
             raise self._refused(name)
@@ -274,8 +289,9 @@ class Chain:
             inner, outer = (kind.itemsize if kind.kind in "biuf" else -1 for kind in kinds)
         if inner != self.itemsize:
             raise DataError(
-                f"{self.label} has the codec {name!r} for numbers of {inner} bytes, and holds "
-                f"others there. Write the array again, or restore its metadata."
+                f"{self.label} has the codec {name!r} for numbers of {inner} bytes, but its "
+                "numbers have another size at this step. Write the array again, or restore its "
+                "metadata."
             )
         self.n_bytes = self.n_bytes // 8 + 2 if name == PACKED else self.n_bytes // inner * outer
         self.itemsize = outer
@@ -322,14 +338,14 @@ class Chain:
 
     def _refused(self, name: str) -> DataError:
         return DataError(
-            f"{self.label} has the codec {name!r}, which is not read: codecs that make objects may "
-            "run what a store holds, and others cannot be held to a size. Write the array again "
-            f"with codecs among {', '.join(sorted(KNOWN))}."
+            f"{self.label} has the codec {name!r}, which dhsic does not decode: codecs that "
+            "create objects may run code from a store, and for others the decoded size is not "
+            f"bounded. Write the array again with one of the codecs {', '.join(sorted(KNOWN))}."
         )
 
 
 def bounded(metadata: Any, label: str) -> tuple[Any, int]:
-    """Metadata of an array with codecs that hold to it, and most bytes of a stored chunk."""
+    """Return metadata of an array with size-limited codecs, and the maximum bytes of a chunk."""
     dtype = metadata.dtype.to_native_dtype()
     is_v2 = metadata.zarr_format == 2
     shape = metadata.chunks if is_v2 else metadata.chunk_grid.chunk_shape
@@ -338,8 +354,8 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
     is_text = dtype.kind in "TO"
     if dtype.hasobject and not (is_text and _has_text(codecs)):
         raise DataError(
-            f"{label} holds Python objects ({dtype}), and only text is read of these. Write it as "
-            "text (vlen-utf8) or as numbers."
+            f"{label} contains Python objects ({dtype}), but of object arrays dhsic reads only "
+            "text. Write it as text (vlen-utf8) or as numbers."
         )
     budget = TextBudget(prod(metadata.shape))
     chain = Chain(label, prod(shape), 0 if is_text else dtype.itemsize, budget)
@@ -353,33 +369,34 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
 
 
 def _has_text(codecs: Iterable[Any]) -> bool:
-    """Whether the first codec, or the first within shards, is one of text."""
+    """Whether the first codec, or the first inside shards, is a text codec."""
     first = next(iter(codecs), None)
     if isinstance(first, ShardingCodec):
         return _has_text(first.codecs)
     return first is not None and described(first)[0] in TEXT
 
 
-#: Chunks that zarr decodes at once, and how often one is held meanwhile: stored, decoded.
+#: Number of chunks that zarr decodes at once, and copies of each in memory: stored, decoded.
 AT_ONCE, COPIES = 10, 2
-#: What zarr keeps of every chunk of a read, and Python of a text besides its letters.
+#: Bytes that zarr uses per chunk of a read, and overhead of a Python string, in bytes.
 BYTES_OF_CHUNK, BYTES_OF_TEXT = 1 << 10, 64
-#: Entries of an index of shards, and boundaries of chunks.
+#: Bytes of an entry in the index of a shard, and of a chunk boundary.
 BYTES_OF_ENTRY = 16
 
 
 def check_fits(array: zarr.Array[Any], label: str, feature_axis: int | None = None) -> None:
-    """Refuse an array whose declared sizes do not fit into memory when it is read.
+    """Refuse an array that, according to its declared sizes, does not fit into memory when read.
 
-    One chunk after the other is read along `feature_axis`, all at once by default.
+    With `feature_axis`, the array is read one chunk after the other along this axis; by default, it
+    is read completely.
     """
     grid = array.shards or array.chunks
     n_chunks = []
     for size, chunk in zip(array.shape, grid, strict=True):
         if chunk < 1 <= size:
             raise DataError(
-                f"{label} is said to have chunks of {chunk} along an axis of {size}; its metadata "
-                "are damaged: restore them from a copy, or write it again."
+                f"The metadata of {label} state chunks of {chunk} along an axis of {size}, so "
+                "they are damaged. Restore them from a copy, or write the array again."
             )
         n_chunks.append(-(-size // max(chunk, 1)))
     dtype = np.dtype(array.dtype)
@@ -396,7 +413,8 @@ def check_fits(array: zarr.Array[Any], label: str, feature_axis: int | None = No
     there = available_bytes()
     if needed > there:
         raise MemoryBudgetError(
-            f"{label} is said to have shape {array.shape} ({array.dtype}) in chunks of {grid}. "
-            f"{what} takes {human(needed)}, and there are {human(there)}; restore its metadata if "
-            "they are wrong, or write it in smaller chunks."
+            f"According to its metadata, {label} has shape {array.shape} ({array.dtype}) in "
+            f"chunks of {grid}. {what} needs {human(needed)}, but only {human(there)} of memory "
+            "are free. If the metadata are wrong, restore them; otherwise write the array in "
+            "smaller chunks."
         )

@@ -1,7 +1,7 @@
 """Column: one stored value per feature (a name, a position), read in parts.
 
-Ten million names take a gigabyte as text. So a result has those of many features where they are
-stored: they are read when they are asked for, those alone, and written a stretch after the other.
+Ten million names need a gigabyte of memory as text. A result of many features therefore refers to
+the stored names. They are read on demand, only for the features in question, and written in parts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ STRETCH = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of features, (n,) of `dtype`; `read` returns a slice and is sent to workers."""
+    """Values (n,) of `dtype`, one per feature.
+
+    `read` returns the values in a slice, and is sent to workers.
+    """
 
     n: int
     dtype: Any
     read: Callable[[slice], Array]
 
     def parts(self) -> Iterator[Array]:
-        """Yield all values in stretches."""
+        """Yield all values in parts of `STRETCH` features."""
         return (self.read(rows) for rows in slices(self.n, STRETCH))
 
     def at(self, features: Index) -> Array:
@@ -54,32 +57,37 @@ class Column:
         return Column(features.size, self.dtype, _SubsetReader(self, features))
 
     def lazily(self) -> Any:
-        """Data of a variable of xarray, read when they are asked for and then kept."""
+        """Return the column as data of an xarray variable: read on demand, then kept in memory."""
         unread: Any = indexing.LazilyIndexedArray(_LazyColumn(self))
         return indexing.MemoryCachedArray(indexing.CopyOnWriteArray(unread))  # type: ignore[no-untyped-call]  # xarray's
 
 
 def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
-    """Whether texts, which come in parts as often as they are asked for, all differ.
+    """Whether all texts differ; `parts` returns them in parts, each time it is called.
 
-    64 bits of each are looked at; then those whose bits are alike.
+    First 64-bit hashes of the texts are compared, then the texts with equal hashes.
 
     >>> all_differ(lambda: [np.array(["a", "b"], dtype=object), np.array(["c"], dtype=object)])
     True
     """
-    hashes = np.concatenate([np.empty(0, np.uint64), *map(_bits, parts())])
-    hashes.sort()
-    twice = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    twice = repeated_bits(parts())
     known_texts: set[str] = set()
     for part in parts() if twice.size else ():
-        for name in part[np.isin(_bits(part), twice)]:
+        for name in part[np.isin(bits_of(part), twice)]:
             if name in known_texts:
                 return False
             known_texts.add(name)
     return True
 
 
-def _bits(texts: Array) -> Array:
+def repeated_bits(parts: Iterable[Array]) -> Array:
+    """Hashes of 64 bits, ascending, that several of some texts have, which come in parts."""
+    hashes = np.concatenate([np.empty(0, np.uint64), *map(bits_of, parts)])
+    hashes.sort()
+    return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+
+
+def bits_of(texts: Array) -> Array:
     """Return a 64-bit hash of each text."""
     return np.asarray(pd.util.hash_array(texts, categorize=False))
 
@@ -96,7 +104,7 @@ class _SubsetReader:
 
 
 class _LazyColumn(BackendArray):
-    """Adapter of a column to the lazy arrays of xarray."""
+    """Adapter from a column to the lazy arrays of xarray."""
 
     def __init__(self, column: Column) -> None:
         self.column, self.shape, self.dtype = column, (column.n,), np.dtype(column.dtype)

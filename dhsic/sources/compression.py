@@ -1,4 +1,4 @@
-"""Compressed files as streams of bytes: gzip, bzip2, xz, Zstandard, known by their first bytes."""
+"""Compressed files as streams of bytes: gzip, bzip2, xz, Zstandard, recognised by first bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dhsic.errors import InputError
 
 #: Suffixes of compressed files.
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-#: Errors of compressed bytes that are cut or damaged.
+#: Errors of compressed data that are truncated or damaged.
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
 
 
 def decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
-    """Open a binary file at its start: its bytes, decompressed where it is compressed.
+    """Return a stream of the bytes of a binary file from its start, decompressed if compressed.
 
     Raises
     ------
     InputError
-        It is Zstandard, and nothing that reads it is installed.
+        It is compressed with Zstandard, and no package that reads it is installed.
     """
     first = raw.read(max(map(len, _OPENERS)))
     raw.seek(0)
@@ -43,14 +43,14 @@ def _zstandard(raw: IO[bytes], path: str) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise InputError(
-            f"{path} is compressed with Zstandard, which needs Python 3.14 or the package pyarrow. "
-            f"Install dhsic[parquet], or decompress it: zstd -d {path}."
+            f"{path} is compressed with Zstandard, which needs Python 3.14 or the package "
+            f"pyarrow. Install dhsic[parquet], or decompress the file: zstd -d {path}."
         ) from error
     stream: Any = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
     return BufferedReader(stream)
 
 
-#: First bytes of compressed files, and what opens them.
+#: First bytes of compressed files, and functions that open them.
 _OPENERS: dict[bytes, Callable[[IO[bytes], str], Any]] = {
     b"\x1f\x8b": lambda raw, _: gzip.GzipFile(fileobj=raw),
     b"BZh": lambda raw, _: bz2.BZ2File(raw),

@@ -1,13 +1,14 @@
-"""Text of rows and fields, as people write it: TSV, CSV, white space; compressed or not.
+"""Text files of rows and fields, as people write them: TSV, CSV, white space; also compressed.
 
-`dhsic.sources.headers` tells the separator and the header by the first rows. A header that lacks
-a name for the first column (as R writes it) is understood, and so are separators at the end of
-lines, a mark of the order of bytes, and lines above the header that programs write.
+`dhsic.sources.headers` recognises the separator and the header from the first rows. These
+variations are supported: a header without a name for the first column (written by R), separators at
+the end of lines, a byte-order mark, and lines above the header that programs write.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
@@ -31,32 +32,39 @@ from dhsic.sources.headers import (
 )
 from dhsic.sources.ids import abbreviate, is_id, is_value, plain
 
-#: Bytes of a file that are looked at for what is no text.
+#: Number of first bytes of a file that are checked for binary content.
 HEAD = 1 << 12
-#: Bytes that are read at a time.
+#: Number of bytes that are read at a time.
 READ = 1 << 20
+#: A line of dashes in a table that a program formatted for display; and sed commands that remove
+#: such lines, the row count, and the spaces around values.
+RULE = re.compile(r"[-+|=: ]*--[-+|=: ]*")
+DRAWN = (
+    r"-e '/^[-+|=: ]*$/d' -e '/^\([0-9]+ rows?\)$/d' -e 's/^ *\|(.*)\| *$/\1/' "
+    r"-e 's/ *\| */|/g' -e 's/^ +//' -e 's/ +$//'"
+)
 
 
 class Delimited:
-    """Rows of fields in a file, or at a URL; of a list of ids (`is_list`) no line names columns.
+    """Rows of fields in a file or at a URL; a list of ids (`is_list`) has no header.
 
     Attributes
     ----------
     separator : str
-        What is between fields: a tab, a comma, a semicolon, a bar, or "" for blanks.
+        Separator of fields: a tab, comma, semicolon or bar; "" for blanks.
     names : list of str or None
-        Names of the columns without the "#" of a header; None where no line names them.
+        Names of the columns without the "#" of a header; None without a header.
     width : int
-        Fields of a row.
+        Number of fields of a row.
     top : TableTop
-        The first rows, and lines above them.
+        The first rows, and the lines above them.
     may_have_header : bool
-        Whether the first row, which is taken for values, may name the columns.
+        Whether the first row, which is read as values, may be a header.
 
     Raises
     ------
     InputError
-        There is no file, or it is no text.
+        The file does not exist, or is not text.
     """
 
     def __init__(self, path: str, *, is_list: bool = False) -> None:
@@ -64,8 +72,19 @@ class Delimited:
         self._fetched = fetched(path) if "://" in path else None
         if self._fetched is None and not self.file.is_file():
             if self.file.exists():
-                raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
-            raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
+                raise InputError(
+                    f"{path} is not a regular file (it may be a folder or a pipe); pass a TSV or "
+                    "CSV file."
+                )
+            if is_list:
+                raise InputError(
+                    f"The file {path} does not exist; ids are read from a file with one id per "
+                    f"line. If {self.file.name!r} is an id, write it to a file and pass ids.txt: "
+                    f"printf '%s\\n' {shlex.quote(self.file.name)} > ids.txt"
+                )
+            raise InputError(
+                f"The table {path} does not exist; pass a TSV or CSV file with a header."
+            )
         with self._reading(), self._opened() as lines:
             top = top_of(lines, is_list=is_list)
         if top is None:
@@ -74,14 +93,24 @@ class Delimited:
         self.names: list[str] | None = None
         self.width, self._has_end, self.may_have_header = 0, False, False
         if not is_list:
+            self._refuse_rules(top)
             self._look(top)
 
+    def _refuse_rules(self, top: TableTop) -> None:
+        """Refuse a table that is formatted for display, with lines of dashes."""
+        if any(RULE.fullmatch("".join(fields)) for fields in top.rows[:3]):
+            raise self.refused(
+                "it contains lines of dashes, as in tables that databases print (psql --csv writes "
+                "tables without them). Write a table separated by |: "
+                f"sed -E {DRAWN} {shlex.quote(self.path)} > NEW"
+            )
+
     def _look(self, top: TableTop) -> None:
-        """Tell the header from the first row, and how many fields there are."""
+        """Decide whether the first row is a header, and how many fields rows have."""
         if top.title:
             raise self.refused(
-                f"its first line is a title ({top.title[:40]!r}), and the names of the columns are "
-                f"expected there. {self._without_top(top.n_titles)}"
+                f"its first line is a title ({top.title[:40]!r}), but it should contain the "
+                f"column names. {self._without_top(top.n_titles)}"
             )
         header, below = [*top.rows[0]], top.rows[1] if len(top.rows) > 1 else []
         is_open = len(header) > 1 and not header[-1]
@@ -102,14 +131,14 @@ class Delimited:
         if len(set(header)) < len(header):
             self._check_names_below(header, top)
             twice = sorted({name for name in header if header.count(name) > 1})
-            more = f" ({len(twice)} names in all)" if len(twice) > 1 else ""
+            more = f" ({len(twice)} such names in total)" if len(twice) > 1 else ""
             raise self.refused(
-                f"two columns are called {twice[0]!r}{more}; rename one of them, each needs a name "
-                "of its own."
+                f"two columns are named {twice[0]!r}{more}, but column names must be unique. "
+                "Rename one of them."
             )
 
     def _check_names_below(self, header: list[str], top: TableTop) -> None:
-        """Refuse a header whose second row names the columns, and those below it hold values."""
+        """Refuse a header of two rows: the second row names the columns, and values follow it."""
         names, below = (top.rows[1], top.rows[2]) if len(top.rows) > 2 else ([], [])
         has_names = len(set(names)) == len(names) > 2 and not any(map(is_value, names[1:]))
         if has_names and any(map(is_value, below[1:])):
@@ -120,29 +149,29 @@ class Delimited:
             )
 
     def _without_top(self, n_rows: int) -> str:
-        """How to leave out rows at the top of a table."""
+        """Return advice on how to remove the rows at the top of a table."""
         records = (number for number, fields in self._records() if any(fields))
         with self._reading():
             line = next(islice(records, n_rows, None))
         if self._fetched is not None or self.path.lower().endswith((*SUFFIXES,)):
-            return f"Remove what is above line {line}."
-        return f"Leave it out: tail -n +{line} {shlex.quote(self.path)} > NEW"
+            return f"Remove the lines above line {line}."
+        return f"Remove them: tail -n +{line} {shlex.quote(self.path)} > NEW"
 
     def _is_of_plink(self, fields: list[str]) -> bool:
-        """Whether it is a .fam or .psam file without a header."""
+        """Whether the file is a .fam or .psam file without a header."""
         suffix = self.file.suffix.lower()
         is_fam = suffix == ".fam" or (suffix == ".psam" and not fields[0].startswith("#"))
         return is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Rows below the header that are not empty, each with the number of its line.
+        """Yield the line number and the fields of each row below the header that is not empty.
 
-        Fields that a line lacks at its end are not there.
+        If a line has too few fields, the list is shorter.
 
         Raises
         ------
         InputError
-            A line has more fields than others, or does not read.
+            A line has too many fields, or cannot be read.
         """
         with self._reading():
             records = self._records()
@@ -152,23 +181,22 @@ class Delimited:
                 if len(fields) > self.width:
                     if any(fields[self.width :]) or not (self._has_end or self.names is None):
                         raise self.refused(
-                            f"line {number} has {len(fields)} fields, and {self.width} are "
-                            "expected. Mend that line; text that holds the separator needs quotes "
-                            "around it."
+                            f"line {number} has {len(fields)} fields instead of {self.width}. "
+                            "Correct this line. If text contains the separator, put it in quotes."
                         )
                     del fields[self.width :]
                 if any(fields):
                     yield number, fields
 
     def lists(self) -> Iterator[list[str]]:
-        """Fields of all lines that are not empty, of a list of ids."""
+        """Yield the fields of all lines of a list of ids that are not empty."""
         with self._reading():
             for _, fields in self._records():
                 if any(fields):
                     yield [field.strip() for field in fields]
 
     def count(self) -> int:
-        """Lines there are: no fewer than rows."""
+        """Return the number of lines, an upper bound on the number of rows."""
         n = 1
         with self._bytes() as file:
             while part := file.read(READ):
@@ -176,7 +204,7 @@ class Delimited:
         return n
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Fields of all lines that count, the header too, with the number of the line."""
+        """Yield the line number and the fields of all lines of the table, including the header."""
         with self._opened() as every:
             lines = every
             for _ in range(self.top.n_skipped):
@@ -201,16 +229,15 @@ class Delimited:
             except csv.Error as error:
                 if "unexpected end" in str(error) or "field limit" in str(error):
                     raise self.refused(
-                        f"a quote that is opened in line {number} is not closed. Close it, or "
-                        "leave it out."
+                        f"a quote opened in line {number} is never closed. Close or remove it."
                     ) from error
-                raise self.refused(f"line {number}: {error}. Mend its quotes.") from error
+                raise self.refused(f"line {number}: {error}. Correct the quotes in it.") from error
             yield number, fields
             number = self.top.n_skipped + 1 + reader.line_num
 
     @contextmanager
     def _bytes(self) -> Iterator[IO[bytes]]:
-        """The file, decompressed."""
+        """Open the file as a decompressed stream."""
         with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
             yield decompressed(raw, self.path)
 
@@ -220,42 +247,43 @@ class Delimited:
             stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
             if b"\0" in stream.peek(HEAD)[:HEAD]:
                 raise self.refused(
-                    "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table "
-                    "in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
+                    "it is UTF-16, or not a text file (perhaps a workbook). Save it as text in "
+                    "UTF-8; to convert a table from UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
                 )
             yield TextIOWrapper(stream, "utf-8-sig")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Say what is wrong with bytes that are no text."""
+        """Raise InputError with a clear message if the bytes are not text, or are damaged."""
         try:
             yield
         except UnicodeDecodeError as error:
             at = error.start
             before = bytes(error.object[max(0, at - 20) : at]).decode(errors="replace")
             raise self.refused(
-                f"after {before!r} there is the byte 0x{error.object[at]:02x}, which is no UTF-8. "
-                "Save it as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
+                f"after {before!r} comes the byte 0x{error.object[at]:02x}, which is not valid "
+                "UTF-8. Save the file as UTF-8; to convert a table from Latin-1: iconv -f LATIN1 "
+                "-t UTF-8 FILE > NEW."
             ) from error
         except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk, not of the bytes
-            raise self.refused(f"{error}. Copy it again, it is damaged.") from error
+                raise  # an error of the disk, not of the data
+            raise self.refused(f"{error}. The file is damaged: copy it again.") from error
 
     def refused(self, why: str) -> InputError:
-        """The error of a file that is no table, and why."""
+        """Return the InputError that a file cannot be read as a table because of `why`."""
         return InputError(f"{self.path} cannot be read as a table: {why}")
 
 
 def is_text_table(path: str) -> bool:
-    """Whether there is a file of text at a path, compressed or not, whose rows have columns."""
+    """Whether a path is a text file, compressed or not, whose rows have several columns."""
     file = Path(path)
     if not file.is_file():
         return False
     try:
         with file.open("rb") as raw:
             head = decompressed(raw, path).read(HEAD)
-        text = getincrementaldecoder("utf-8-sig")().decode(head)  # it may end within a letter
+        text = getincrementaldecoder("utf-8-sig")().decode(head)  # it may end within a character
     except (InputError, UnicodeDecodeError, *DAMAGE):
         return False
     if b"\0" in head or "\x1b" in text:

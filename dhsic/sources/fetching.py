@@ -1,9 +1,10 @@
-"""Files at URLs: fetched once into a folder of this process, and read there.
+"""Files at URLs, downloaded once to a folder of this process and read there.
 
-Stores of Zarr are read where they lie. HDF5, Parquet, tables and the files of PLINK are read by
-seeking, or by libraries that take paths, so they are copied, each with the files that belong to it,
-into a folder for temporary files (``TMPDIR``) that is removed with the process. Workers that see
-that folder read there; others fetch for themselves, and take no other version.
+Zarr stores are read at their location. HDF5, Parquet, tables and PLINK files are read by seeking,
+or by libraries that need paths. They are therefore downloaded, together with the files that belong
+to them, to a folder for temporary files (``TMPDIR``), which is removed when the process ends.
+Workers that have access to this folder read from it. Other workers download their own copy, and
+refuse a different version.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ from dhsic.sources.blocks import Block
 from dhsic.sources.plink import SUFFIXES, TABLES, lacking
 from dhsic.sources.views import AbstractView
 
-#: Bytes that one request asks for, and requests at a time: each has to end in half a minute.
+#: Number of bytes per request, and number of requests at a time; each must end in 30 seconds.
 PART, AT_ONCE = 16 << 20, 4
-#: Bytes from which on it is told of before, whether or not somebody asked for logs.
+#: From this number of bytes on, a download is announced by a warning, even without logs.
 LARGE = 64 << 20
 
 logger = logging.getLogger("dhsic")
 _lock = Lock()
-#: Copies that this process has fetched, by process id and URL.
+#: Copies that this process has downloaded, by process id and URL.
 _copies: dict[tuple[int, str], Copy] = {}
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The copy of a file at a URL, and of the files that belong to it, in one folder.
+    """Local copy of a file at a URL, and of the files that belong to it, in one folder.
 
     Attributes
     ----------
     url : str
     path : Path
-        Where it is, on all machines.
+        Path of the copy, the same on all machines.
     objects : tuple of (str, Mapping)
-        URL of each file, and what the store says of its version.
+        URL of each file, and its version according to the store.
     digest : str
-        Of what is in the files.
+        Digest of the content of the files.
     """
 
     url: str
@@ -66,12 +67,12 @@ class Copy:
     options: Mapping[str, Any] | None
 
     def fetch_again(self) -> None:
-        """Fetch the file to the same path if it does not exist on this machine.
+        """Download the file to the same path if it does not exist on this machine.
 
         Raises
         ------
         DataError
-            There is another version now.
+            The version at the URL has changed.
         """
         with _lock:
             if all((self.path.parent / _name(url)).is_file() for url, _ in self.objects):
@@ -88,7 +89,7 @@ class Copy:
 
 
 class FetchedSource(AbstractView):
-    """Source over a local copy of a URL; another machine fetches its own copy first."""
+    """Source of a local copy of a URL; another machine downloads its own copy first."""
 
     def __init__(self, base: AbstractSource, copy: Copy) -> None:
         super().__init__(base)
@@ -106,20 +107,20 @@ class FetchedSource(AbstractView):
 
 def _elsewhere(copy: Copy, base: bytes) -> FetchedSource:
     copy.fetch_again()
-    return FetchedSource(pickle.loads(base), copy)  # part of what is unpickled
+    return FetchedSource(pickle.loads(base), copy)  # part of the object that is unpickled
 
 
 def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
-    """Fetch the file at a URL, unless this process has this version of it.
+    """Download the file at a URL, unless this process already has this version of it.
 
     Raises
     ------
     InputError
-        There is none, a file that belongs to it is not there, or there is no room on the disk.
+        The file or a file that belongs to it does not exist, or the disk is full.
     StoreError
         The store does not answer, or refuses access.
     DataError
-        It was written again while it was fetched.
+        The file changed while it was downloaded.
     """
     with _lock:
         cached = _copies.get((os.getpid(), url))
@@ -132,12 +133,13 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         shown = without_secrets(url)
         if n_bytes > free:
             raise InputError(
-                f"{shown} has {human(n_bytes)}, and {human(free)} are free in {root}, where it is "
-                "fetched to. Make room, or set TMPDIR to a folder on a larger disk; or write it to "
-                "Zarr there (dhsic convert), which is read where it lies."
+                f"{shown} has {human(n_bytes)}, but only {human(free)} are free in {root}, where "
+                "it is downloaded to. Free some space, or set TMPDIR to a folder on a larger "
+                "disk. Or convert it to Zarr at its present location (dhsic convert), which is "
+                "read without a download."
             )
         level = logging.WARNING if n_bytes >= LARGE else logging.INFO
-        logger.log(level, "Fetching %s, %s, to %s.", shown, human(n_bytes), root)
+        logger.log(level, "Downloading %s (%s) to %s.", shown, human(n_bytes), root)
         folder = Path(mkdtemp(dir=root))
         digest = _fetched(folder, objects, options)
         copy = Copy(url, folder / _name(url), objects, digest, options)
@@ -146,10 +148,10 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
 
 
 def changed(url: str) -> DataError:
-    """Return the error for a file that has changed since it was fetched."""
+    """Return the error for a file that has changed since it was downloaded."""
     return DataError(
-        f"{without_secrets(url)} was written again since it was first read: versions differ. Put "
-        "the first one back and go on, or start again."
+        f"{without_secrets(url)} has changed since it was first read: its version is different. "
+        "Restore the first version and resume, or start again."
     )
 
 
@@ -160,7 +162,7 @@ def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each proces
 
 
 def _parts_of(url: str) -> list[tuple[str, ...]]:
-    """URLs of the files that belong together, each with others that may be there instead."""
+    """Return the URLs of the files that belong together; each has a tuple of possible URLs."""
     suffix = PurePosixPath(urlsplit(url).path).suffix
     calls = SUFFIXES.get(suffix.lower())
     if calls is None:
@@ -177,7 +179,7 @@ def _name(url: str) -> str:
 def _first_existing(
     urls: tuple[str, ...], options: Mapping[str, Any] | None
 ) -> tuple[str, dict[str, str]]:
-    """The first of some files that is there, and what tells its version."""
+    """Return the first of some URLs that exists, and its version."""
     for url in urls:
         with translate_errors(url) as obstore:
             try:
@@ -200,7 +202,7 @@ def _version(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fetched(folder: Path, objects: Any, options: Mapping[str, Any] | None) -> str:
-    """Fetch files to a folder, and return the digest of what is in them."""
+    """Download files to a folder, and return the digest of their content."""
     digest = hashlib.sha256()
     for url, version in objects:
         aside = folder / f".{os.getpid()}-{_name(url)}"
@@ -215,7 +217,7 @@ def _fetched(folder: Path, objects: Any, options: Mapping[str, Any] | None) -> s
 def _read(
     obstore: Any, url: str, version: Mapping[str, str], options: Mapping[str, Any] | None
 ) -> Iterator[Any]:
-    """Bytes of an object of a version, a part after the other."""
+    """Yield the bytes of an object in parts; DataError if its version has changed."""
     store, name = _place(url, options)
     size = int(version["size"])
 
@@ -227,7 +229,7 @@ def _read(
 
     try:
         asked_for((0, 1)).bytes()
-    except obstore.exceptions.BaseError:  # of web servers not all know of ranges
+    except obstore.exceptions.BaseError:  # some web servers do not support ranges
         yield from asked_for(None).stream(min_chunk_size=PART)
         return
     spans = [(start, min(start + PART, size)) for start in range(0, size, PART)]

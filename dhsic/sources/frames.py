@@ -1,6 +1,6 @@
-"""Dataframes of AnnData: names of samples or features, and columns with one value a row.
+"""Dataframes of AnnData: names of samples or features, and columns with one value per row.
 
-In Zarr a dataframe is a group with an index and columns, in encodings of their own.
+In Zarr, a dataframe is a group with an index and columns, in the encodings of AnnData.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from dhsic.sources.chunked import Node, child, group_at, place_of, read_array
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 
-#: Encodings of columns that are groups, and the array of each that has an element a row.
+#: Encodings of columns that are groups, and the array of the group with one element per row.
 GROUPS: Mapping[str, str] = {
     "categorical": "codes",
     "nullable-integer": "values",
     "nullable-boolean": "values",
     "nullable-string-array": "values",
 }
-#: Encodings that are plain arrays; early writers gave them no name.
+#: Encodings that are plain arrays; early versions wrote no name.
 ARRAYS = frozenset({"array", "string-array", ""})
 
 
 class AbstractFrame(ABC):
-    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
+    """Dataframe of AnnData: names of its n rows, and columns with one value per row."""
 
-    place: Any  # how messages call it
+    place: Any  # location, for messages
     columns: tuple[str, ...]
     n: int
 
     @abstractmethod
     def names(self) -> Array:
-        """Names of the rows, text."""
+        """Return the names of the rows, as text."""
 
     @abstractmethod
     def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
-        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
+        """Return the values of a column, (n,): text if categorical; NaN or "" if missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame(AbstractFrame):
-    """The dataframe of a group of Zarr.
+    """Dataframe in a Zarr group.
 
-    `index` is the element of the group that names the rows.
+    `index` is the element of the group that contains the names of the rows.
     """
 
     group: zarr.Group
@@ -64,27 +64,29 @@ class Frame(AbstractFrame):
 
     @classmethod
     def of(cls, parent: zarr.Group, name: str) -> Frame:
-        """Return the dataframe `name` of a group, whose names are known to be there.
+        """Return the dataframe `name` of a group; it must have an index with names.
 
         Raises
         ------
         DataError
-            There is none, or its index is absent or of an unknown encoding. Without names rows
-            would be matched by position, and wrongly so.
+            There is no such dataframe, or its index is absent or has an unknown encoding. Without
+            names, rows would be matched by position, which may be wrong.
         """
         where, listed = f"{parent.store_path}/{name}", child(parent, name)
         if not isinstance(listed, zarr.Group):
-            what = "absent" if listed is None else "no group (AnnData wrote it so before 0.7)"
+            what = (
+                "absent" if listed is None else "not a group (AnnData before 0.7 did not write one)"
+            )
             raise DataError(
-                f"{where} is {what}, so it is not known what X holds. Write the store again with "
-                "anndata (read_zarr, write_zarr), or restore it."
+                f"{where} is {what}, so the sample or feature names are unknown. Write the store "
+                "again with anndata (read_zarr, write_zarr), or restore it."
             )
         try:
             group = group_at(place_of(listed))
         except FileNotFoundError as error:
             raise DataError(
-                f"{where} is absent, though the metadata of its store list it: it was deleted. "
-                "Write the store again, or restore it."
+                f"{where} is absent, although the metadata of the store list it, so it was "
+                "deleted. Write the store again, or restore it."
             ) from error
         index = str(group.attrs.get("_index", "_index"))
         order: Any = group.attrs.get("column-order", [])
@@ -100,8 +102,8 @@ class Frame(AbstractFrame):
         values = self._values(name, missing_chunks)
         if values.shape != (self.n,):
             raise DataError(
-                f"{self.place}/{name} has shape {values.shape}, and {self.place} has {self.n} "
-                "rows; the store is damaged: write it again, or restore it."
+                f"{self.place}/{name} has shape {values.shape}, but {self.place} has {self.n} "
+                "rows. The store is damaged: write it again, or restore it."
             )
         return values
 
@@ -116,45 +118,45 @@ class Frame(AbstractFrame):
                 whole_array(codes, missing_chunks), whole_array(categories, missing_chunks), where
             )
         values = whole_array(element, missing_chunks)
-        listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
+        listed = element.attrs.get("categories")  # the format of AnnData 0.7
         if listed is None:
             return values
         beside = child(self.group, str(listed))
         if not isinstance(beside, zarr.Array):
             raise DataError(
-                f"{where} holds codes of categories {listed!r}, which are absent. Write the store "
-                "again, or restore it."
+                f"{where} contains codes of the categories {listed!r}, but these are absent. "
+                "Write the store again, or restore it."
             )
         return named_by(values, whole_array(beside, missing_chunks), where)
 
 
 def _element(group: zarr.Group, name: str) -> Node:
-    """The index or a column of a dataframe, in an encoding that is known."""
+    """Return the index or a column of a dataframe; DataError if its encoding is unknown."""
     where = f"{group.store_path}/{name}"
     node = child(group, name)
     if node is None:
         raise DataError(
-            f"{where} is absent, though {group.store_path} lists it: it was deleted, or the writer "
-            "died. Write the store again, or restore it."
+            f"{where} is absent, although {group.store_path} lists it. It was deleted, or the "
+            "program that wrote it died. Write the store again, or restore it."
         )
     encoding = str(node.attrs.get("encoding-type", ""))
     is_readable = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
     if not is_readable or (isinstance(node, zarr.Array) and node.ndim != 1):
         raise DataError(
-            f"{where} has encoding {encoding or 'none'!r}, which dhsic does not read as one value "
-            f"a row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it as "
-            "text or numbers, for instance with .astype(str)."
+            f"{where} has encoding {encoding or 'none'!r}, which dhsic cannot read as one value "
+            f"per row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it "
+            "as text or numbers, for example with .astype(str)."
         )
     return node
 
 
 def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
-    """Array (n,) of that name in a group, of a column or of a sparse matrix."""
+    """Return the array (n,) `name` of the group of a column or a sparse matrix."""
     part = child(element, name)
     if not isinstance(part, zarr.Array) or part.ndim != 1:
         raise DataError(
-            f"{element.store_path} lacks its array {name!r}; it was deleted, or the writer died. "
-            "Write the store again, or restore it."
+            f"{element.store_path} lacks its array {name!r}. It was deleted, or the program that "
+            "wrote it died. Write the store again, or restore it."
         )
     return part
 
@@ -162,41 +164,47 @@ def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
 def whole_array(
     array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
 ) -> Array:
-    """A whole array (n,), or part of it; writers leave chunks of zeros out of whole shards."""
+    """Read an array (n,), or part of it; writers omit chunks of zeros from shards."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
     return read_array(array, missing_chunks, at, holes=holes)
 
 
 def named_by(codes: Array, categories: Array, where: str) -> Array:
-    """Category of each row, text; "" where the code is -1."""
+    """Return the category of each row as text; "" if the code is -1."""
     n = len(categories)
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < n):
         raise DataError(
-            f"{where} holds codes other than -1 to {n - 1}, and has {n} categories; it is damaged: "
-            "write the store again, or restore it."
+            f"{where} has {n} categories, but contains codes other than -1 to {n - 1}. It is "
+            "damaged: write the store again, or restore it."
         )
-    # Text of fixed width: categories are classes, whether or not they look like numbers.
+    # Fixed-width text is read as classes, even if the categories look like numbers.
     labels: Array = np.append(text(categories), "").astype(str)[codes]
     return labels
 
 
 def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
     values = whole_array(part_of(element, "values"), missing_chunks)
-    # A mask that masks nothing is all fill values, which zarr leaves out.
+    # A mask without missing values contains only fill values, which zarr omits.
     mask = whole_array(part_of(element, "mask"), "fill").astype(bool)
     if mask.shape != values.shape:
         raise DataError(
-            f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
+            f"{element.store_path} has {len(values)} values, but its mask has {len(mask)}. It is "
             "damaged: write the store again, or restore it."
         )
     return filled(values, mask, element.attrs["encoding-type"])
 
 
 def filled(values: Array, mask: Mask, encoding: Any) -> Array:
-    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
+    """Return values unchanged if none are missing; else float64 with NaN, or text with ""."""
     if encoding == "nullable-string-array":
         return np.where(mask, "", text(values))
     return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
+
+
+def _paths(frame: AbstractFrame) -> str:
+    """Return the names of columns of a dataframe in obsm, as labels, for messages."""
+    folder = str(frame.place).rpartition("obsm/")[2]
+    return abbreviate((repr(f"obsm/{folder}/{name}") for name in frame.columns), 4)
 
 
 def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
@@ -205,7 +213,7 @@ def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        A column holds no numbers.
+        A column is not numeric.
     """
     columns = [frame.column(name, options.missing_chunks) for name in frame.columns]
     text_columns = [
@@ -216,8 +224,9 @@ def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
     if text_columns or not columns:
         what = f"has text in {abbreviate(map(repr, text_columns))}" if columns else "has no columns"
         raise InputError(
-            f"The dataframe {frame.place} {what}; a matrix holds numbers. Write it again with "
-            "columns of numbers alone, or choose another matrix."
+            f"The dataframe {frame.place} {what}, but a matrix must contain numbers. Write it "
+            "again with numeric columns only, or choose another matrix. For labels, choose one "
+            f"column: {_paths(frame)}."
         )
     matrix = np.column_stack(columns)
     options.feature_axis(matrix.shape, ("obs", None), str(frame.place))

@@ -1,8 +1,8 @@
-"""AnnData that is no Zarr: an object of anndata, in memory or backed, and the HDF5 of a .h5ad.
+"""AnnData outside Zarr: AnnData objects, in memory or backed, and HDF5 files (.h5ad).
 
-Neither needs anndata: an object is asked for its parts, and a file is read by h5py, in the
-encodings of all versions from 0.5 on. Early ones wrote dataframes as one array of records, and
-what their codes stand for into `uns`.
+Neither needs the package anndata: the parts of an object are its attributes, and a file is read
+with h5py, in the encodings of all versions from 0.5 on. Early versions wrote dataframes as one
+array of records, and categories to `uns`.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from dhsic.sources.sparse import CSC, CSR, SparseSource, is_sparse, loaded, open
 from dhsic.sources.stored_sparse import AbstractParts, StoredSparse, stays_stored
 from dhsic.sources.stores import file_bytes
 
-#: Suffix of files.
+#: Suffix of AnnData files.
 H5AD = ".h5ad"
-#: Attributes of a sparse matrix, what it is and its shape, today and before 0.7.
+#: Attributes with the format and the shape of a sparse matrix, in current files and before 0.7.
 FORMATS, SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
-#: Names of parts before 0.7, by today's.
+#: Names of parts before version 0.7, by current name.
 EARLY = {"raw/X": "raw.X", "raw/var": "raw.var"}
 
 
 class PandasFrame(AbstractFrame):
-    """A dataframe of an object."""
+    """Dataframe of an AnnData object."""
 
     def __init__(self, frame: pd.DataFrame, place: str) -> None:
         self.frame, self.place, self.n = frame, place, len(frame)
@@ -83,23 +83,28 @@ class PandasFrame(AbstractFrame):
 
 @dataclass(frozen=True, slots=True)
 class AnnDataObject(AbstractAnnData):
-    """An object of anndata."""
+    """AnnData object of the package anndata."""
 
     adata: Any
 
     def __post_init__(self) -> None:
         if not hasattr(self.adata, "obs"):
             raise InputError(
-                "This is adata.raw, which does not know what there is about the samples. Pass "
-                "adata and variable='raw/X' (layer='raw/X' to select_genes)."
+                "This is adata.raw, which does not contain the annotations of the samples. Pass "
+                "adata and variable='raw/X' (layer='raw/X' in select_genes)."
             )
 
     def frame(self, name: str) -> PandasFrame:
+        if "/" in name and name != "raw/var":
+            return PandasFrame(self.matrix(name), f"adata.{name}")
         of, last = (self.adata.raw, "var") if name == "raw/var" else (self.adata, name)
         return PandasFrame(getattr(of, last), f"adata.{name}")
 
+    def is_frame(self, name: str) -> bool:
+        return isinstance(self.matrix(name), pd.DataFrame)
+
     def matrix(self, name: str) -> Any:
-        """X, raw/X, or what is in a folder such as layers."""
+        """Return a matrix by name: X, raw/X, or a matrix in a folder such as layers."""
         folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
@@ -107,7 +112,7 @@ class AnnDataObject(AbstractAnnData):
         if container is not None and key in container:
             return container[key]
         raise InputError(
-            f"The {type(self.adata).__name__} object has no matrix {name!r}; it has "
+            f"The {type(self.adata).__name__} object has no matrix {name!r}; its matrices are "
             f"{', '.join(self.matrices())}. Pass one of them as variable=."
         )
 
@@ -120,7 +125,7 @@ class AnnDataObject(AbstractAnnData):
     def _look(self, name: str) -> Glance | None:
         if self.adata.isbacked and name in ("X", "raw/X"):
             return H5Store(str(Path(self.adata.filename).absolute())).glance(name)
-        few = self.adata[:GLANCED] if self.adata.is_view else self.adata  # which copies all of X
+        few = self.adata[:GLANCED] if self.adata.is_view else self.adata  # avoids a copy of X
         matrix = AnnDataObject(few).matrix(name)
         if is_sparse(matrix):
             return Glance.of(matrix.data[:ENTRIES], matrix.data.size / prod(matrix.shape))
@@ -129,17 +134,17 @@ class AnnDataObject(AbstractAnnData):
 
 
 def is_anndata(X: Any) -> bool:
-    """Whether it is an object of anndata."""
+    """Whether X is an AnnData object."""
     return type(X).__module__.partition(".")[0] == "anndata" and hasattr(X, "obs_names")
 
 
 def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
-    """Open X of an object of anndata, or a layer: samples first, in memory or backed.
+    """Open X of an AnnData object, or another matrix, in memory or backed; samples come first.
 
     Raises
     ------
     InputError
-        There is no such matrix, or it is a view of a file.
+        There is no such matrix, or the object is a view of a file.
     """
     held = AnnDataObject(adata)
     name = held.full_name(options.variable)
@@ -148,8 +153,8 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
     if adata.isbacked and name in ("X", "raw/X"):
         if adata.is_view:
             raise InputError(
-                f"X of the object is some of what {adata.filename} holds, and would be read "
-                "piece by piece. Pass adata.to_memory()."
+                f"This object is a view of part of {adata.filename}, and its X would be read in "
+                "many small pieces. Pass adata.to_memory()."
             )
         source = _opened(H5Store(str(Path(adata.filename).absolute())), options)
     else:
@@ -171,23 +176,24 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
 
 @contextmanager
 def opened_h5(path: str) -> Iterator[Any]:
-    """An HDF5 file, open; it is opened anew for each reading, so it may go to workers."""
+    """Open an HDF5 file; it is opened for each read, so the source can be sent to workers."""
     try:
         import h5py
     except ImportError as error:
         raise InputError(
-            f"{path} needs the package h5py, which is not installed. Install dhsic[anndata], here "
-            "and on all workers; or write it as Zarr: anndata.read_h5ad(path).write_zarr(...)."
+            f"{path} needs the package h5py, which is not installed. Install dhsic[anndata] here "
+            "and on all workers, or write the data as Zarr: "
+            "anndata.read_h5ad(path).write_zarr(...)."
         ) from error
     if file_bytes(Path(path)) is None:
-        raise InputError(f"There is no file {path}. Check the path.")
+        raise InputError(f"The file {path} does not exist. Check the path.")
     try:
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(
-            f"{path} does not read as HDF5 ({str(error).splitlines()[0]}). It is "
-            "damaged, was cut, or is being written: restore it, or copy it again."
+            f"{path} cannot be read as HDF5 ({str(error).splitlines()[0]}). It is damaged, "
+            "incomplete, or still being written: restore it, or copy it again."
         ) from error
 
 
@@ -196,7 +202,7 @@ def _is_group(node: Any) -> bool:
 
 
 def values_at(dataset: Any, at: Any = ...) -> Array:
-    """Values of a dataset of HDF5; text as str."""
+    """Read values of an HDF5 dataset; text as str."""
     values = dataset.asstr()[at] if dataset.dtype.kind == "O" else dataset[at]
     return np.asarray(values)
 
@@ -208,7 +214,7 @@ def _attribute(node: Any, names: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class H5Frame(AbstractFrame):
-    """A dataframe of a file: a group of columns, or, of early versions, an array of records."""
+    """Dataframe of a file: a group of columns, or, in early versions, an array of records."""
 
     path: str
     name: str
@@ -219,13 +225,13 @@ class H5Frame(AbstractFrame):
 
     @classmethod
     def of(cls, path: str, name: str) -> H5Frame:
-        """The dataframe of that name; DataError where there is none."""
+        """Return the dataframe `name` of a file; DataError if there is none."""
         with opened_h5(path) as file:
             node, place = file.get(name, file.get(EARLY.get(name, name))), f"{path}/{name}"
             if node is None:
                 raise DataError(
-                    f"{place} is absent, so it is not known what X holds. Write the file again "
-                    "with anndata, or restore it."
+                    f"{place} is absent, so the sample or feature names are unknown. Write the "
+                    "file again with anndata, or restore it."
                 )
             if _is_group(node):
                 index = _attribute(node, ("_index",)) or "_index"
@@ -254,20 +260,20 @@ class H5Frame(AbstractFrame):
         where, element = f"{self.place}/{name}", node.get(name)
         if element is None:
             raise DataError(
-                f"{where} is absent, though {self.place} lists it. Write the file again, or "
+                f"{where} is absent, although {self.place} lists it. Write the file again, or "
                 "restore it."
             )
         if not _is_group(element):
             values = values_at(element)
-            categories = element.attrs.get("categories")  # as of 0.7
+            categories = element.attrs.get("categories")  # the format of AnnData 0.7
             return values if categories is None else named_by(
                 values, values_at(file[categories]), where
             )  # fmt: skip
         encoding = _attribute(element, ("encoding-type",))
         if encoding not in GROUPS:
             raise DataError(
-                f"{where} has encoding {encoding!r}, which dhsic does not read as one value a row. "
-                "Write it as text or numbers, for instance with .astype(str)."
+                f"{where} has encoding {encoding!r}, which dhsic cannot read as one value per "
+                "row. Write it as text or numbers, for example with .astype(str)."
             )
         if encoding == "categorical":
             return named_by(values_at(element["codes"]), values_at(element["categories"]), where)
@@ -284,15 +290,19 @@ class H5Frame(AbstractFrame):
 
 @dataclass(frozen=True, slots=True)
 class H5Store(AbstractAnnData):
-    """AnnData in a file of HDF5."""
+    """AnnData in an HDF5 file."""
 
     path: str
 
     def frame(self, name: str) -> H5Frame:
         return H5Frame.of(self.path, name)
 
+    def is_frame(self, name: str) -> bool:
+        with opened_h5(self.path) as file:
+            return _is_frame(_node(file, name))
+
     def matrices(self) -> dict[str, str]:
-        """X, layers, X of raw and what is in obsm, and what each is."""
+        """Return descriptions of the matrices by name: X, layers, raw/X, and those in obsm."""
         with opened_h5(self.path) as file:
             names = ["X", "raw/X"]
             for folder in ("layers", "obsm"):
@@ -313,7 +323,7 @@ class H5Store(AbstractAnnData):
 
 
 def _node(file: Any, name: str) -> Any:
-    """A matrix, dense, sparse or a dataframe in obsm; None where there is none of that name."""
+    """Return a matrix (dense, sparse, or a dataframe in obsm) of a file; None if absent."""
     node = None if name in FRAMES else file.get(name, file.get(EARLY.get(name, name)))
     if node is None or (not _is_group(node) and len(node.shape) == 2 and node.dtype.names is None):
         return node
@@ -335,16 +345,16 @@ def _describe_node(node: Any) -> str:
 
 
 def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
-    """Open X of a .h5ad, or a layer: samples first, by anndata's format.
+    """Open X of an .h5ad file, or another matrix; in the AnnData format, samples come first.
 
     Raises
     ------
     InputError
-        It is not there, or has no such matrix.
+        The file does not exist, or has no such matrix.
     DataError
-        It is damaged, or a dataframe has other than one row for each element of its axis.
+        It is damaged, or a dataframe does not have one row for each element of its axis.
     MemoryBudgetError
-        The matrix is sparse, and there is no room for it.
+        The matrix is sparse and does not fit into memory.
     """
     return _opened(H5Store(str(Path(path).absolute())), options)
 
@@ -356,8 +366,8 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
         node = _node(file, name)
         if node is None:
             raise InputError(
-                f"{path} has no matrix {name!r}; it has {', '.join(store.matrices()) or 'none'}. "
-                "Pass one of them as variable=."
+                f"{path} has no matrix {name!r}; its matrices are "
+                f"{', '.join(store.matrices()) or 'none'}. Pass one of them as variable=."
             )
         if _is_frame(node):
             return frame_source(store.frame(name), options)
@@ -374,8 +384,8 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
     for at, frame in enumerate(frames):
         if frame is not None and frame.n != shape[at]:
             raise DataError(
-                f"{dims[at]} of {path} has {frame.n} rows, and {name} of shape {shape} has "
-                f"{shape[at]} along that axis: the file was written in part. Write it again."
+                f"{dims[at]} of {path} has {frame.n} rows, but {name} of shape {shape} has "
+                f"{shape[at]} along that axis. The file was only partly written. Write it again."
             )
     names = [None if frame is None else frame.names for frame in frames]
     source.names = Names(names[axis], names[1 - axis])
@@ -385,7 +395,7 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
 
 @dataclass(frozen=True)
 class H5Parts(AbstractParts):
-    """Parts of a sparse matrix of a file, the group `name`."""
+    """Arrays of a sparse matrix in the group `name` of a file."""
 
     path: str
     name: str
@@ -402,9 +412,10 @@ class H5Parts(AbstractParts):
 def open_stored_sparse(
     path: str, node: Any, kind: str, shape: tuple[int, ...], axis: int, code: int | None
 ) -> AbstractSource:
-    """Open a sparse matrix of a file: in memory where it is small, else read by blocks.
+    """Open a sparse matrix of a file: in memory if it is small, else read by blocks.
 
-    It is the group `node`, by rows or by columns (`kind`), and its features lie along `axis`.
+    The matrix is the group `node`, stored by rows or by columns (`kind`). Its features are along
+    `axis`.
     """
     stored = [node[name] for name in PARTS]
     chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]
@@ -418,7 +429,7 @@ def open_stored_sparse(
 
 
 def _sparse(node: Any, kind: str, shape: tuple[int, ...], path: str) -> Any:
-    """A sparse matrix of a file, by columns, in memory."""
+    """Read a sparse matrix of a file into memory, by columns."""
     parts = tuple((node[name].nbytes, partial(values_at, node[name])) for name in PARTS)
     return loaded(parts, shape, kind, path)
 

@@ -1,9 +1,9 @@
-"""HDF5 by what is in it: counts of Cell Ranger, AnnData, or something that is not read.
+"""HDF5 files, recognised by content: counts of Cell Ranger, AnnData, or other files.
 
-Cell Ranger writes counts of features in cells, sparse and by cells: version 3 and later in the
-group ``matrix``, version 2 in a group for each genome; beside the file there is a folder with the
-same as text (``matrix.mtx``). Cells are samples, named by barcodes; features are named as the file
-names genes, and by their id too where a name repeats.
+Cell Ranger writes sparse counts of features in cells, stored by cells: version 3 and later in the
+group ``matrix``, version 2 in one group per genome. Beside the file there is a folder with the same
+data as text (``matrix.mtx``). Cells are samples, named by barcodes. Features have the gene names of
+the file; if a name repeats, the id is appended.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from dhsic.sources.options import OpenOptions, text
 from dhsic.sources.sparse import CSC, SparseSource, by_columns, check_room
 from dhsic.sources.views import SubsetSource
 
-#: How a file of HDF5 begins.
+#: First bytes of an HDF5 file.
 HDF5 = b"\x89HDF\r\n\x1a\n"
-#: Suffixes of files of HDF5.
+#: Suffixes of HDF5 files.
 SUFFIXES = (".h5", ".hdf5", ".h5mu")
-#: Names of the files of a folder of Cell Ranger, packed or not; the first one that is there.
+#: Names of the files in a Cell Ranger folder, compressed or not; the first that exists is read.
 MATRIX, BARCODES = ("matrix.mtx.gz", "matrix.mtx"), ("barcodes.tsv.gz", "barcodes.tsv")
 FEATURES = ("features.tsv.gz", "features.tsv", "genes.tsv.gz", "genes.tsv")
-#: Type of features where a file says none.
+#: Type of features if a file has no types.
 GENES = "Gene Expression"
+#: Key of `AbstractSource.left_out` for features of other types than the one asked for.
+OTHER_TYPES = "other_types"
 #: Bytes of an entry of Matrix Market while it is read and turned.
 BYTES_OF_ENTRY = 48
 
 
 def is_h5ad(path: str) -> bool:
-    """Whether a file holds AnnData, by its name or by what is in it."""
+    """Whether a file contains AnnData, according to its suffix or content."""
     if path.lower().endswith(H5AD):
         return True
     return Path(path).is_file() and begins(path) == HDF5 and _is_anndata(path)
@@ -52,12 +54,12 @@ def _is_anndata(path: str) -> bool:
 
 
 def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
-    """Open a file of HDF5 by what is in it.
+    """Open an HDF5 file according to its content.
 
     Raises
     ------
     InputError
-        It holds neither counts of Cell Ranger nor AnnData; the message lists what there is.
+        It contains neither counts of Cell Ranger nor AnnData; the message lists the content.
     DataError
         It is damaged.
     """
@@ -70,8 +72,8 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
         file.visititems(lambda name, node: datasets.append(name) if _is_matrix(node) else None)
     if several:
         raise InputError(
-            f"{path} is MuData, which holds several AnnData: {abbreviate(several)}. Pass one of "
-            f"them: mudata.read({path!r}).mod[{several[0]!r}]."
+            f"{path} is MuData, which contains several AnnData objects: {abbreviate(several)}. "
+            f"Pass one of them: mudata.read({path!r}).mod[{several[0]!r}]."
         )
     if is_counts:
         return _open_counts(path, "matrix", options)
@@ -79,11 +81,11 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
         return _open_genome(path, of_genomes, options)
     if _is_anndata(path):
         return open_h5ad(path, options)
-    listed = f"matrices {abbreviate(datasets)}" if datasets else "no matrix"
+    listed = f"the matrices {abbreviate(datasets)}" if datasets else "no matrix"
     remedy = f"h5py.File({path!r})[{datasets[0]!r}][:]" if datasets else "an array"
     raise InputError(
-        f"{path} is HDF5 with {listed}, and neither AnnData nor counts of Cell Ranger. Pass "
-        f"{remedy}; of NetCDF, xarray.open_dataset({path!r})."
+        f"{path} is an HDF5 file with {listed}, but it is neither AnnData nor a count matrix of "
+        f"Cell Ranger. Pass {remedy}; if it is NetCDF, pass xarray.open_dataset({path!r})."
     )
 
 
@@ -96,18 +98,18 @@ def _is_matrix(node: Any) -> bool:
 
 
 def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> AbstractSource:
-    """Open the counts of a genome, of version 2; of several, the one that `variable` names."""
+    """Open the counts of a genome (version 2); `variable` selects one of several genomes."""
     name = options.variable or genomes[0]
     if name not in genomes or (options.variable is None and len(genomes) > 1):
         raise InputError(
-            f"{path} holds counts for each of {len(genomes)} genomes, {abbreviate(genomes)}. Pass "
-            "one of them as variable=."
+            f"{path} contains counts for {len(genomes)} genomes: {abbreviate(genomes)}. Pass one "
+            "of them as variable=."
         )
     return _open_counts(path, name, OpenOptions(n_samples=options.n_samples))
 
 
 def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
-    """Open the counts of a group of a file, (features, cells), stored by cells."""
+    """Open the counts in a group of a file, (features, cells), stored by cells."""
     with opened_h5(path) as file:
         group = file[name]
         shape = tuple(map(int, values_at(group["shape"])))
@@ -117,16 +119,16 @@ def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
         source = open_stored_sparse(path, group, CSC, shape, 0, options.code_of())
     if "id" not in of:
         raise DataError(
-            f"{path} holds counts in {name!r} and no names of their features (features/id, or "
-            "genes). It is damaged, or of another program: copy it again, or pass the folder with "
-            "matrix.mtx that lies beside it."
+            f"{path} contains counts in {name!r} but no feature names (features/id, or genes). "
+            "It is damaged, or from another program: copy it again, or pass the folder with "
+            "matrix.mtx, usually next to it."
         )
     _check_sizes(path, shape, of["id"], cells)
     return _with_names(source, path, of, cells, options)
 
 
 def _columns(group: Any) -> Mapping[str, Any]:
-    """Annotations of the features: ids, names, types."""
+    """Return the annotations of features in a group: ids, names, types."""
     if "features" not in group:
         paths = {"id": "genes", "name": "gene_names"}
         return {key: group[name] for key, name in paths.items() if name in group}
@@ -137,9 +139,9 @@ def _columns(group: Any) -> Mapping[str, Any]:
 def _check_sizes(path: str, shape: tuple[int, ...], ids: Array, cells: Array) -> None:
     if (len(ids), len(cells)) != shape:
         raise DataError(
-            f"{path} holds counts of {shape[0]:,} features in {shape[1]:,} cells, and names of "
-            f"{len(ids):,} features and {len(cells):,} cells. It is damaged, or of two runs: copy "
-            "it again."
+            f"{path} contains counts of {shape[0]:,} features in {shape[1]:,} cells, but names "
+            f"of {len(ids):,} features and {len(cells):,} cells. It is damaged, or mixes two "
+            "runs: copy it again."
         )
 
 
@@ -150,8 +152,12 @@ def _with_names(
     cells: Array,
     options: OpenOptions,
 ) -> AbstractSource:
-    """Counts with names of features and cells; of several types of features, those asked for."""
-    source.keeps_codes = True  # a count is there, always
+    """Add names of features and cells to a source of counts, and select a type of features.
+
+    `of` are the annotations of the features. `variable` selects a type; without it, all types are
+    used, with a hint.
+    """
+    source.keeps_codes = True  # counts are never missing
     coords = {f"feature_{key}": values for key, values in of.items() if key != "name"}
     source.names = Names(_unique(of.get("name", of["id"]), of["id"]), cells, coords)
     types = of.get("type", np.full(len(of["id"]), GENES, dtype=object))
@@ -159,22 +165,25 @@ def _with_names(
     if options.variable is not None:
         if options.variable not in counts:
             raise InputError(
-                f"{path} has no features of type {options.variable!r}; it has "
+                f"{path} has no features of type {options.variable!r}; its types are "
                 f"{abbreviate(map(repr, counts.index))}. Pass one of them as variable=, or leave "
-                "it out."
+                "out variable=."
             )
-        return SubsetSource(source, np.flatnonzero(types == options.variable))
+        view = SubsetSource(source, np.flatnonzero(types == options.variable))
+        if n := source.n_features - view.n_features:
+            view.left_out = ((OTHER_TYPES, n),)
+        return view
     if len(counts) > 1:
         type_counts = abbreviate(f"{n:,} of {kind!r}" for kind, n in counts.items())
         source.hint = (
-            f"X has features of several types, {type_counts}, which are ranked together. Pass "
-            f"variable={counts.index[0]!r} to take those of one type."
+            f"X has features of several types, {type_counts}, and ranks them together. To use "
+            f"only one type, pass variable={counts.index[0]!r}."
         )
     return source
 
 
 def _unique(names: Array, ids: Array) -> Array:
-    """Names, followed by the id where a name is there more than once.
+    """Append the id to names that occur more than once.
 
     >>> _unique(np.array(["A", "B", "A"], object), np.array(["1", "2", "3"], object)).tolist()
     ['A_1', 'B', 'A_3']
@@ -187,33 +196,33 @@ def _unique(names: Array, ids: Array) -> Array:
 
 
 def is_folder_of_counts(path: Path) -> bool:
-    """Whether a folder holds counts of Cell Ranger as text."""
+    """Whether a folder contains counts of Cell Ranger as text."""
     return any((path / name).is_file() for name in MATRIX)
 
 
 def open_counts_folder(path: str, options: OpenOptions) -> AbstractSource:
-    """Open counts of a folder of Cell Ranger, (features, cells), in memory.
+    """Read the counts in a Cell Ranger folder, (features, cells), into memory.
 
     Raises
     ------
     InputError
-        A file is missing, or is no such file.
+        A file is missing or invalid.
     DataError
-        Files have other sizes than the matrix.
+        The sizes of files differ from the matrix.
     MemoryBudgetError
-        There is no room for it.
+        The counts do not fit into memory.
     """
     folder = Path(path)
     matrix = _file(folder, MATRIX)
     try:
         n_features, n_cells, n, *_ = mminfo(matrix)
         options.feature_axis((n_features, n_cells), ("features", "cells"), path)
-        remedy = "convert it where there is more: dhsic convert FOLDER OUT.zarr"
-        check_room(n * BYTES_OF_ENTRY, f"{matrix}, read whole,", remedy)
+        remedy = "convert it on a machine with more memory: dhsic convert FOLDER OUT.zarr"
+        check_room(n * BYTES_OF_ENTRY, f"Reading {matrix} at once", remedy)
         counts = mmread(matrix, spmatrix=False)
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
-            f"{matrix} does not read as Matrix Market ({error}). Copy it again."
+            f"{matrix} is not a valid Matrix Market file ({error}). Copy it again."
         ) from error
     features = _lines(_file(folder, FEATURES))
     cells = _lines(_file(folder, BARCODES))
@@ -222,7 +231,8 @@ def open_counts_folder(path: str, options: OpenOptions) -> AbstractSource:
     _check_sizes(path, (n_features, n_cells), of["id"], cells[:, 0])
     if not hasattr(counts, "tocsc"):
         raise InputError(
-            f"{matrix} is dense, and counts are sparse. Pass scipy.io.mmread({str(matrix)!r}).T."
+            f"{matrix} is a dense matrix, but counts of Cell Ranger are sparse. Pass "
+            f"scipy.io.mmread({str(matrix)!r}).T."
         )
     source = SparseSource(by_columns(counts.T, path), missing_code=options.code_of())
     return _with_names(source, path, of, cells[:, 0], options)
@@ -232,16 +242,16 @@ def _file(folder: Path, names: Sequence[str]) -> Path:
     table_path = next((folder / name for name in names if (folder / name).is_file()), None)
     if table_path is None:
         raise InputError(
-            f"{folder} has counts of Cell Ranger, and no {' or '.join(names[::2])} (packed or "
-            "not). Copy the whole folder."
+            f"{folder} has counts of Cell Ranger, but no {' or '.join(names[::2])} (compressed "
+            "or not). Copy the whole folder."
         )
     return table_path
 
 
 def _lines(path: Path) -> Array:
-    """Fields of a table without a header, text."""
+    """Read the fields of a table without header, as text."""
     try:
         table = pd.read_csv(path, sep="\t", header=None, dtype=str, keep_default_na=False)
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} does not read as a table ({error}). Copy it again.") from error
+        raise InputError(f"{path} cannot be read as a table ({error}). Copy it again.") from error
     return np.asarray(table.to_numpy(dtype=object))

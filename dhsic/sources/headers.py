@@ -1,10 +1,10 @@
-"""The top of a text table: lines above the header, the separator, and which line names columns.
+"""Top of a text table: lines above the header, the separator, and the header.
 
 Programs write lines above the header: comments that begin with ``#`` (featureCounts) or ``##``,
-``#1.2`` and the dimensions of GCT, ``!Series_...`` of GEO, ``sep=;`` of Excel. The separator is the
-mark that splits the first rows into equally many fields; marks in quotes do not count. Programs
-write headers of numbers too (wavelengths, years): these are told from rows of values by the rows
-below them.
+``#1.2`` and the dimensions in GCT files, ``!Series_...`` in GEO files, ``sep=;`` in files from
+Excel. The separator is the character that splits the first rows into the same number of fields;
+characters in quotes do not count. A header may consist of numbers (wavelengths, years). The rows
+below show whether a row of numbers is a header.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from dhsic.sources.ids import is_id, is_value
 from dhsic.sources.number_fields import is_comma_number
 from dhsic.validation import is_numeral
 
-#: Separators, those first that are seldom part of a name.
+#: Separators; those that are rarely part of a name come first.
 MARKS = ("\t", ",", ";", "|")
-#: Rows that are looked at, and characters of them, of which two rows may be more.
+#: Maximum number of rows that are examined, and of their characters; two rows may have more.
 MOST_ROWS, MOST_CHARACTERS = 12, 1 << 20
-#: Numbers in order from which on chance makes no such row: any steps, equal steps.
+#: Minimum number of sorted numbers in a row that are not sorted by chance: with any steps, and with
+#: equal steps.
 ORDERED, EQUALLY_SPACED = 7, 5
-#: Rows from which on a first one that differs from all of them may be a header.
+#: Minimum number of rows below a first row that differs from all of them and may be a header.
 FEWEST_ROWS = 3
-#: Values from which on chance makes no row of whole numbers above fractions alone.
+#: Minimum number of fractions below a row of whole numbers that is then a header.
 FRACTIONS = 6
-#: Formats that begin with lines of their own.
+#: Formats with special lines at the beginning.
 GCT, GEO = "GCT", "GEO"
-#: The line below the table of a file of GEO.
+#: Pattern of the line below the table in a GEO file.
 GEO_END = re.compile(r"!\w+_table_end", re.IGNORECASE)
 
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -53,19 +54,19 @@ class TableTop:
     Attributes
     ----------
     n_skipped : int
-        Lines above the first row.
+        Number of lines above the first row.
     separator : str
-        A mark, or "" for blanks.
+        A character, or "" for blanks.
     rows : list of list of str
-        Fields of the first rows, the header included, without blanks around them.
+        Fields of the first rows, including the header, without surrounding blanks.
     format_name : str
         GCT or GEO; "" for a plain table.
     sizes : tuple of int
-        Of a GCT file: features, samples, columns about features and rows about samples.
+        For a GCT file: number of features, samples, columns about features and rows about samples.
     title : str
-        A first line that neither names columns nor holds values; "" where there is none.
+        The first line, if it neither names columns nor contains values; otherwise "".
     n_titles : int
-        Rows of that kind.
+        Number of such rows.
     """
 
     n_skipped: int
@@ -78,7 +79,7 @@ class TableTop:
 
 
 def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
-    """Read the top of a table, or of a list of ids; None where it holds no row."""
+    """Read the top of a table, or of a list of ids; None if it has no rows."""
     numbered, above = enumerate(lines), _LinesAbove()
     first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
     texts = [] if first is None else [first[1], *_some_rows(numbered)]
@@ -101,7 +102,7 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
 
 
 class _LinesAbove:
-    """Lines above the first row, and what they say of the separator and the format."""
+    """Lines above the first row, and the separator and format that they declare."""
 
     def __init__(self) -> None:
         self.separator: str | None = None
@@ -111,7 +112,10 @@ class _LinesAbove:
     def ends_at(
         self, number: int, line: str, numbered: Iterator[tuple[int, str]], *, is_list: bool
     ) -> bool:
-        """Whether a line is the first row; else note what it says. GCT has a second line."""
+        """Whether a line is the first row; if not, store its declarations.
+
+        In a GCT file, the second line is read too.
+        """
         bare = line.strip()
         if is_list or not bare or line.startswith("##"):
             return bool(bare) and not line.startswith("##")
@@ -130,7 +134,7 @@ class _LinesAbove:
 
 
 def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
-    """Lines of the next rows: two, or as many as are short."""
+    """Return the next lines: two, or up to `MOST_ROWS` if they are short."""
     texts: list[str] = []
     for _, line in numbered:
         if line.strip():
@@ -141,7 +145,7 @@ def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
 
 
 def _fields(texts: Sequence[str], separator: str) -> list[list[str]]:
-    """Fields of lines that hold any, without blanks around them; a quote may span lines."""
+    """Return the fields of lines that are not empty, stripped; a quoted field may span lines."""
     if not separator:
         return [fields for line in texts if (fields := by_blanks(line))]
     rows: list[list[str]] = []
@@ -152,16 +156,16 @@ def _fields(texts: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def by_blanks(line: str) -> list[str]:
-    """Fields of a line between blanks; one in quotes may hold blanks."""
+    """Split a line at blanks; a quoted field may contain blanks."""
     if '"' not in line:
         return line.split()
     return next(csv.reader([" ".join(line.split())], delimiter=" "), [])
 
 
 def _separator(texts: Sequence[str]) -> tuple[str, bool]:
-    """Find the mark that splits lines into equally many fields, and whether there is one.
+    """Find the character that splits lines into the same number of fields, and whether it is sure.
 
-    Without a mark it is "", for blanks.
+    If there is none, the separator is "", for blanks.
 
     >>> _separator(["id;Glucose, fasting;b", "s1;1,5;2"]), _separator(["a|b", "1|2"])
     ((';', True), ('|', True))
@@ -193,7 +197,7 @@ def _width(fields: Sequence[str]) -> int:
 
 
 def _agreement(rows: Sequence[Sequence[str]]) -> float:
-    """Share of the rows that are as wide as the first one, or wider by a name that it lacks."""
+    """Share of the rows with as many fields as the first row, or one more."""
     header, *below = rows
     fit = {len(header), _width(header)}
     shares = [sum(len(row) in {w, w + 1} for row in below) for w in fit]
@@ -201,7 +205,7 @@ def _agreement(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _n_titles(rows: Sequence[Sequence[str]]) -> int:
-    """Number of rows at the top that are text in few fields, above rows of twice as many."""
+    """Number of title rows at the top: text in few fields, above rows of at least twice as many."""
     width = len(rows[-1])
     n = next((i for i, row in enumerate(rows) if 2 * _width(row) > width), len(rows))
     has_values = any(is_value(field) for row in rows[:n] for field in row if field)
@@ -210,7 +214,7 @@ def _n_titles(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: str) -> bool:
-    """Whether a line that begins with "#" names the columns of the rows below it."""
+    """Whether a line that begins with "#" is the header of the rows below it."""
     width = len(rows[0])
     is_remark = not separator and fields[0] == "#"
     if is_remark:
@@ -226,9 +230,9 @@ def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: 
 
 
 def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
-    """Whether a first row names columns: by itself, or because the rows `below` differ from it.
+    """Whether a first row is a header, by itself or because the rows `below` differ from it.
 
-    One of its fields is called like ids, or none is a value.
+    By itself, it is a header if a field has a name typical of ids, or if no field is a value.
 
     >>> [is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
     [True, False, True, False]
@@ -245,7 +249,7 @@ def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> boo
 
 
 def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a column but the first begins with text and goes on with numbers."""
+    """Whether a column other than the first has text in the first row and numbers below."""
     columns = zip(*below, strict=False)
     return bool(below) and any(
         not is_value(name) and all(map(is_value, column)) and any(map(is_numeral, column))
@@ -254,7 +258,7 @@ def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]
 
 
 def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether numbers of a first row are names: of another kind than the values, or in order."""
+    """Whether the numbers of a first row are names: whole numbers above fractions, or sorted."""
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
         return False
@@ -274,9 +278,10 @@ def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 
 
 def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row that was taken for values may name columns: others are of another kind.
+    """Whether a row that was read as values may be a header, because other rows differ from it.
 
-    It is in order, and others are not; its numbers are far from theirs; or its numbers all differ.
+    It differs if it is sorted and others are not, if its numbers are far from theirs, or if only
+    its numbers are all different.
     """
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
@@ -291,7 +296,7 @@ def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool
 
 
 def _are_of_another_kind(numbers: Array, rows: Array) -> bool:
-    """Whether numbers (n,) lie far from all in the rows below, or are many and alone all differ."""
+    """Whether numbers (n,) are far from all rows below, or many and, unlike rows, all different."""
     if len(rows) < FEWEST_ROWS or np.isnan(rows).all(axis=0).any():
         return False
     low, high = np.nanmin(rows), np.nanmax(rows)
@@ -306,10 +311,10 @@ def _all_differ(numbers: Array) -> bool:
 
 
 def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
-    """Numbers of a first row, (n,), and those below them, (rows, n); None where it has no names.
+    """Return the numbers of a first row, (n,), and those below, (rows, n); None if not numbers.
 
-    Columns of text take no part. A name of the first column may be there or not, and so may the
-    column of names.
+    Text columns are skipped. The first row may lack a name for the column of names, and there may
+    be no such column.
     """
     shift = len(below[0]) - len(fields) if below else 0
     first = int(shift == 0 and not is_value(fields[0]))
@@ -329,12 +334,12 @@ def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Arr
 
 
 def _is_ordered(numbers: Array) -> bool:
-    """Whether numbers rise, or fall, from each to the next."""
+    """Whether numbers strictly increase, or strictly decrease."""
     steps = np.diff(numbers)
     return bool((steps > 0).all() or (steps < 0).all())
 
 
 def _is_spaced(numbers: Array) -> bool:
-    """Whether numbers are equally far from each other."""
+    """Whether the differences of successive numbers are equal."""
     steps = np.diff(numbers)
     return bool(_is_ordered(numbers) and np.allclose(steps, steps[0], rtol=1e-6))

@@ -1,6 +1,6 @@
-"""Names of id columns, and rules that tell ids from values.
+"""Names of id columns, and rules that distinguish ids from values.
 
-`dhsic.joins.keys` says which of them names the rows of a table.
+`dhsic.joins.keys` decides which of them identify the rows of a table.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from difflib import get_close_matches
 
 from dhsic.validation import is_numeral
 
-#: Columns of PLINK's files that name parents, who are other samples.
+#: Names of the columns of PLINK files with parents, who are other samples.
 PARENTS = frozenset({"pat", "mat", "father", "mother"})
-#: Columns that name samples by what they are called, in lower case and without signs.
+#: Names of columns that contain sample names, in lower case and without punctuation.
 NAMES = frozenset(
     (
         *("fid", "iid", "sid", "id", "ids", "eid", "feid", "id1", "id2", "rownames"),
@@ -21,29 +21,29 @@ NAMES = frozenset(
         *("sample", "samples", "individual", "individuals", "name", "names", "barcode", "barcodes"),
     )
 )
-#: Things whose ids and names samples have, as in ``sample_id`` and ``SubjectName``.
+#: First words of names of id columns, as in ``sample_id`` and ``SubjectName``.
 THINGS = (
     "sample|samples|subject|participant|patient|individual|indiv|person|donor|specimen|cell|"
     "animal|line|strain|accession|member|record"
 )
-#: Columns that a program wrote because a table had an index: a count says nothing there.
+#: Names of columns that programs write for an index; row counts in them are not ids.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
-#: Columns that name samples wherever they stand.
+#: Names of columns that contain sample names at any position in the table.
 KEYS = frozenset(
     ("fid", "iid", "id", "ids", "eid", "feid", "rownames", "barcode", "barcodes", "fidiid", "famid")
 )
-#: What stands for a missing value in text, in any case.
+#: Texts for a missing value, in lower case; upper case is equivalent.
 NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
-#: Text of booleans, in any case, and their numbers.
+#: Numbers of booleans by their text in lower case; upper case is equivalent.
 BOOLEANS = {"false": 0.0, "true": 1.0}
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
-#: The index of a table that pandas wrote and read again, once or several times.
+#: Pattern of the name of an index that pandas wrote and read again, once or several times.
 _INDEX = re.compile(r"Unnamed: 0(\.\d+)*|level_\d+|row_?(names?|id|number)", re.IGNORECASE)
 
 
 def plain(column: object) -> str:
-    """Name of a column in lower case, letters and digits alone.
+    """Normalise the name of a column: lower case, only letters and digits.
 
     >>> plain("#FID"), plain("Sample_ID")
     ('fid', 'sampleid')
@@ -53,7 +53,7 @@ def plain(column: object) -> str:
 
 
 def is_value(text: str) -> bool:
-    """Whether a field is a number or a boolean, or says that one is missing.
+    """Whether a field is a number, a boolean, or a text for a missing value.
 
     >>> [is_value(text) for text in ("1e-3", "TRUE", "NA", "", "case")]
     [True, True, True, True, False]
@@ -63,7 +63,7 @@ def is_value(text: str) -> bool:
 
 
 def na_of(na: Iterable[str], name: str) -> tuple[str, ...]:
-    """Text that stands for missing values in a column: that of all, and what ``name=text`` says.
+    """Return the texts for missing values in a column: the common ones, and those in ``name=text``.
 
     >>> na_of(["?", "bmi=0"], "bmi"), na_of(["?", "bmi=0"], "age")
     (('?', '0'), ('?', 'bmi=0'))
@@ -72,7 +72,7 @@ def na_of(na: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def is_id(column: object) -> bool:
-    """Whether a column holds names of samples, or of parents, by what it is called.
+    """Whether the name of a column is typical of sample names, or of parents.
 
     >>> [is_id(name) for name in ("#IID", "sample_id", "", "PAT", "age")]
     [True, True, True, True, False]
@@ -82,9 +82,9 @@ def is_id(column: object) -> bool:
 
 
 def names_rows_by_name(column: str) -> bool:
-    """Whether a column beside the first one names rows by what it is called, and is no feature.
+    """Whether the name of a column after the first shows that it contains ids and is not a feature.
 
-    Stricter than `is_id`: genes are called ID1, and measurements may be called index or name.
+    This is stricter than `is_id`: genes may be called ID1, and measurements index or name.
 
     >>> [names_rows_by_name(n) for n in ("patient_id", "PatientID", "IID", "Unnamed: 0.1")]
     [True, True, True, True]
@@ -96,14 +96,14 @@ def names_rows_by_name(column: str) -> bool:
 
 
 def is_index(name: str, values: Iterable[str]) -> bool:
-    """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
+    """Whether a column is unnamed and counts rows from 0 or 1, as programs write an index."""
     texts = list(values)
     counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
 
 
 def abbreviate(items: Iterable[object], most: int = 5) -> str:
-    """First few of many, as text.
+    """Join the first items as text, with the total number if there are more.
 
     >>> abbreviate(["a", "b", "c"], most=2)
     'a, b, ... (3 in all)'
@@ -114,7 +114,7 @@ def abbreviate(items: Iterable[object], most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names what was meant, with a space before it; nothing if unlikely.
+    """Return " Did you mean ...?" with the known name that is most similar; "" if none is.
 
     >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
     " Did you mean 'sample_trait'?"

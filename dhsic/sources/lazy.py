@@ -19,16 +19,17 @@ from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.options import text
 from dhsic.sources.sparse import is_sparse
 
-#: Features that are read together, about.
+#: Approximate number of features that are read together.
 WIDTH = 4096
 
 
 def lazy_matrix(source: AbstractSource) -> xr.DataArray:
-    """The matrix (samples, features) as a lazy DataArray with the names that there are.
+    """Return the matrix (samples, features) as a lazy DataArray, with names if they are known.
 
-    Where integers have a code for missing values it is floats, and these are NaN.
+    If integers have a code for missing values, the result is floating-point, with NaN for this
+    code.
     """
-    import dask.array as da  # which takes long to load, and few ask for
+    import dask.array as da  # imported here because it loads slowly and is rarely needed
 
     blocks, dtype = source.blocks(WIDTH), np.dtype(source.dtype)
     if source.missing_code is not None and dtype.kind in "iu":
@@ -48,7 +49,7 @@ def lazy_matrix(source: AbstractSource) -> xr.DataArray:
 def _values(
     source: AbstractSource, blocks: tuple[Block, ...], dtype: Any, block_id: tuple[int, int]
 ) -> Array:
-    """A block (m, c), NaN where values are missing."""
+    """Read a block (m, c), with NaN for missing values."""
     raw = source.read(blocks[block_id[1]])
     values = raw.astype(dtype, copy=False)
     if values.dtype != raw.dtype:
@@ -59,10 +60,11 @@ def _values(
 def take_features(
     X: Any, chosen: Index, d: int, names: Array | None = None, *, turned: bool = False
 ) -> Any:
-    """Features of a dask or sparse array, a DataArray or AnnData, without computing; samples first.
+    """Select features of a dask or sparse array, a DataArray or AnnData, without computing it.
 
-    There were `d` at fit, called `names` (those that are known), along the first axis where
-    `turned`; InputError where X has others, or is nothing that `fit` would have taken.
+    The result has samples first. `d` is the number of features at fit, and `names` are their names,
+    "" if unknown. With `turned`, the features are on the first axis. InputError if the features of
+    X differ, or if `fit` would not accept X.
     """
     if is_anndata(X) and X.n_vars == d:
         return X[:, chosen]
@@ -72,11 +74,14 @@ def take_features(
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype"):
         description = shape if isinstance(shape, tuple) else type(X).__name__
-        raise InputError(f"transform takes data with {d} features and got {description}.")
+        raise InputError(
+            f"transform needs data with {d} features, but got {description}. Pass an array with "
+            "samples and features."
+        )
     if shape[0 if turned else 1] != d:
         raise InputError(
-            f"X has shape {shape}, and the selector was fitted on {d} features; pass as many, "
-            f"{'features' if turned else 'samples'} first."
+            f"X has shape {shape}, but the selector was fitted on {d} features. Pass an array "
+            f"with {d} features, {'features' if turned else 'samples'} first."
         )
     check_dtype(X.dtype, "X")
     check_chunks(X)
@@ -86,12 +91,12 @@ def take_features(
 
 
 def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
-    """Dimension of the features, which are those of fit as far as names tell."""
+    """Return the dimension of the features; InputError if their names differ from those at fit."""
     dims = [dim for dim, size in X.sizes.items() if size == d]
     if len(dims) != 1:
         raise InputError(
-            f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
-            "features; pass data with exactly one such dimension."
+            f"The data have dimensions {dict(X.sizes)}, but the selector was fitted on {d} "
+            "features. Pass data with exactly one dimension of that size."
         )
     check_dtype(X.dtype, "X")
     here = names_along(X, dims[0])
@@ -101,26 +106,29 @@ def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
 
 
 def check_features(here: Array, names: Array, numbers: Index) -> None:
-    """Refuse features of these numbers that are called otherwise than at fit, as far as known."""
+    """Refuse features whose known names differ from those at fit; `numbers` are their positions."""
     differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
     if len(differ):
         at = int(differ[0])
         raise InputError(
-            f"Features of X are not those of fit, or in another order: number {numbers[at]} is "
-            f"{str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance by "
-            "X.sel(...)."
+            "The features of X differ from those in fit, or are in a different order: feature "
+            f"{numbers[at]} is {str(here[at])!r}, but was {str(names[at])!r}. Pass the same "
+            "features as in fit, for example with X.sel(...)."
         )
 
 
 def spread_features(X: Any, chosen: Mask) -> Any:
-    """Features (m, k) at their places among all (d,), which are 0; sparse or lazy where X is."""
+    """Put the chosen features X (m, k) into their columns of a matrix (m, d); others are 0.
+
+    The result is sparse or lazy if X is.
+    """
     X = X.data if isinstance(X, xr.DataArray) else X
     if not (is_sparse(X) or hasattr(X, "dask")):
         X = np.asarray(X)
     if len(X.shape) != 2 or X.shape[1] != chosen.sum():
         raise InputError(
-            f"X has shape {X.shape}, and {chosen.sum()} features are selected; pass what "
-            "transform gives, (m, k)."
+            f"X has shape {X.shape}, but {chosen.sum()} features are selected. Pass the output "
+            "of transform, (m, k)."
         )
     if is_sparse(X):
         places = np.flatnonzero(chosen)

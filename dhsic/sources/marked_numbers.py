@@ -1,7 +1,8 @@
-"""Numbers as people write them: with a currency or a unit, thousands between apostrophes or blanks.
+"""Numbers as people write them: with a currency or unit, or thousands separated by blanks.
 
-"$22.76", "83.7 kg", "17'849" and "17 849" are text to a program, and names of classes if nobody
-tells. So are "yes" and "no" in columns of features.
+"$22.76", "83.7 kg", "17'849" and "17 849" are text, and would be read as class names. The same
+holds for "yes" and "no" in columns of features. This module finds pandas expressions that convert
+them.
 """
 
 from __future__ import annotations
@@ -13,34 +14,54 @@ from dhsic.sources.ids import NA
 from dhsic.sources.number_fields import DECIMAL, POINTS, THOUSANDS, meaning_of_commas
 from dhsic.validation import is_numeral
 
-#: A number behind a currency, or before one or a unit without digits.
+#: Pattern of a number after a currency, or before a currency or a unit without digits.
 _MARKED = re.compile(
     r"(?P<before>([$\u00a3\u00a5\u20ac\u20b9\u20bd\u20a9]|CHF|EUR|USD|GBP|JPY|[A-Z]?[A-Z]\$|Fr\.?)?\s?)"
     r"(?P<number>[+-]?\d[\d.,'\u2019\s]*)(?P<after>[^\d.,+\-]{0,12})"
 )
-#: Thousands between apostrophes or blanks, of which there are several.
+#: Pattern of numbers with apostrophes or blanks as thousands separators.
 _GROUPED = re.compile(r"[+-]?\d{1,3}(['\u2019\s]\d{3})+([.,]\d+)?")
-#: All but digits, signs and points, in an expression that a shell leaves as it is.
+#: Pattern of other characters than digits, signs, commas and points; a shell does not change it.
 _MARKS = "[^0-9.,+-]"
-#: Expressions of pandas for text {v}, by what commas are.
+#: Pandas expressions that convert text {v}, by the meaning of commas.
 _NUMBERS = {
     "": f"{{v}}.str.replace(r'{_MARKS}', '', regex=True)",
     DECIMAL: f"{{v}}.str.replace(r'{_MARKS}', '', regex=True).str.replace(',', '.')",
     THOUSANDS: "{v}.str.replace(r'[^0-9.+-]', '', regex=True)",
     POINTS: "{v}.str.replace(r'[^0-9,+-]', '', regex=True).str.replace(',', '.')",
 }
-#: Words for 1 and for 0 of two classes, in lower case.
+#: Pairs of words for two classes, in lower case: the first means 1, the second 0.
 _WORDS = (
     *(("yes", "no"), ("y", "n"), ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no")),
     *(("pos", "neg"), ("positive", "negative"), ("present", "absent"), ("mut", "wt")),
     *(("high", "low"), ("on", "off"), ("case", "control"), ("+", "-"), ("t", "f")),
+    *(("female", "male"), ("f", "m")),
+)
+#: Values beyond a limit of measurement: "<4.5", "> 100"; and a pandas expression that replaces
+#: values below a limit by half the limit, and values above by the limit. Other text {v} stays.
+LIMIT = re.compile(r"[<>]=?\s*\d+([.]\d*)?|[<>]=?\s*[.]\d+")
+AT_LIMIT = (
+    "{v}.where(~{v}.str.match('[<>]'), ({p}.to_numeric({v}.str.lstrip('<>= '), errors='coerce') / "
+    "(1 + {v}.str.startswith('<'))).astype(str))"
+)
+#: Negative numbers in parentheses, "(0.75)", and a pandas expression for them.
+IN_PARENTHESES = re.compile(r"\(\s*\d[\d.,]*\s*\)")
+WITH_MINUS = "{v}.str.replace(r'^[(] *([0-9.,]+) *[)]$', r'-\\1', regex=True)"
+#: Two numbers in one field, such as a blood pressure of 135/86, and the first of them.
+PAIR = re.compile(r"\d+([.]\d+)?\s*/\s*\d+([.]\d+)?")
+FIRST_OF_PAIR = "{v}.str.split('/').str[0]"
+#: Explanation after the command that writes half the limit.
+ABOUT_LIMITS = (
+    "(this writes half the limit for values below it, and the limit for values above; to write "
+    "the limit itself, delete: / (1 + v.str.strip().str.startswith('<')))"
 )
 
 
 def numbers_of(texts: Iterable[str]) -> str:
-    """Return an expression of pandas that makes numbers of marked text {v}; "" if none does.
+    """Return a pandas expression that converts marked text {v} to numbers; "" if there is none.
 
-    Some text has a mark, and all have the same currency and unit, or none.
+    At least one text must have a currency, a unit or separators. All texts must have the same
+    currency and unit, or none.
 
     >>> import pandas as pd
     >>> texts = ["$22.76", "$1,050.00", "$3.5"]
@@ -73,7 +94,7 @@ def numbers_of(texts: Iterable[str]) -> str:
 
 
 def words_of(texts: Iterable[str]) -> str:
-    """Return an expression of pandas that makes 1 and 0 of two words {v}; "" for other text.
+    """Return a pandas expression that converts two words {v} to 1 and 0; "" for other text.
 
     >>> words_of(["yes", "No", "no"])
     "{v}.str.lower().map({{'yes': 1, 'no': 0, '': ''}})"
@@ -85,10 +106,18 @@ def words_of(texts: Iterable[str]) -> str:
     return f"{{v}}.str.lower().map({{{{{pair[0]!r}: 1, {pair[1]!r}: 0, '': ''}}}})"
 
 
-def command(path: str, separator: str, n_skipped: int, changes: Mapping[int, str]) -> str:
-    """Command that writes a table with a header anew, by expressions for some of its columns.
+def command(
+    path: str,
+    separator: str,
+    n_skipped: int,
+    changes: Mapping[int, str],
+    groups: Sequence[int] = (),
+) -> str:
+    """Return a command that writes a table with a header anew, with changes to some columns.
 
-    They are expressions of pandas {p} on the text of a column {v}.
+    `changes` are pandas expressions by column position; {p} is pandas and {v} the text of the
+    column. Each column in `groups` is replaced by a
+    column of 0 and 1 per group.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}
@@ -99,6 +128,10 @@ def command(path: str, separator: str, n_skipped: int, changes: Mapping[int, str
         f"{change.format(p='p', v='v.str.strip()')})"
         for change, at in by_change.items()
     ]
+    if groups:
+        steps.append(
+            f"t = p.get_dummies(t.mask(t == ''), columns=[*t.columns[{[*groups]!r}]], dtype=int)"
+        )
     return (
         f'python -c "import pandas as p; t = p.read_csv({path!r}, sep={sep}, '
         f"skiprows={n_skipped}, dtype=str, keep_default_na=False, skipinitialspace=True); "
@@ -106,7 +139,19 @@ def command(path: str, separator: str, n_skipped: int, changes: Mapping[int, str
     )
 
 
+def unique_names(path: str, separator: str, n_skipped: int) -> str:
+    """Return a command that writes a table with unique row names: GENE, GENE.1, ..."""
+    sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
+    return (
+        f'python -c "import pandas as p; t = p.read_csv({path!r}, sep={sep}, '
+        f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False, "
+        "skipinitialspace=True); c = t[0].str.strip(); n = t.groupby(c).cumcount().astype(str); "
+        "t[0] = c.where(n == '0', c.replace('', 'unnamed') + '.' + n); "
+        "t.to_csv('NEW.csv', index=False, header=False)\", then pass NEW.csv."
+    )
+
+
 def _places(at: Sequence[int]) -> str:
-    """Columns as an index, a slice if they follow each other."""
+    """Return column positions as Python code: a slice if they are contiguous, else a list."""
     is_run = len(at) > 1 and at[-1] - at[0] == len(at) - 1
     return f"{at[0]}:{at[-1] + 1}" if is_run else repr([*at])

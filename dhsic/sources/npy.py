@@ -1,7 +1,7 @@
-"""NumPy's files: a matrix in `.npy`, read where it lies; one of the arrays in `.npz`.
+"""NumPy files: a matrix in `.npy`, read in place; one of the arrays in `.npz`.
 
-A `.npy` file is read by seeking, not mapped: pages that are mapped count as memory once they are
-touched, in the end the whole file, and no promise has them.
+A `.npy` file is read by seeking and not memory-mapped. Pages of a mapped file count as memory once
+they are read, in the end the whole file, and memory estimates do not include them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dhsic.sources.blocks import Block, check_dtype, check_finite, check_shape, 
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.tables import check_room, refuse_parts
 
-#: How a file of NumPy begins.
+#: First bytes of a NumPy file.
 NUMPY = b"\x93NUMPY"
-#: Arrays of a sparse matrix that SciPy wrote.
+#: Names of the arrays of a sparse matrix that SciPy wrote.
 SPARSE = frozenset({"data", "indices", "indptr", "shape", "format"})
 
 
 class NpySource(AbstractStored):
-    """A matrix in a `.npy` file, whose features lie along axis 0 or 1."""
+    """Source of a matrix in a `.npy` file, with features along axis 0 or 1."""
 
     def __init__(self, path: str, options: OpenOptions) -> None:
         self.path = str(Path(path).resolve())
@@ -38,19 +38,20 @@ class NpySource(AbstractStored):
                 self._begin = file.tell()
                 self._size = file.seek(0, 2)
         except FileNotFoundError as error:
-            raise InputError(f"There is no array at {path}. Check the path.") from error
+            raise InputError(f"The array {path} does not exist. Check the path.") from error
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{path} is no .npy file ({error}). Write it by numpy.save."
+                f"{path} is not a valid .npy file ({error}). Write it with numpy.save."
             ) from error
         check_dtype(dtype, path)
         check_shape(shape, path)
         if self._begin + dtype.itemsize * shape[0] * shape[1] > self._size:
             raise DataError(
-                f"{path} ends before its matrix of {shape[0]:,} x {shape[1]:,} does. Copy it again."
+                f"{path} is incomplete: its matrix should have {shape[0]:,} x {shape[1]:,} "
+                "values. Copy it again."
             )
         self._axis = options.feature_axis(shape, None, path, convention=1)
-        self._is_run = is_fortran == (self._axis == 1)  # values of a feature follow each other
+        self._is_run = is_fortran == (self._axis == 1)  # values of a feature are contiguous
         self.n_features, self.n_samples = shape[self._axis], shape[1 - self._axis]
         self._stored, self.dtype = dtype, dtype.newbyteorder("=")
         self.missing_code, self.names = options.code_of(), Names()
@@ -70,12 +71,12 @@ class NpySource(AbstractStored):
         return values.T
 
     def _run(self, file: Any, line: int, start: int, n: int) -> Array:
-        """Values that follow each other, n from `start` of a feature, or of a sample."""
+        """Read n contiguous values of a feature or a sample (`line`), beginning at `start`."""
         length = self.n_samples if self._is_run else self.n_features
         file.seek(self._begin + (line * length + start) * self._stored.itemsize)
         values: Array = np.fromfile(file, self._stored, n)
         if len(values) < n:
-            raise DataError(f"{self.path} was cut while it was read. Copy it again.")
+            raise DataError(f"{self.path} became shorter while it was read. Copy it again.")
         return values
 
     @property
@@ -84,7 +85,7 @@ class NpySource(AbstractStored):
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and dtype of an array; the file stands where its values begin."""
+    """Read shape, order and dtype of an array; the file is then at the first value."""
     read = np.lib.format.read_array_header_1_0
     if np.lib.format.read_magic(file) != (1, 0):
         read = np.lib.format.read_array_header_2_0
@@ -92,18 +93,18 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def open_npy(path: str, options: OpenOptions) -> AbstractSource:
-    """Open a `.npy` file, which is read where it lies."""
+    """Open a `.npy` file, which is read in place."""
     refuse_parts(path, options)
     return NpySource(path, options)
 
 
 def open_npz(path: str, options: OpenOptions) -> AbstractSource:
-    """Open the matrix of a `.npz` file, into memory; arrays of one value a sample come with it.
+    """Read the matrix of a `.npz` file into memory, with its arrays of one value per sample.
 
     Raises
     ------
     InputError
-        It holds no matrix, or several, and `variable` says none of them.
+        The file contains no matrix, or several and `variable` does not select one.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -115,7 +116,7 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
                     headers[item.filename.removesuffix(".npy")] = _header(file)
         if {*headers} >= SPARSE:
             raise InputError(
-                f"{path} holds a sparse matrix of SciPy. Pass scipy.sparse.load_npz(path)."
+                f"{path} contains a sparse SciPy matrix. Pass scipy.sparse.load_npz(path)."
             )
         numbers = {key: of[0] for key, of in headers.items() if of[2].kind in "biuf"}
         name = options.choose(numbers, path)
@@ -128,9 +129,9 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
             coords = {key: arrays[key] for key in along if headers[key][2].kind in "biufUS"}
             matrix = arrays[name] if axis == 1 else arrays[name].T
     except FileNotFoundError as error:
-        raise InputError(f"There is no array at {path}. Check the path.") from error
+        raise InputError(f"The array {path} does not exist. Check the path.") from error
     except DhsicError:
         raise
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is no .npz file ({error}). Write it again.") from error
+        raise InputError(f"{path} is not a valid .npz file ({error}). Write it again.") from error
     return ArraySource(matrix, missing_code=options.code_of(), names=Names(sample_coords=coords))

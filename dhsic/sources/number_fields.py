@@ -1,4 +1,4 @@
-"""Fields of text as numbers: missing ones, booleans, and commas that may mean two things."""
+"""Text fields as numbers: missing values, booleans, and commas with two possible meanings."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dhsic._typing import Array
 from dhsic.sources.ids import BOOLEANS, NA
 from dhsic.validation import is_numeral
 
-#: Numbers whose commas separate thousands, or may; points that do, before a decimal comma or not.
+#: Patterns of numbers whose commas may separate thousands, or surely do; then the same for points.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _SURELY_THOUSANDS = re.compile(r".*,.*[,.].*")
 _POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?")
 _SURELY_POINTS = re.compile(r".*\..*[.,].*")
-#: What commas, and points, are in the numbers of a table.
+#: Meanings of commas and points in the numbers of a table, see `meaning_of_commas`.
 DECIMAL, THOUSANDS, POINTS, SEVERAL = "decimal", "thousands", "points", "several"
-#: Marks of numbers that do not tell: a point before three digits, a comma, no mark.
+#: Ambiguous decimal marks: a point before three digits, a comma, and no mark.
 POINT, COMMA, WHOLE = "point", "comma", "whole"
 
 
 def is_comma_number(text: str) -> bool:
-    """Whether a text is a number but for its commas, or for points that separate thousands.
+    """Whether a text is a number except for commas, or for points that separate thousands.
 
     >>> [is_comma_number(text) for text in ("1,5", "1,370,000", "1.053,40", "1.370.000")]
     [True, True, True, True]
@@ -39,10 +39,10 @@ def is_comma_number(text: str) -> bool:
 
 
 def meaning_of_commas(texts: Iterable[str]) -> str:
-    """Tell what commas in numbers are: `DECIMAL`, or separators of `THOUSANDS`; "" if none tells.
+    """Return the meaning of commas in numbers: `DECIMAL`, `THOUSANDS`, or "" if ambiguous.
 
-    It is `POINTS` where points separate thousands and commas are decimal, as in German, and
-    `SEVERAL` where values contradict each other.
+    It is `POINTS` if points separate thousands and commas are decimal marks, as in German, and
+    `SEVERAL` if values contradict each other.
 
     >>> meaning_of_commas(["1,370", "0,5"]), meaning_of_commas(["1,370", "12,000,000"])
     ('decimal', 'thousands')
@@ -55,7 +55,7 @@ def meaning_of_commas(texts: Iterable[str]) -> str:
 
 
 def _meaning_of(marks: AbstractSet[str]) -> str:
-    """Meaning of commas, by the decimal marks of all numbers."""
+    """Return the meaning of commas, given the set of decimal marks of all numbers."""
     if POINTS in marks or ({DECIMAL, POINT} <= marks and "." not in marks):
         return SEVERAL if marks & {THOUSANDS, "."} else POINTS
     if DECIMAL in marks:
@@ -64,9 +64,9 @@ def _meaning_of(marks: AbstractSet[str]) -> str:
 
 
 def decimal_mark(text: str) -> str:
-    """Return the decimal mark of a number, `POINT` or `COMMA` if it may separate thousands.
+    """Return the decimal mark of a number; `POINT` or `COMMA` if it may separate thousands.
 
-    It is `WHOLE` for digits alone, and "" for other text.
+    It is `WHOLE` for digits only, and "" for other text.
     """
     text = text.strip()
     if not is_comma_number(text):
@@ -81,15 +81,15 @@ def decimal_mark(text: str) -> str:
 
 
 def has_comma_numbers(marks: AbstractSet[str]) -> bool:
-    """Whether a column is to be rewritten, by its decimal marks.
+    """Whether a column must be rewritten, given the set of its decimal marks.
 
-    Where every number has three digits behind a point, and none a comma, nothing tells that points
+    If every number has three digits after a point, and none has a comma, nothing shows that points
     separate thousands.
     """
     return bool(marks & {DECIMAL, THOUSANDS, POINTS, COMMA} or {POINT, WHOLE} <= marks)
 
 
-#: Fields that a command rewrites, by what their commas are, and the expression for them.
+#: Pattern of the fields that a command rewrites, and expression for them, by meaning of commas.
 _REWRITTEN = {
     DECIMAL: (r"[+-]?\d*,\d+([eE][+-]?\d+)?", "v.replace(',', '.')"),
     THOUSANDS: (r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?", "v.replace(',', '')"),
@@ -101,9 +101,9 @@ _REWRITTEN = {
 
 
 def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
-    """Command that writes a table anew, with an expression of Python for some of its fields v.
+    """Return a command that writes a table anew, with a Python expression for some fields v.
 
-    `where` are their rows and columns, as `loc` of pandas has them for a table t without a header;
+    `where` are the rows and columns of these fields in `loc` of a pandas table t without header.
     `n_skipped` is the number of lines above its first row.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
@@ -116,9 +116,9 @@ def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, chan
 
 
 def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractSet[str]) -> str:
-    """Return what to do about numbers with commas, such as `example`, by the marks of all numbers.
+    """Return advice on numbers with commas, such as `example`, given the marks of all numbers.
 
-    `rewritten` makes a command of an expression for a field v.
+    `rewritten` creates a command from an expression for a field v.
     """
 
     def with_points(meaning: str) -> str:
@@ -134,35 +134,36 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
         )
     if meaning == POINTS:
         return (
-            "Commas are decimal and points separate thousands. Write decimal points, and nothing "
-            f"between thousands: {with_points(POINTS)}"
+            "Commas are decimal marks and points separate thousands. Write decimal points, and "
+            f"no thousands separators: {with_points(POINTS)}"
         )
     if meaning == SEVERAL:
         return (
-            "Commas are decimal in some numbers, and separate thousands in others, so that no rule "
-            "rewrites all. Write each with a decimal point, and nothing between thousands."
+            "Commas are decimal marks in some numbers and separate thousands in others, so no "
+            "single rule can rewrite them. Write each number with a decimal point and no "
+            "thousands separators."
         )
     return (
-        f"Commas are decimal or separate thousands, and no value tells which: {example} is "
-        f"{example.replace(',', '.', 1)} or {example.replace(',', '')}. If they are decimal, "
-        f"write points: {with_points(DECIMAL)}. If they separate thousands, leave them out: "
+        f"Commas may be decimal marks or separate thousands, and no value shows which: {example} "
+        f"is {example.replace(',', '.', 1)} or {example.replace(',', '')}. If they are decimal "
+        f"marks, write points: {with_points(DECIMAL)}. If they separate thousands, remove them: "
         f"{with_points(THOUSANDS)}"
     )
 
 
 class NumberFields:
-    """Numbers of the features of one row after the other.
+    """Conversion of text fields to numbers, one row after the other.
 
     Parameters
     ----------
     width : int
         Number of features.
     na : sequence of str
-        Text that stands for a missing value besides `NA`; numbers stand for all that are equal.
+        Texts that mean a missing value in addition to `NA`; a number covers all equal numbers.
     na_at : mapping
-        The same for features of their own, by position.
+        The same for single features, by position.
     refuse : callable
-        Raises the error of a field that is no number, by its position, text and line.
+        Raises the error for a field that is not a number, given its position, text and line.
     """
 
     def __init__(
@@ -183,14 +184,14 @@ class NumberFields:
         self._has_booleans = np.zeros(width, dtype=bool)
 
     def row(self, fields: Sequence[str], line: int) -> Array:
-        """Values of a row, (width,), NaN where they are missing."""
+        """Convert a row to numbers, (width,); NaN if missing."""
         is_boolean = None
         try:
             values = np.array([*map(float, fields)])
         except ValueError:
             try:
                 values = np.array([*map(float, map(self._words.get, fields, fields))])
-            except ValueError:  # words that are new
+            except ValueError:  # there are new words
                 values = np.array([*map(self._number, range(len(fields)), fields, repeat(line))])
             if not self._booleans.isdisjoint(fields):
                 is_boolean = np.array([field in self._booleans for field in fields])
@@ -203,7 +204,7 @@ class NumberFields:
         return values
 
     def _number(self, i: int, field: str, line: int) -> float:
-        """A field as a number; words are kept for the next rows."""
+        """Convert a field to a number; words are remembered for the next rows."""
         if is_numeral(field):
             return float(field)
         bare = field.strip()
@@ -222,7 +223,7 @@ class NumberFields:
     def _check_booleans(
         self, values: Array, is_boolean: Array | None, fields: Sequence[str], line: int
     ) -> None:
-        """Refuse columns that hold booleans and numbers."""
+        """Refuse columns that mix booleans and numbers."""
         present = ~np.isnan(values)
         if is_boolean is None:
             self._has_numbers |= present
@@ -235,5 +236,5 @@ class NumberFields:
 
 
 def _numbers(texts: Iterable[str]) -> Array:
-    """Numbers among texts."""
+    """Return the numbers among texts."""
     return np.array([float(text) for text in texts if is_numeral(text)])

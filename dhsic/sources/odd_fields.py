@@ -1,4 +1,4 @@
-"""Text among numbers: how many fields of a column are text, which, where, and what to do."""
+"""Text in columns of numbers: counts, texts and positions, and advice for messages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from dhsic.sources.ids import NA, abbreviate, is_value
+from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
 from dhsic.sources.number_fields import is_comma_number
 from dhsic.sources.thousands import PointedNumbers
 
-#: Texts that a sentence names, at most; more of them are no markers of missing values.
+#: Maximum number of texts that a message lists; more texts are not markers of missing values.
 MOST_NAMED = 5
-#: Columns that a sentence describes, at most.
+#: Maximum number of columns that a message describes.
 MOST_DESCRIBED = 3
-#: Words that are one of few classes, in lower case; none stands for a missing value.
+#: Maximum number of columns that are listed as options of a command.
+MOST_OPTIONS = 10
+#: Maximum number of groups of a text column, and minimum mean number of samples per group.
+MOST_GROUPS, OF_A_GROUP = 20, 2
+#: Words, in lower case, that are names of classes and never mean a missing value.
 CLASS_WORDS = frozenset(
     (
         *("yes", "no", "y", "n", "j", "ja", "nein", "oui", "non", "si", "true", "false", "t", "f"),
@@ -28,18 +33,18 @@ CLASS_WORDS = frozenset(
 
 @dataclass
 class OddFields:
-    """Texts of a column (or of a row, where columns are samples) of numbers.
+    """Texts in a column of numbers, or in a row if columns are samples.
 
     Attributes
     ----------
     called : str
-        The column, for sentences.
+        Description of the column, for messages.
     name : str
-        Its name.
+        Name of the column.
     n_present : int
-        Fields that are not missing.
+        Number of fields that are not missing.
     places : dict
-        Of each text how often it occurs, and where first.
+        For each text, the number of its fields and the position of the first.
     """
 
     called: str
@@ -48,7 +53,7 @@ class OddFields:
     places: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, text: str, where: str) -> None:
-        """Count a field that is not missing, by its text and where it is."""
+        """Count a field that is not missing, given its text and position."""
         self.n_present += 1
         if not is_value(text):
             n, first = self.places.get(text) or (0, where)
@@ -56,26 +61,35 @@ class OddFields:
 
     @property
     def n_odd(self) -> int:
-        """Fields that are text."""
+        """Number of fields that are text."""
         return sum(n for n, _ in self.places.values())
 
     @property
     def are_few(self) -> bool:
-        """Whether most fields are numbers."""
+        """Whether there is text, but most fields are numbers."""
         return 0 < 2 * self.n_odd < self.n_present
 
-    def is_only_in(self, line: int) -> bool:
-        """Whether text is in one line alone."""
-        return [*self.places.values()] == [(1, f"in line {line}")]
+    @property
+    def lone_places(self) -> frozenset[str]:
+        """Places of the texts if each text occurs once; otherwise empty."""
+        is_lone = all(n == 1 for n, _ in self.places.values())
+        return frozenset(where for _, where in self.places.values()) if is_lone else frozenset()
+
+    @property
+    def are_groups(self) -> bool:
+        """Whether all fields are text, with few groups that samples share."""
+        n = len(self.places)
+        is_text = self.n_odd == self.n_present
+        return is_text and n <= MOST_GROUPS and OF_A_GROUP * n <= self.n_present
 
     @property
     def is_numeral(self) -> bool:
-        """Whether all fields are numbers, though written as text."""
+        """Whether all fields are numbers, although written as text."""
         return self.n_present > 0 and not self.places
 
     @property
     def listed(self) -> str:
-        """Texts, how often they occur and where first, for sentences."""
+        """Description of the texts, with counts and first positions, for messages."""
         most_first = sorted(self.places.items(), key=lambda item: -item[1][0])
         return abbreviate(
             (f"{text!r} ({n}, first {where})" for text, (n, where) in most_first), MOST_NAMED
@@ -83,54 +97,84 @@ class OddFields:
 
     @property
     def markers(self) -> list[str]:
-        """Texts that may stand for missing values; none where they are many, or classes."""
-        texts = [text for text in self.places if not is_comma_number(text)]
+        """Texts that may mean missing values; empty if there are many texts, or class names."""
+        texts = [text for text in self.places if not _is_number(text)]
         are_markers = self.are_few and len(texts) <= MOST_NAMED
         are_markers &= texts == ["-"] or not any(text.lower() in CLASS_WORDS for text in texts)
         return texts if are_markers else []
 
     @property
+    def are_signed(self) -> bool:
+        """Whether all texts are negative numbers in parentheses."""
+        return all(map(IN_PARENTHESES.fullmatch, self.places))
+
+    @property
+    def limits(self) -> list[str]:
+        """Texts that mean a value below or above a limit."""
+        return [text for text in self.places if LIMIT.fullmatch(text)]
+
+    @property
     def commas(self) -> list[str]:
-        """Texts that are numbers but for commas."""
+        """Texts that are numbers except for commas."""
         return [text for text in self.places if is_comma_number(text)]
 
     @property
     def sentence(self) -> str:
-        """Sentence on the column."""
-        is_name = " " not in self.called  # of Python
+        """Sentence for messages: the column, and its fields that are not numbers."""
+        is_name = " " not in self.called  # a Python expression
         called = self.called if is_name else self.called[:1].upper() + self.called[1:]
         if not self.are_few:
             return f"{called} is text: {self.listed}."
-        return f"{called} holds text in {self.n_odd:,} of {self.n_present:,} values: {self.listed}."
+        return (
+            f"{called} contains text in {self.n_odd:,} of {self.n_present:,} values: {self.listed}."
+        )
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text means a number, although it is not written as one."""
+    return is_comma_number(text) or any(p.fullmatch(text) for p in (LIMIT, IN_PARENTHESES))
 
 
 def advice(columns: Sequence[OddFields]) -> str:
-    """Return what to do about columns of features that hold text."""
+    """Return advice on columns of features that contain text."""
     few = [column for column in columns if column.are_few]
     markers = list(dict.fromkeys(text for column in few for text in column.markers))
     steps = []
     if few:
-        steps.append("Write numbers there, with decimal points, or nothing where one is missing.")
+        steps.append(
+            "Replace the text by numbers with decimal points, or by nothing if a value is missing."
+        )
     if markers:
-        them = "it stands for a missing value" if len(markers) == 1 else "all are missing"
-        steps.append(f"If {them}, say so: na={markers!r}.")
-    if len(few) < len(columns):
-        steps.append(no_features([column.name for column in columns if not column.are_few]))
+        them = (
+            "this text means a missing value"
+            if len(markers) == 1
+            else "all of these texts mean missing values"
+        )
+        steps.append(f"If {them}, use na={markers!r}.")
+    text_columns = [c.name for c in columns if not (c.are_few or c.limits)]
+    if text_columns:
+        steps.append(no_features(text_columns))
     return " ".join(steps)
 
 
 def no_features(names: Iterable[str]) -> str:
-    """Return what to do about columns that are no numbers."""
+    """Return advice on columns that are not numeric."""
     listed = list(names)
-    it = "it is no feature" if len(listed) == 1 else "they are no features"
+    one = len(listed) == 1
+    it, which = ("it is not a feature", "it") if one else ("they are not features", "them")
+    option = (
+        f"not_features={listed!r}"
+        if len(listed) <= MOST_OPTIONS
+        else f"pass their names ({abbreviate(map(repr, listed), MOST_NAMED)}) to not_features="
+    )
     return (
-        f"If {it} (labels, groups, names), say so: not_features={listed!r}. Features that are text "
-        "are encoded first (pandas.get_dummies)."
+        f"If {it} (but labels, groups or names), exclude {which}: {option}. Features that are text "
+        "must be encoded first (pandas.get_dummies)."
     )
 
 
 def about_columns(X: pd.DataFrame) -> str:
-    """Return what is wrong with columns of a frame that are no numbers, and what to do."""
+    """Return a description of the non-numeric columns of a frame, with advice."""
     columns = [_text_of(X.iloc[:, k]) for k in range(X.shape[1])]
     few = [column for column in columns if column.are_few]
     text_columns = [column.name for column in columns if not (column.are_few or column.is_numeral)]
@@ -141,33 +185,36 @@ def about_columns(X: pd.DataFrame) -> str:
     if few:
         names = [column.name for column in few]
         sentences.append(
-            f"X[{names!r}].apply(pandas.to_numeric, errors='coerce') has NaN, for missing, in the "
-            "place of text."
+            f"X[{names!r}].apply(pandas.to_numeric, errors='coerce') replaces text by NaN "
+            "(missing)."
         )
     thousands = [name for name in numerals if _pointed(X[name]).may_separate_thousands]
     if thousands:
         sentences.append(
-            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).sentence} If they do, leave them out "
-            f"first: X[{thousands!r}].replace(r'\\.', '', regex=True)."
+            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).sentence} If the points separate "
+            f"thousands, remove them first: X[{thousands!r}].replace(r'\\.', '', regex=True)."
         )
     if numerals:
-        sentences.append(f"Make numbers of text that holds them: X[{numerals!r}].astype(float).")
+        sentences.append(f"Convert text that contains numbers: X[{numerals!r}].astype(float).")
     if text_columns:
         sentences.append(
-            f"Drop them, X.drop(columns={text_columns!r}), or encode categories: "
+            f"Drop non-numeric columns, X.drop(columns={text_columns!r}), or encode categories: "
             f"pandas.get_dummies(X, columns={text_columns!r})."
         )
     return " ".join(sentences)
 
 
 def _pointed(column: pd.Series) -> PointedNumbers:
-    """Numbers of a column as texts; those of columns of one name are no thousands."""
+    """Parse the texts of a column, or of columns with the same name, as numbers with points.
+
+    Missing values are skipped. The result shows whether the points may separate thousands.
+    """
     texts = [str(value).strip() for value in column.to_numpy().ravel().tolist()]
     return PointedNumbers.of(text for text in texts if text.lower() not in NA)
 
 
 def _text_of(column: pd.Series) -> OddFields:
-    """Texts of a column, without missing ones."""
+    """Collect the texts of a column that are not missing."""
     odd = OddFields(f"column {column.name!r}", column.name)
     for at, value in zip(column.index, column.tolist(), strict=True):
         text = value.strip() if isinstance(value, str) else str(value)

@@ -1,7 +1,8 @@
-"""`open_source`: open any supported data as a source."""
+"""Opening of any supported data as a source: `open_source`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 import zarr
@@ -53,6 +54,7 @@ from dhsic.sources.options import (
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
+from dhsic.sources.sexes import ON_X, DosagesOnX, stored_on_x, stored_sex
 from dhsic.sources.sparse import is_sparse, open_sparse
 from dhsic.sources.stores import (
     METADATA,
@@ -69,16 +71,16 @@ from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.sources.zarr import ZarrSource
 
-#: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
+#: Arrays that show whether VCF Zarr arrays describe a matrix without dimension names.
 NAMING = (POSITION, "sample_id")
-#: Suffixes of tables of text; others are known by their content.
+#: Suffixes of text tables; files with other suffixes are recognised by their content.
 TABLES = (".csv", ".tsv", ".txt", ".tab", ".dat", ".raw", ".traw", ".gct")
-#: Text files beside genotypes of PLINK, which are no tables of features.
+#: Suffixes of text files of PLINK, which are not tables of features.
 BESIDE_PLINK = (".bim", ".fam", ".psam", ".pvar", ".ped", ".map")
-#: What opens files that are no Zarr, by suffix in lower case; others: `FOREIGN`.
-#: It gets a path, at which there may be nothing; what is at a URL was fetched (`fetching`). It
-#: honours the options `sample_dim`, `n_samples` and `missing_code`, and honours or refuses
-#: `variable`. What it refuses gets an InputError.
+#: Functions that open files other than Zarr, by suffix in lower case; for other files see
+#: `FOREIGN`. The functions get a local path, which may not exist; files at URLs have been
+#: downloaded (`fetching`). They apply the options `sample_dim`, `n_samples` and `missing_code`, and
+#: apply or refuse `variable`. They raise InputError for files that they refuse.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
     **dict.fromkeys((text + packed for text in TABLES for packed in ("", *PACKED)), open_table),
@@ -88,16 +90,21 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     ".npz": open_npz,
     H5AD: open_h5ad,
 }
-#: Those of files that may hold labels beside the matrix, and honour `not_features`.
+#: Openers of files that may contain labels beside the matrix; they apply `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
-#: From any VCF, sorted or not, to VCF Zarr: bio2zarr wants one that is sorted and has an index.
+#: Command that converts any VCF to VCF Zarr: bio2zarr needs a sorted file with an index.
 FROM_VCF = (
     "pip install pysam 'bio2zarr[vcf]' && python -c \"from pysam import bcftools as b; "
-    "b.sort('-Ob', '-o', 'sorted.bcf', {path!r}, catch_stdout=False); b.index('sorted.bcf')\" && "
-    "vcf2zarr convert sorted.bcf out.vcz (where bcftools is at hand: bcftools sort and index; or "
-    "plink2 --vcf FILE --make-pgen --out out, then pass out.pgen)"
+    "b.sort('-Ob', '-o', 'sorted.bcf', {path!r}, catch_stdout=False); b.index('sorted.bcf')\" "
+    "&& vcf2zarr convert sorted.bcf out.vcz (or, if bcftools is installed: bcftools sort and "
+    "index; or plink2 --vcf FILE --make-pgen --out out, then pass out.pgen)"
 )
-#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
+#: Advice on table formats that pandas can convert.
+PANDAS = (
+    "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
+    "then pass NEW.csv (if pandas needs another package for this, its message names it)"
+)
+#: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
     ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", FROM_VCF),
     (
@@ -110,27 +117,33 @@ FOREIGN = (
     (
         (".xlsx", ".xls"),
         "Excel",
-        "X = pandas.read_excel({path!r}, index_col=0), then X.to_csv('NEW.csv')",
+        PANDAS.format(reader="excel"),
     ),
+    ((".sav", ".zsav"), "SPSS", PANDAS.format(reader="spss")),
+    ((".dta",), "Stata", PANDAS.format(reader="stata")),
+    ((".sas7bdat", ".xpt"), "SAS", PANDAS.format(reader="sas")),
+    ((".ods",), "OpenDocument", PANDAS.format(reader="excel")),
     (
         (".mtx", ".mtx.gz"),
         "Matrix Market",
-        "pass the folder of Cell Ranger that holds it, or X = scipy.io.mmread({path!r}).T.tocsr()",
+        "pass the Cell Ranger folder that contains it, or X = scipy.io.mmread({path!r}).T.tocsr()",
     ),
 )
 
-#: Ends of names of workbooks, and of tables of text that are called so.
+#: Suffixes of workbooks; some programs also use them for text tables.
 WORKBOOKS = (".xlsx", ".xls")
-#: Groups within groups that are looked through for matrices, at most.
+#: Maximum number of files in an archive that a message lists.
+MOST_FILES = 3
+#: Maximum depth of subgroups that are searched for matrices.
 GROUP_DEPTH = 4
-#: Ends of names of files that are not read, whatever they hold.
+#: Suffixes of files that are not read, whatever their content.
 UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find the opener of a path or URL by its suffix, or of a local file by its content.
+    """Return the opener of a path or URL by its suffix, or of a local file by its content.
 
-    None for Zarr, and for what is in memory.
+    It is None for Zarr, and for data in memory.
     """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
@@ -141,7 +154,7 @@ def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
 
 
 def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find the opener of a file or folder without a known suffix."""
+    """Return the opener of a file or folder without a known suffix."""
     if "://" in name and not name.startswith("file://"):
         return None
     path = Path(on_disk(name))
@@ -155,7 +168,7 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
 
 
 def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Find the opener of a file by its first bytes."""
+    """Return the opener of a file, recognised by its first bytes."""
     ends = path.name.lower().endswith
     if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
@@ -165,18 +178,18 @@ def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSou
             return found
     if is_arrow(str(path)):
         return open_parquet
-    # Programs call tables of text .xls, which spreadsheets open; a workbook is no text.
+    # Some programs write text tables with the suffix .xls; a workbook is not text.
     is_other = ends((*BESIDE_PLINK, ".zip", *UNREAD)) and not ends(WORKBOOKS)
     return open_table if not is_other and is_text_table(str(path)) else None
 
 
 def is_text(X: Any) -> bool:
-    """Whether it is the path of a table of text."""
+    """Whether X is the path of a text table."""
     return opener_of(X) is open_table
 
 
 def is_table(X: Any) -> bool:
-    """Whether it is the path of a table, columns of which may be labels."""
+    """Whether X is the path of a table that may contain labels."""
     return opener_of(X) in OF_TABLES
 
 
@@ -199,46 +212,48 @@ def open_source(
     Parameters
     ----------
     X : array, dataset, group, path or URL
-        NumPy, dask or sparse (scipy) array (samples, features), pandas or polars DataFrame,
-        xarray DataArray or Dataset, zarr Array or Group, AbstractSource, or the path or URL of a
-        Zarr array or group (a folder, a ``.zip`` file, an object store), VCF Zarr and AnnData
-        included; an object of anndata, or the path of its ``.h5ad``; the path of genotypes of
-        PLINK, ``.bed`` or ``.pgen``, with or without the suffix; or a local file: a table (CSV,
-        TSV, Parquet), ``.npy`` or ``.npz``. Text without a suffix that is known is a table.
+        In memory: a NumPy, dask or sparse (scipy) array (samples, features), a pandas or polars
+        DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, an AnnData object, or an
+        AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
+        an object store), including VCF Zarr and AnnData; an ``.h5ad`` file; PLINK genotypes
+        (``.bed`` or ``.pgen``, with or without the suffix); a table (CSV, TSV, Parquet); or
+        ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
     variable : str, optional
-        Which variable of a Dataset or group. By default ``call_genotype``, else
-        ``call_dosage``, else the only one with two dimensions; of AnnData ``X``, or another
-        matrix such as ``layers/counts``.
+        Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
+        ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
+        is ``X``; another matrix is, for example, ``layers/counts``.
     sample_dim : str or int, optional
-        Dimension, or axis, of the samples. Needed only where neither the names of the dimensions
-        nor `n_samples` tell.
+        Dimension or axis of the samples. Needed only if it cannot be inferred from the dimension
+        names or from `n_samples`.
     n_samples : int, optional
-        Length of y, which X must have as many samples as.
+        Number of labels, which must be the number of samples of X.
     missing_code : int, sequence of int, None or "auto"
-        Numbers that mean missing. ``"auto"``: -1 in VCF Zarr; what a Zarr or xarray array
-        declares (attribute ``missing_value`` or ``_FillValue``, or fill value -1 of int8); and in
-        data of 0, 1 and 2 the numbers -1, -9 and -127, any other lone value being refused. What is
-        said takes the place of all that; None: every number counts as it is. In floats NaN is
-        missing, always.
+        Numbers that mean missing. ``"auto"`` uses -1 in VCF Zarr, and the code that a Zarr or
+        xarray array declares (attribute ``missing_value`` or ``_FillValue``, or fill value -1 of
+        int8). In data of 0, 1 and 2 it uses -1, -9 and -127; any other single extra value raises
+        an error. A number or several numbers replace all of these. None: no number means missing.
+        NaN in floats always means missing.
     missing_chunks : {"error", "fill"}
-        Whether chunks that a Zarr array lacks are an error or fill values.
+        Whether chunks that are absent from a Zarr array raise an error or are read as fill values.
     ploidy_policy : {"scale", "count", "error"}
-        Dosage of a genotype of lower ploidy, such as a haploid one of males on X in a diploid
-        store: scaled to the ploidy of the store (0 or 2, as PLINK has it), the count of its own
-        alleles (0 or 1, by which sex becomes a genotype), or an error.
+        Dosage of a genotype of lower ploidy, such as a haploid call of males on X in a diploid
+        store. ``"scale"``: scaled to the ploidy of the store (0 or 2, as in PLINK). ``"count"``:
+        the number of its own alleles (0 or 1; the dosage then also depends on sex). ``"error"``:
+        raise an error.
     pass_only : bool
-        Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
-        those with another one, and those with none, ".", to which filters were not applied.
+        Exclude variants of VCF Zarr whose FILTER is not PASS, like ``bcftools view -f PASS``. This
+        includes variants without a FILTER (".").
     storage_options : mapping, optional
-        Options for the store at a URL, by the names of obstore: ``{"skip_signature": True}`` for a
-        public bucket. Keys are better said by the environment.
+        Options of the store at a URL, with the names of obstore, such as
+        ``{"skip_signature": True}`` for a public bucket. Put keys into environment variables
+        instead.
     not_features : sequence of str
-        Columns of a table (or its rows, where these are features) that are no features: labels,
-        covariates. The source has them as `sample_coords`. Of other data, features that are left
-        out, by name; by position, from 0, where they have no names.
+        Columns of a table that are not features, such as labels and covariates (rows, if the
+        features are rows). They are available as `sample_coords` of the source. For other data:
+        features to exclude, by name, or by position from 0 if features have no names.
     na : sequence of str
-        Text that stands for a missing value in a table of text, such as ``["?", "n.d."]``, besides
-        nothing, ".", NA, NaN and null; ``"bmi=0"`` in that column alone.
+        Text that means a missing value in a text table, such as ``["?", "n.d."]``, in addition to
+        an empty field, ".", NA, NaN and null. ``"bmi=0"`` applies only to the column ``bmi``.
 
     Returns
     -------
@@ -247,7 +262,7 @@ def open_source(
     Raises
     ------
     InputError
-        X cannot be read as a matrix of samples x features, or it cannot be told how.
+        X cannot be read as a matrix of samples x features, or its layout is ambiguous.
 
     Examples
     --------
@@ -275,24 +290,25 @@ def open_source(
         options.check_length(X.n_samples, "X")
         if pass_only or sample_dim is not None or variable is not None:
             raise InputError(
-                "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
+                "X is already open; pass sample_dim=, variable= and pass_only= when you open it."
             )
         return _without(X, not_features)
     opener = opener_of(X)
     if na and opener is not open_table:
         raise InputError(
-            f"na={[*na]} is text that stands for a missing value in a table of text (CSV, TSV), "
-            "and the data are none. Leave it out; missing_code= says which numbers are missing."
+            f"na={[*na]} is text that means a missing value in a text table (CSV, TSV), but the "
+            "data are not a text table. Leave out na=; to declare missing numbers, use "
+            "missing_code=."
         )
     source, X = _opened_at(X, opener, options)
-    source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
+    source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
     source = _recoded(source, several)
     if pass_only:
         source = passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
-    if opener in (open_table, open_parquet):  # which leave out columns themselves
+    if opener in (open_table, open_parquet):  # they exclude columns themselves
         return source
     return _without(source, [name for name in not_features if name not in source.sample_coords()])
 
@@ -300,7 +316,7 @@ def open_source(
 def _opened_at(
     X: Any, opener: Callable[[str, OpenOptions], AbstractSource] | None, options: OpenOptions
 ) -> tuple[AbstractSource, Any]:
-    """The source of data, and what it was opened from: a store where they were a path."""
+    """Open data; return the source, and the store or object from which it was opened."""
     copy = _copy_of(X, options.storage_options)
     try:
         if isinstance(X, str | PathLike):
@@ -311,13 +327,13 @@ def _opened_at(
         if copy is None:
             raise
         raise type(error)(copy.in_sentence(error)) from error
-    if copy is not None and not source.client_bytes:  # what is in memory needs no file
+    if copy is not None and not source.client_bytes:  # data in memory need no file
         source = FetchedSource(source, copy)
     return source, X
 
 
 def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
-    """The copy of a file at a URL; None of what is here, or is read where it lies."""
+    """Return the local copy of a file at a URL; None for local data, and data read in place."""
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     is_url = "://" in name and not name.startswith("file://")
     is_file = is_url and (opener_of(name) is not None or name.lower().endswith(".zip"))
@@ -325,7 +341,7 @@ def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy |
 
 
 def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
-    """Return the local path of a file: its own, or that of the copy of a URL."""
+    """Return the local path of a file, or of the local copy of a URL."""
     copy, name = copy or _copy_of(path), fspath(path)
     if copy is not None:
         return str(copy.path)
@@ -333,7 +349,7 @@ def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
 
 
 def _codes_of(missing_code: Any) -> tuple[float, ...]:
-    """Codes where there are several, or one with a fraction; none elsewhere."""
+    """Return several codes, or a single non-integer code; otherwise ()."""
     numbers = int | float | np.integer | np.floating
     if missing_code is None or isinstance(missing_code, str | int | np.integer):
         is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)
@@ -345,21 +361,24 @@ def _codes_of(missing_code: Any) -> tuple[float, ...]:
         is_known = bool(codes) and all(isinstance(code, numbers) for code in codes)
     if not is_known:
         raise InputError(
-            f"missing_code={missing_code!r}; pass 'auto', a number, several of them, or None where "
-            "every number counts."
+            f"missing_code={missing_code!r} is not valid; pass 'auto', a number, several "
+            "numbers, or None if no number means missing."
         )
     return codes
 
 
 def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
-    """The source without several codes, of whole numbers without those that are none."""
+    """Return the source with NaN or one code in place of several codes.
+
+    For integers, codes that are not whole are ignored.
+    """
     if source.dtype.kind != "f":
         codes = [int(code) for code in codes if code == int(code)]
     return RecodedSource(source, codes) if codes else source
 
 
 def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSource:
-    """Leave out features of a matrix by name; by position, from 0, where they have no names."""
+    """Exclude features of a matrix by name, or by position from 0 if they have no names."""
     left_out = {str(name): name for name in not_features if name not in source.not_features}
     if not left_out:
         return source
@@ -373,8 +392,8 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
             else f"features are {abbreviate(map(repr, known), 8)}"
         )
         raise InputError(
-            f"not_features={absent!r} is no feature of X: its {what}."
-            f"{'' if names is None else did_you_mean(str(absent[0]), known)} Leave it out."
+            f"not_features={absent!r} is not a feature of X: its "
+            f"{what}.{'' if names is None else did_you_mean(str(absent[0]), known)} Leave it out."
         )
     view = SubsetSource(source, np.flatnonzero([name not in left_out for name in known]))
     view.not_features = (*source.not_features, *left_out.values())
@@ -382,15 +401,15 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
-    """Refuse codes said of numbers that are stored otherwise than they are read."""
+    """Refuse `missing_code` if values are stored with a scale and offset."""
     packing = None if source.chunked is None else source.chunked.packing
     if packing is None or not packing.is_scaled or missing_code in (None, "auto"):
         return
     raise InputError(
-        f"missing_code={missing_code!r} names numbers of X, and X is stored as others, which "
-        f"scale_factor={packing.scale} and add_offset={packing.offset} change. Leave missing_code "
-        "out: the attributes _FillValue and missing_value of the array say which stored numbers "
-        "are missing."
+        f"missing_code={missing_code!r} cannot be used here, because X is stored as numbers that "
+        f"are transformed with scale_factor={packing.scale} and add_offset={packing.offset}. "
+        "Leave out missing_code: the array attributes _FillValue and missing_value define which "
+        "stored numbers are missing."
     )
 
 
@@ -409,7 +428,7 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
 
 
 def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
-    """Open the matrix of a group: AnnData, VCF Zarr, a dataset of xarray, or one plain array."""
+    """Open the matrix of a group: AnnData, VCF Zarr, an xarray dataset, or one plain array."""
     refuse_mudata(group)
     store = AnnDataStore.of(group)
     if store is not None:
@@ -429,7 +448,7 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
 
 
 def refuse_groups(group: zarr.Group) -> None:
-    """Raise InputError, naming the paths, for a group whose matrices are all in subgroups."""
+    """Raise InputError with the paths if all matrices of a group are in subgroups."""
     with metadata_of(group.store_path):
         members = dict(group.members(max_depth=GROUP_DEPTH))
     found = {
@@ -440,10 +459,10 @@ def refuse_groups(group: zarr.Group) -> None:
     if found:
         first, where = next(iter(found)), str(group.store_path).removeprefix("file://")
         raise InputError(
-            f"{where} holds no matrix itself; its groups hold "
-            f"{abbreviate((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the path "
-            f"of the group that holds the matrix, {where}/{first.rpartition('/')[0]}, or "
-            f"variable={first!r}, and labels with their group likewise (rna/cell_type)."
+            f"{where} has no matrix at its top level, but its groups have: "
+            f"{abbreviate((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the "
+            f"path of the group with the matrix, {where}/{first.rpartition('/')[0]}, or "
+            f"variable={first!r}. Give labels with their group, too (rna/cell_type)."
         )
 
 
@@ -468,27 +487,33 @@ def _open_matrix(
     beside: Mapping[str, zarr.Array[Any]],
     options: OpenOptions,
 ) -> ZarrSource:
-    """Open an array with two axes, with the names that those beside it in its group have for it."""
+    """Open an array with two axes; its names are in other arrays of its group."""
     what = str(array.store_path)
     if array.ndim != 2:
         raise InputError(
-            f"{what} has shape {array.shape}; a matrix has two axes, samples and features. Open "
-            "the group that it is in, or choose another variable."
+            f"{what} has shape {array.shape}, but a matrix has two axes, samples and features. "
+            "Open the group that contains it, or choose another variable."
         )
     axis = options.feature_axis(array.shape, dimension_names(array), what)
     names = Names() if group is None else _names_in(group, array, axis, beside)
     chunked, code = chunked_of(array, axis, options)
     check_shape(chunked.shape, chunked.label)
-    return ZarrSource(chunked, names, missing_code=code)
+    source = ZarrSource(chunked, names, missing_code=code)
+    if ON_X in beside and group is not None:
+        place = place_of(group)
+        sex = partial(stored_sex, place)
+        source.on_x = DosagesOnX(partial(stored_on_x, place), sex, is_placed=False)
+    return source
 
 
 def _names_in(
     group: zarr.Group, array: zarr.Array[Any], axis: int, beside: Mapping[str, zarr.Array[Any]]
 ) -> Names:
-    """Names that a group has for the features, along an axis of an array, and for the samples.
+    """Return the names of the features, along `axis` of an array, and of the samples.
 
-    Names of dimensions lead to names at once; a matrix without may still have ``variant_id`` or
-    ``sample_id`` beside it, if what describes variants is there for each, and none for others.
+    If dimensions have names, these lead to the arrays with names. A matrix without dimension names
+    may still have ``variant_id`` or ``sample_id`` beside it; they are used if the lengths of the
+    arrays about variants and samples match the matrix.
     """
     dims, lengths = dimension_names(array), {at: (array.shape[at],) for at in (0, 1)}
     if dims is None:
@@ -516,7 +541,7 @@ def _stored_names(place: StorePath, rows: Any = ...) -> Array:
 
 
 def parent(array: zarr.Array[Any]) -> zarr.Group | None:
-    """Open the group that an array is in; none for an array at the root of its store."""
+    """Open the group of an array; None for an array at the root of its store."""
     if not array.path:
         return None
     try:
@@ -531,9 +556,9 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     Raises
     ------
     InputError
-        There is none, or something else; the message says how to make one of it.
+        There is none, or a different format; the message gives advice on the conversion.
     DataError
-        Its metadata, or the zip file that it is in, are damaged.
+        Its metadata, or its zip file, are damaged.
     """
     path = on_disk(path) if path.startswith("file://") else path
     is_url = "://" in path
@@ -545,11 +570,12 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
             except ValueError as error:
                 if UNKNOWN_DTYPE not in str(error):
                     raise
-            # An array of a type that zarr does not know spoils consolidated metadata of all others.
+            # One array of an unknown type makes the consolidated metadata of all arrays invalid.
             return zarr.open_group(store, mode="r", use_consolidated=False)
     except BadZipFile as error:
         raise DataError(
-            f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
+            f"{path} is not a valid zip file, or its end is missing ({error}). Copy or write it "
+            "again."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
         raise InputError(nothing_at(path, is_url=is_url)) from error
@@ -564,31 +590,45 @@ def _local(path: Path) -> Store:
     return ArchiveStore(path, mode="r")
 
 
+def _files_in(path: str) -> list[str]:
+    """Return the files at the top of a zip archive; empty for other files."""
+    if not is_zipfile(path):
+        return []
+    with ZipFile(path) as archive:
+        return [name for name in archive.namelist() if "/" not in name]
+
+
 def nothing_at(path: str, *, is_url: bool) -> str:
-    """Return the error for a path or URL without a Zarr store."""
+    """Return the message for a path or URL without a Zarr store."""
     for suffixes, name, remedy in FOREIGN:
         if path.lower().endswith(suffixes):
             is_there = is_url or Path(path).exists()
-            there = "is" if is_there else "is not there, and would be"
+            there = "is" if is_there else "does not exist, and would be"
             return (
-                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
+                f"{path} {there} a file in {name} format, which dhsic does not read. Convert it "
                 f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
             )
     if is_url:
         return (
-            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
-            "(in the environment, or storage_options)."
+            f"There is no Zarr array or group at {path}. Check the path and the credentials (in "
+            "the environment, or storage_options)."
         )
     if Path(path).is_file():
+        if files := _files_in(path):
+            return (
+                f"{path} is an archive of {abbreviate(map(repr, files), MOST_FILES)}, not a Zarr "
+                f"store. Unpack it and pass {files[0]}: unzip {shlex.quote(path)}"
+            )
         return (
-            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
-            "folder or the .zip file of a Zarr store, or read it and pass the array."
+            f"There is no Zarr array or group at {path}: it is a file of another format. Pass "
+            "the folder or the .zip file of a Zarr store, or read the file and pass the array."
         )
     if Path(path).is_dir():
         entries = sorted(p.name for p in Path(path).iterdir())
         names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
         return (
-            f"There is no Zarr array or group at {path}: it is a folder with {names or 'nothing'} "
-            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
+            f"There is no Zarr array or group at {path}: it is a folder that contains "
+            f"{names or 'nothing'}. Pass the folder that itself contains zarr.json (or .zgroup, "
+            ".zarray)."
         )
-    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."
+    return f"There is no Zarr array or group at {path}: nothing exists there. Check the path."

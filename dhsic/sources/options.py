@@ -1,10 +1,14 @@
-"""How a matrix is read: what its caller says, and what names of dimensions and arrays tell.
+"""Options for opening a matrix: its axes, its missing codes, and the names of features and samples.
 
-Genomic Zarr is features-first, AnnData and NumPy practice samples-first, so which axis holds the
-features is never taken from the position: names of dimensions decide, then what the caller says,
-then which axis has as many elements as there are labels. Features and samples have names in the
-coordinates of these dimensions, or in the array beside the matrix that is called after what it
-names (``gene_id``), where there is one.
+Genomic Zarr has features first, AnnData and NumPy usually samples first. The axis of the features
+is therefore never assumed from the position. These decide, in this order:
+
+- the names of dimensions;
+- the options of the caller;
+- the axis whose length equals the number of labels.
+
+The names of features and samples are the coordinates of these dimensions, or an array beside the
+matrix whose name says what it names (``gene_id``).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 
-#: What dimensions of samples and of features are called.
+#: Names of dimensions of samples and of features.
 # fmt: off
 SAMPLE_DIMS = frozenset((
     "samples", "sample", "sample_id", "obs", "n_obs", "observations", "observation", "cells",
@@ -30,20 +34,20 @@ FEATURE_DIMS = frozenset((
 ))
 # fmt: on
 
-#: What a chunk that is not stored is: damage, or fill values.
+#: Treatment of absent chunks: an error, or fill values.
 MissingChunks = Literal["error", "fill"]
-#: What a call of lower ploidy counts: as many alleles as full ploidy has, its own, or an error.
+#: Treatment of a call of lower ploidy: scaled to full ploidy, its own alleles, or an error.
 PloidyPolicy = Literal["scale", "count", "error"]
-#: Variables of genotypes that are taken when none is chosen, the first that there is.
+#: Genotype variables that are used by default; the first that exists.
 PREFERRED = ("call_genotype", "call_dosage")
 
-#: Names of dimensions, where they have some.
+#: Names of dimensions; None if they have none.
 Dims = Sequence[str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """The options of `open_source`."""
+    """Options of `open_source`."""
 
     variable: str | None = None
     sample_dim: str | int | None = None
@@ -64,16 +68,17 @@ class OpenOptions:
         if self.ploidy_policy not in get_args(PloidyPolicy):
             raise InputError(
                 f"ploidy_policy={self.ploidy_policy!r} is unknown. Pass 'scale' (a haploid call "
-                "counts as many alleles as the others have), 'count' (it counts its one allele), "
-                "or 'error'."
+                "counts as many alleles as other calls), 'count' (a haploid call counts one "
+                "allele), or 'error'."
             )
 
     def feature_axis(
         self, shape: tuple[int, ...], dims: Dims, what: str, convention: int | None = None
     ) -> int:
-        """Return the axis of the features, 0 or 1, of the first two of an array called `what`.
+        """Return the axis of the features, 0 or 1, among the first two axes of an array.
 
-        `convention` is the axis where names do not tell (1 for NumPy and dask).
+        `convention` is the axis if names do not decide (1 for NumPy and dask). `what` is the name
+        of the array in messages.
         """
         names = [str(name).lower() if name else "" for name in (dims or ("", ""))[:2]]
         says_0 = names[0] in FEATURE_DIMS or names[1] in SAMPLE_DIMS
@@ -86,11 +91,12 @@ class OpenOptions:
             axis = self._by_length(shape, dims, what) if convention is None else convention
         if self.n_samples not in (None, shape[1 - axis]):
             of_array = "" if convention is None else "pass X.T, or "
-            turned = f"It looks turned: {of_array}say sample_dim={axis}."
+            turned = f"The axes seem to be swapped: {of_array}pass sample_dim={axis}."
             is_turned = shape[axis] == self.n_samples
             raise InputError(
-                f"{what} has shape {shape}, so {shape[1 - axis]} samples, and there are "
-                f"{self.n_samples} labels. {turned if is_turned else 'Pass one label per sample.'}"
+                f"{what} has shape {shape}, so {shape[1 - axis]} samples, but there are "
+                f"{self.n_samples} labels. "
+                f"{turned if is_turned else 'Pass one label per sample.'}"
             )
         return axis
 
@@ -112,40 +118,47 @@ class OpenOptions:
             return 1 - matches[0]
         axes = f"dimensions {tuple(dims)}" if dims else "no dimension names"
         n = self.n_samples
-        labels = "labels are not known" if n is None else f"there are {n} labels"
-        count = "both axes fit" if matches else "no axis can be told to be the samples"
+        labels = "the number of labels is not known" if n is None else f"there are {n} labels"
+        count = (
+            "both axes have this length"
+            if matches
+            else "the axis of the samples cannot be inferred"
+        )
         raise InputError(
-            f"{what} has shape {shape} and {axes}, and {labels}: {count}. Say which axis holds "
-            "the samples: sample_dim=0 or sample_dim=1."
+            f"{what} has shape {shape} and {axes}, and {labels}: {count}. Pass the axis of the "
+            "samples: sample_dim=0 or sample_dim=1."
         )
 
     def check_length(self, n_samples: int, what: str) -> None:
-        """Refuse data that have not as many samples as y."""
+        """Refuse data whose number of samples differs from the number of labels."""
         if self.n_samples not in (None, n_samples):
             raise InputError(
-                f"{what} has {n_samples} samples, and there are {self.n_samples} labels. Pass one "
-                "label per sample."
+                f"{what} has {n_samples} samples, but there are {self.n_samples} labels. Pass "
+                "one label per sample."
             )
 
     def check_dim(self, axis: int, name: object, what: str) -> None:
-        """Refuse samples along another axis than `axis`, called `name`, where that is certain."""
+        """Refuse a `sample_dim` that is not `axis`, or its name; for data whose axes are known."""
         if self.sample_dim not in (None, axis, axis - 2, name):
             raise InputError(
-                f"sample_dim={self.sample_dim!r}, and {what} has its samples along axis {axis}. "
-                "Leave it out, or pass the array turned."
+                f"sample_dim={self.sample_dim!r} does not fit: the samples of {what} are along "
+                f"axis {axis}. Leave out sample_dim=, or pass the transposed array."
             )
 
     def code_of(
         self, declared: int | None = None, dtype: Any = None, fill_value: Any = None
     ) -> int | None:
-        """Return the integer that means missing: the caller's, the declared, or int8's fill -1."""
+        """Return the integer that means missing: the caller's, the declared one, or -1.
+
+        -1 is used if it is the fill value of an int8 array. The result is None if there is no code.
+        """
         if not isinstance(self.missing_code, str):
             return self.missing_code
         filled = dtype == np.int8 and fill_value is not None and int(fill_value) == -1
         return -1 if declared is None and filled else declared
 
     def choose(self, shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
-        """Choose among numeric variables, given with their shapes."""
+        """Choose a numeric variable, given the shapes of all, by name."""
         listed = ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items()))
         if self.variable is not None:
             if self.variable in shapes:
@@ -158,24 +171,24 @@ class OpenOptions:
             matrices = [name for name, shape in shapes.items() if len(shape) == 2]
             if len(matrices) == 1:
                 return matrices[0]
-            problem = f"has {len(matrices)} variables with two dimensions, not one"
+            problem = f"has {len(matrices)} variables with two dimensions instead of one"
         raise InputError(
-            f"{where} {problem}. It holds {listed or 'no numeric arrays'}. Pass variable= with the "
-            "name of the matrix."
+            f"{where} {problem}. Its variables are: {listed or 'no numeric arrays'}. Pass the "
+            "name of the matrix as variable=."
         )
 
 
 def refuse_variable(variable: str | None, X: Any) -> None:
-    """Refuse a name for a part of X, which has none."""
+    """Refuse `variable` if X has no variables."""
     if variable is not None:
         raise InputError(
-            f"variable={variable!r} names a part of a Dataset or group, and X is one "
-            f"{type(X).__name__}. Leave it out."
+            f"variable={variable!r} selects a part of a Dataset or group, but X is a single "
+            f"{type(X).__name__}. Leave out variable=."
         )
 
 
 def text(values: Array) -> Array:
-    """Return names of any dtype (bytes, text of any width, numbers) as an object array of str."""
+    """Convert names of any dtype (bytes, text of any width, numbers) to an object array of str."""
     if values.dtype.kind == "S":
         values = np.char.decode(values)
     elif values.dtype.kind in "biuf":
@@ -184,9 +197,9 @@ def text(values: Array) -> Array:
 
 
 def dimension_names(of: Any) -> tuple[str | None, ...] | None:
-    """Names of the dimensions of a variable of xarray, or of an array of Zarr that has them.
+    """Return the names of the dimensions of an xarray variable or Zarr array; None without names.
 
-    Those of Zarr are in the metadata in format 3, in an attribute in format 2.
+    In Zarr they are in the metadata (format 3) or in an attribute (format 2).
     """
     if hasattr(of, "dims"):
         return tuple(map(str, of.dims))
@@ -199,9 +212,9 @@ def dimension_names(of: Any) -> tuple[str | None, ...] | None:
 def naming_array(
     arrays: Mapping[str, Any], length: int, dim: str | None, *, of_features: bool
 ) -> str | None:
-    """Find the array that names an axis of features, or of samples; None where it is ambiguous.
+    """Find the array that names the features, or samples, on an axis; None if ambiguous.
 
-    It is the coordinate of the dimension `dim`, else the one array along it that is called after
+    It is the coordinate of the dimension `dim`, or the only array along this axis whose name says
     what it names.
 
     Examples
@@ -225,7 +238,7 @@ def naming_array(
 
 
 def says_names(name: str, *, of_features: bool) -> bool:
-    """Whether an array or a column is called after the features, or the samples, that it names.
+    """Whether the name of an array or column says that it contains names of features or samples.
 
     >>> says_names("gene_id", of_features=True), says_names("gene_length", of_features=True)
     (True, False)

@@ -1,10 +1,10 @@
-"""Stored numbers of arrays that xarray wrote: codes of missing values, scale factor and offset.
+"""Decoding of arrays that xarray wrote: missing codes, scale factor and offset.
 
-These are the CF conventions: a stored number is missing where it is `_FillValue` or
-`missing_value`, and stands for ``stored * scale_factor + add_offset`` elsewhere. xarray keeps
+These are the CF conventions. A stored number is missing if it equals `_FillValue` or
+`missing_value`. Otherwise its value is ``stored * scale_factor + add_offset``. xarray stores
 `_FillValue` as an attribute in Zarr 3 (floats in base64), and as the fill value of the array in
-Zarr 2. In Zarr 2 the fill value of an array without names of dimensions was not written by xarray
-and says nothing of missing values, nor does a fill value 0, which other writers put everywhere.
+Zarr 2. In Zarr 2, two fill values do not declare missing values: that of an array without dimension
+names, which xarray did not write, and 0, which other writers use for every array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dhsic.errors import DataError
 from dhsic.sources.options import text
 from dhsic.validation import refuse_wide
 
-#: Attributes that declare missing values, and those that change the others.
+#: Attributes that declare missing values, and those that transform the other values.
 FILL, MISSING, SCALE, OFFSET, UNSIGNED = (
     *("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"),
 )
@@ -32,12 +32,12 @@ DECLARING = (FILL, MISSING, SCALE, OFFSET, UNSIGNED)
 
 
 def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
-    """Attributes that say how stored numbers are decoded, as xarray would take them.
+    """Return the attributes that define how stored numbers are decoded, as xarray uses them.
 
     Raises
     ------
     DataError
-        A `_FillValue` is no number.
+        `_FillValue` is not a number.
     """
     if not isinstance(of, zarr.Array):
         return _declared_in_memory(of)
@@ -53,7 +53,7 @@ def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
 
 
 def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
-    """Attributes of a variable that xarray did not decode; what it decoded is in its encoding."""
+    """Return the attributes that xarray has not decoded; decoded ones are in `of.encoding`."""
     declared_attributes = dict(of.attrs)
     if of.dtype.kind in "iu":
         declared_attributes = {
@@ -65,7 +65,7 @@ def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
 
 
 def of_zarr_2(of: xr.DataArray) -> bool:
-    """Whether xarray read a variable from Zarr 2, where a fill value 0 is no declaration."""
+    """Whether xarray read the variable from Zarr 2, where fill value 0 does not mean missing."""
     return "compressors" in of.encoding and "serializer" not in of.encoding
 
 
@@ -74,26 +74,26 @@ def _from_base64(written: str, where: str) -> float:
         return float(struct.unpack("<d", base64.standard_b64decode(written))[0])
     except (ValueError, struct.error) as error:
         raise DataError(
-            f"The attribute _FillValue of {where} is {written!r}, which is no number in base64, as "
-            "xarray writes it. Write the array again, or remove the attribute."
+            f"The attribute _FillValue of {where} is {written!r}, which is not a base64 number "
+            "as xarray writes it. Write the array again, or remove the attribute."
         ) from error
 
 
 def codes_of(attributes: Mapping[str, Any]) -> list[float]:
-    """Stored numbers that stand for a missing value."""
+    """Return the stored numbers that mean a missing value."""
     codes = [one for name in (FILL, MISSING) for one in np.ravel(attributes.get(name, [])).tolist()]
     return sorted({one for one in codes if isinstance(one, int | float) and not np.isnan(one)})
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """How stored numbers become floats: NaN where they are `codes`, scaled elsewhere."""
+    """Rule that decodes stored numbers to floats: NaN if in `codes`, otherwise scaled."""
 
     codes: tuple[float, ...]
     scale: float | None
     offset: float | None
-    stored: np.dtype[Any]  # dtype that the stored numbers are looked at as
-    dtype: np.dtype[Any]  # of the decoded numbers, as xarray chooses it
+    stored: np.dtype[Any]  # dtype as which the stored numbers are interpreted
+    dtype: np.dtype[Any]  # dtype of the decoded numbers, as in xarray
 
     @classmethod
     def of(
@@ -104,10 +104,10 @@ class Packing:
         takes_codes: bool = True,
         keeps_code: bool = True,
     ) -> Packing | None:
-        """Packing that attributes declare; None where stored numbers are the values.
+        """Create the packing that attributes declare; None if the stored numbers are the values.
 
-        They are where nothing is declared, and where integers have one code (`code_among`), unless
-        that is not to be kept. Without `takes_codes` only scale and offset count.
+        They are the values if nothing is declared, or if integers have one code (`code_among`) and
+        `keeps_code` is True. Without `takes_codes`, only scale and offset are used.
         """
         dtype = np.dtype(dtype)
         if dtype.kind not in "iuf":
@@ -130,11 +130,11 @@ class Packing:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether decoded numbers differ from the stored ones where nothing is missing."""
+        """Whether decoded numbers that are not missing differ from the stored ones."""
         return self.scale is not None or self.offset is not None
 
     def decoded(self, values: Array, *, in_place: bool = False) -> Array:
-        """Decoded numbers of stored ones, of any shape; `in_place` where dtypes are the same."""
+        """Decode stored numbers of any shape; `in_place` if the dtype does not change."""
         values = values.view(self.stored)
         missing = np.zeros(values.shape, dtype=bool)
         for code in self.codes:
@@ -150,7 +150,7 @@ class Packing:
 
 
 def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
-    """Code of missing values of integers that are not decoded; None without, or of another type."""
+    """Return the missing code of integers that are not decoded; None unless there is one."""
     codes, dtype = codes_of(attributes), np.dtype(dtype)
     if len(codes) != 1 or dtype.kind not in "iu" or not float(codes[0]).is_integer():
         return None
@@ -159,14 +159,14 @@ def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
 
 
 def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Labels or covariates of stored values (m,) or (m, t): NaN or "" where missing.
+    """Decode stored labels or covariates, (m,) or (m, t); NaN or "" if missing.
 
-    Integers stay integers where none is missing.
+    Integers remain integers if none is missing.
 
     Raises
     ------
     InputError
-        Integers beside missing ones lie beyond 2**53.
+        Values are missing, and other integers exceed 2**53.
     """
     packing = Packing.of(attributes, values.dtype)
     if packing is not None:
@@ -182,13 +182,13 @@ def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
 
 
 def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Replace texts that stand for missing values by ""."""
+    """Replace texts that mean missing values by ""."""
     texts = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
     return np.where(np.isin(text(values), [*texts]), "", text(values)) if texts else values
 
 
 def names_in(variable: xr.DataArray) -> Array:
-    """Names that a variable of xarray holds; ids that it made floats are whole again."""
+    """Return the names in an xarray variable; ids that xarray converted to floats are restored."""
     values, stored = np.asarray(variable.values), variable.encoding.get("dtype")
     if values.dtype.kind == "f" and stored is not None and np.dtype(stored).kind in "iu":
         missing = np.isnan(values)
@@ -198,7 +198,7 @@ def names_in(variable: xr.DataArray) -> Array:
 
 
 def names_among(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Names of stored values, "" where one is missing."""
+    """Convert stored values to names, "" if missing."""
     code = code_among(attributes, values.dtype) if values.dtype.kind in "iu" else None
     names = _text_without(text(values), attributes if code is None else {})
     return names if code is None else np.where(values == code, "", names)

@@ -1,7 +1,8 @@
-"""Parquet and Feather: tables of typed columns, of which those of a block alone are read.
+"""Parquet and Feather: tables with typed columns, of which only those of a block are read.
 
-Columns are as in `dhsic.sources.tables`. Numbers keep their type where all columns have one, and
-none lacks a value; else they are float64, or float32 where all are that.
+The roles of columns are those of `dhsic.sources.tables`. Numbers keep their type if all columns
+have the same one and no value is missing. Otherwise they are float64, or float32 if all columns
+are.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, AbstractStored, Names
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.arrow import UNNAMED, AbstractArrowTable, arrow_table
+from dhsic.sources.arrow import UNNAMED, AbstractArrowTable, FeatherTable, arrow_table
 from dhsic.sources.blocks import Block, check_finite, take_rows
-from dhsic.sources.ids import abbreviate
+from dhsic.sources.ids import NA, abbreviate
 from dhsic.sources.odd_fields import no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text
@@ -26,6 +27,7 @@ from dhsic.sources.row_numbers import (
     refuse_rising,
     rising_columns,
 )
+from dhsic.sources.summary_rows import MOST_FEATURES, refuse_summary, summary_rows
 from dhsic.sources.tables import (
     TableColumns,
     check_known,
@@ -34,14 +36,16 @@ from dhsic.sources.tables import (
     refuse_counted,
     refuse_parts,
 )
-from dhsic.validation import EXACT
+from dhsic.validation import EXACT, is_numeral
 
-#: Values of a table up to which all are looked at when it is opened, for columns that count rows.
+#: Maximum number of values of a table that are all checked for row numbers when it is opened.
 MOST_VALUES = 1 << 22
+#: Maximum number of columns that a command lists.
+MOST_LISTED = 20
 
 
 class ParquetSource(AbstractStored):
-    """Columns of numbers of a table of Arrow, a sample a row."""
+    """Source of the numeric columns of an Arrow table, with one row per sample."""
 
     def __init__(
         self, file: AbstractArrowTable, features: tuple[str, ...], names: Names, code: int | None
@@ -68,21 +72,22 @@ class ParquetSource(AbstractStored):
             column = column.cast("float64", safe=self.dtype.itemsize == np.dtype(float).itemsize)
         elif column.null_count:
             raise DataError(
-                f"Column {name!r} of {self.file.path} lacks {column.null_count} values, which its "
-                "statistics do not say. Write the file again."
+                f"Column {name!r} of {self.file.path} has {column.null_count} missing values, "
+                "but the statistics of the file state none. Write the file again."
             )
         return np.asarray(column.to_numpy())
 
     def _check_decimal(self, column: Any, name: str) -> None:
-        """Refuse whole numbers beyond those of which float64 holds every one."""
+        """Refuse whole numbers beyond the range in which float64 represents every integer."""
         if any(kind.scale > 0 for kind in self.file.types[name]):
             return
         values = np.abs(column.cast("float64", safe=False).to_numpy())
         if np.nanmax(values, initial=0) > EXACT:
             raise DataError(
-                f"Column {name!r} of {self.file.path} holds integers beyond 2**53, up to which "
-                "float64 holds every integer; digits would be lost. Leave the column out "
-                "(not_features=) if it is a name and no number, or subtract an offset."
+                f"Column {name!r} of {self.file.path} contains integers larger than 2**53, "
+                "beyond which float64 cannot represent every integer, so digits would be lost. "
+                "If the column is a name rather than a number, exclude it (not_features=); "
+                "otherwise subtract an offset."
             )
 
     @property
@@ -91,26 +96,26 @@ class ParquetSource(AbstractStored):
 
 
 def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
-    """Open Parquet or Feather, a sample a row; turned, it is read whole.
+    """Open Parquet or Feather with one row per sample; a transposed table is read completely.
 
     Raises
     ------
     InputError
-        Columns hold no numbers; the message names them.
+        Columns are not numeric; the message lists them.
     MemoryBudgetError
-        It is to be turned, and does not fit into memory.
+        The table must be transposed and does not fit into memory.
     """
     refuse_parts(path, options)
     file, turned, apart = arrow_table(path), is_turned(options, path), tuple(options.not_features)
     check_known(path, apart, file.names)
     others = [name for name in file.names if name not in file.index]
     if not others or not file.n_rows:
-        raise InputError(f"{path} has {file.n_rows} rows and no column of features. Check it.")
+        raise InputError(f"{path} has {file.n_rows} rows and no feature columns. Check the file.")
     is_text = not file.is_number(others[0])
     found = TableColumns.of(others, apart, is_text=is_text, turned=turned)
     index = tuple(name for name in file.index if name not in apart)
     if found.ids and all(map(UNNAMED.fullmatch, index)) and _repeats(file, index):
-        index = ()  # a column names the rows, and the index of pandas does not
+        index = ()  # a column contains the names, not the pandas index
     ids: tuple[str, ...] = index or tuple(others[i] for i in found.ids)
     of_folders = [name for name in file.partitions if name not in apart]
     assumed = (*(others[i] for i in found.assumed), *of_folders)
@@ -119,10 +124,14 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
         listed = abbreviate((f"{n!r}: {file.type_text(n)}" for n in odd), 4)
-        remedy = no_features(odd) if odd else "Check which columns are said to be none."
+        remedy = (
+            _remedy(file, odd, ids)
+            if odd
+            else "Check which columns are excluded as not being features."
+        )
         raise InputError(
-            f"{path} has {f'columns that hold no numbers ({listed})' if odd else 'no features'}, "
-            f"and features are numbers. {remedy}"
+            f"{path} has {f'columns that are not numeric ({listed})' if odd else 'no features'}, "
+            f"but features must be numbers. {remedy}"
         )
     held = [name for name in (*apart, *assumed) if name not in ids and not turned]
     source = _source(file, options, ids, features, held, turned=turned)
@@ -132,18 +141,51 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     return source
 
 
+def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> str:
+    """Return advice on columns that are not numeric; some may contain numbers as text."""
+    numerals = [name for name in odd if _holds_numerals(file, name)]
+    others = [name for name in odd if name not in numerals]
+    steps = [no_features(others)] if others else []
+    if numerals:
+        beside = [*ids, *(name for name in file.names if name not in numerals)]
+        is_few = len(numerals) <= MOST_LISTED
+        columns = f"{numerals!r}" if is_few else f"t.columns.difference({beside!r})"
+        ends = file.path.lower().endswith((".feather", ".arrow"))
+        kind, name = ("feather", "NEW.feather") if ends else ("parquet", "NEW.parquet")
+        which = abbreviate(map(repr, numerals), 3)
+        contain = "contains" if len(numerals) == 1 else "contain"
+        steps.insert(
+            0,
+            f"{which} {contain} numbers written as text. Convert them to numbers: "
+            f'python -c "import pandas as p; '
+            f"t = p.read_{kind}({file.path!r}); c = {columns}; "
+            f"t[c] = t[c].apply(p.to_numeric, errors='coerce'); t.to_{kind}('{name}')\", then pass "
+            f"{name}.",
+        )
+    return " ".join(steps)
+
+
+def _holds_numerals(file: AbstractArrowTable, name: str) -> bool:
+    """Whether a column is text, and each value is a number or means a missing value."""
+    if not file.is_text(name):
+        return False
+    texts = [str(text).strip() for text in file.text(name).tolist()]
+    there = [text for text in texts if text.lower() not in NA]
+    return bool(there) and all(map(is_numeral, there))
+
+
 def _repeats(file: AbstractArrowTable, index: tuple[str, ...]) -> bool:
-    """Whether an index is one column, and names rows more than once."""
+    """Whether an index is a single column with repeated values."""
     return len(index) == 1 and len(set(file.text(index[0]).tolist())) < file.n_rows
 
 
 def _of_partitions(path: str, names: list[str]) -> str:
-    """Sentence on columns that folders are named by; "" for none."""
+    """Return a sentence on columns whose values are in folder names; "" for none."""
     if not names:
         return ""
     return (
-        f"Columns that the folders of {path} are named by ({abbreviate(map(repr, names))}) are no "
-        "features; they may be a target or covariates."
+        f"The folder names of {path} define the columns {abbreviate(map(repr, names))}, which "
+        "are not used as features. They may be a target or covariates."
     )
 
 
@@ -169,17 +211,41 @@ def _source(
         values = source.read(Block(0, 0, 1))[:, 0].astype(np.float64)
         refuse_counted(path, f"column {features[0]!r}", values)
     if not turned:
+        source.row_numbers = where.are_counted(along)
         _refuse_row_numbers(source)
+        _refuse_sums(source, along)
         return source
     check_room(2 * n_bytes, path, (file.n_rows, len(features)))
     whole = source.read(Block(0, 0, len(features))).T
     return ArraySource(whole, missing_code=code, names=Names(along, across))
 
 
-def _refuse_row_numbers(source: ParquetSource) -> None:
-    """Refuse columns that count rows in some order, or rise from each row to the next.
+def _refuse_sums(source: ParquetSource, samples: Array | None) -> None:
+    """Refuse last rows that sum up the others, unless the table is too large to read some of it."""
+    n, d = source.n_samples, source.n_features
+    if n * min(d, MOST_FEATURES) > MOST_VALUES:
+        return
 
-    Of tables that are too large to read them here, columns of integers alone are looked at.
+    def values(at: tuple[slice, Index]) -> Array:
+        names = tuple(source.features[i] for i in at[1])
+        part = ParquetSource(source.file, names, Names(), source.missing_code)
+        return part.read(Block(0, 0, len(names))).astype(np.float64)
+
+    if statistics := summary_rows(values, (n, d)):
+        names = np.arange(n) if samples is None else samples
+        path = source.file.path
+        suffix = "feather" if isinstance(source.file, FeatherTable) else "parquet"
+        remedy = (
+            f'Leave it out: python -c "import pandas as p; p.read_{suffix}({path!r})'
+            f".iloc[:-{len(statistics)}].to_{suffix}('NEW.{suffix}')\""
+        )
+        refuse_summary(path, names, statistics, remedy)
+
+
+def _refuse_row_numbers(source: ParquetSource) -> None:
+    """Refuse columns that count rows in some order, or increase from each row to the next.
+
+    In tables that are too large to be read here, only integer columns are checked.
     """
     file, n, d = source.file, source.n_samples, source.n_features
     at = np.arange(d)

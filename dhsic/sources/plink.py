@@ -1,14 +1,15 @@
 """PLINK: genotypes in .bed (PLINK 1) and .pgen (PLINK 2), beside tables of variants and samples.
 
-A .bed holds two bits a call, a variant after the other, and nothing that tells which samples and
-variants they are: that is said by .bim and .fam alone, so sizes have to fit to the byte. A dosage
-counts what VCF calls ALT, as everywhere in dhsic: A1, column 5 of .bim, which bed-reader and
-bio2zarr count too; in .pgen all alleles but REF together.
+A .bed file stores two bits per call, one variant after the other. It does not contain the samples
+and variants: only .bim and .fam list them, so the file size must match them exactly. A dosage
+counts the alleles that VCF calls ALT, as everywhere in dhsic: A1 (column 5 of .bim), as in
+bed-reader and bio2zarr; in .pgen, all alleles except REF together.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, run_of
 from dhsic.sources.options import OpenOptions
+from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import (
     ALLELES,
@@ -34,35 +36,37 @@ from dhsic.sources.variants import (
     IDS,
     POSITION,
     Variants,
-    chromosome_names,
+    are_on_x,
 )
-from dhsic.sources.vcz import DIPLOID, MISSING
+from dhsic.sources.vcz import MISSING
 
-#: Suffixes of genotypes, and of what their variants and samples are described in.
+#: Suffixes of genotype files, and of the tables that describe their variants and samples.
 TABLES = {".bed": ((".bim",), (".fam",)), ".pgen": ((".pvar", ".bim"), (".psam", ".fam"))}
-#: Each suffix of PLINK's files, and that of the genotypes which it belongs to.
+#: Suffix of the genotype file for each suffix of PLINK files.
 SUFFIXES = {
     **{suffix: ".pgen" for kinds in TABLES[".pgen"] for suffix in kinds},
     **{suffix: ".bed" for kinds in TABLES[".bed"] for suffix in kinds},
     **{suffix: suffix for suffix in TABLES},
 }
-#: Columns of tables without a header; one of 5 columns has no centimorgans.
+#: Columns of tables without a header; a .bim with 5 columns has no centimorgans.
 BIM, BIM_SHORT = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("CHROM", "ID", "POS", "ALT", "REF")
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
-#: Sex of males and of females.
-MALE, FEMALE = ("1", "M", "m"), ("2", "F", "f")
 #: First bytes of a .bed: magic number, then the flag of variant-major order.
 MAGIC, BY_VARIANT, BY_SAMPLE = b"\x6c\x1b", 1, 0
 HEADER = 3
 CALLS_A_BYTE = 4
 #: Dosage of A1 for each code of two bits: A1 twice, missing, once, not at all.
 CODES = np.array((2, MISSING, 1, 0), dtype=np.int8)
-#: The dosages of all bytes, four in an integer: looked up at 1 GB/s, 5 times as fast as bed-reader.
+#: The four dosages of each byte, as one integer: decodes 1 GB/s, 5 times as fast as bed-reader.
 FOUR = np.ascontiguousarray(CODES[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]).view(
     np.uint32
 )[:, 0]
-#: Missing values of pgenlib.
+#: Code of missing values in pgenlib.
 PGEN_MISSING = -9
+#: Header of a .pgen: its bytes, the storage modes of records of any length and of dosages alone,
+#: variants of a part of the index, and bits of a record's type that say it holds dosages.
+PGEN_HEADER, BY_RECORD, DOSAGES_ALONE = 12, 0x10, (0x03, 0x04)
+INDEXED, OF_DOSAGES = 1 << 16, 0x60
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,12 @@ class Fileset:
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Those at a path: of any of them, or what their names have in common.
+        """Find the files at `path`, which is the path of one of them, or their common prefix.
 
         Raises
         ------
         InputError
-            One of them is not there.
+            One of the files does not exist.
         """
         stem_suffix = SUFFIXES.get(Path(path).suffix.lower())
         table_suffix = next((s for s in TABLES if Path(path + s).is_file()), ".bed")
@@ -95,13 +99,14 @@ class Fileset:
         table = _table(self.variants, ("CHROM", "ID", "POS", "REF", "ALT"))
         index, contigs = pd.factorize(table["CHROM"])
         alleles = np.column_stack([table["REF"], table["ALT"]]).astype(object)
-        alleles[alleles == "0"] = "."  # missing, as VCF has it
+        alleles[alleles == "0"] = "."  # missing, as in VCF
         try:
             positions = table["POS"].astype(np.int64)
         except ValueError as error:
             raise DataError(
-                f"{self.variants} holds a position that is no whole number ({error}). Its columns "
-                f"are {', '.join(BIM)}, unless a header says otherwise: mend it, or write it again."
+                f"{self.variants} contains a position that is not a whole number ({error}). "
+                f"Without a header its columns are {', '.join(BIM)}. Correct it, or write it "
+                "again."
             ) from error
         return xr.Dataset({
             CONTIG: ("variants", index),
@@ -112,15 +117,15 @@ class Fileset:
         })  # fmt: skip
 
     def variant_names(self) -> Array | None:
-        """Names of the variants, as in VCF Zarr: ids, or positions where ids are missing."""
+        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
         return Variants(self.dataset()).names()
 
     def coords(self) -> dict[str, Array]:
-        """Contigs, positions, ids and alleles."""
+        """Return contigs, positions, ids and alleles of the variants."""
         return Variants(self.dataset()).coords()
 
     def sample_names(self) -> Array:
-        """IID of the samples; where several have one, FID_IID of all, as PLINK writes to VCF."""
+        """Return the IIDs of the samples; if some repeat, FID_IID for all, as in PLINK's VCF."""
         table = _table(self.samples, ("IID",), ("FID",))
         iid = table["IID"]
         if "FID" not in table or pd.Index(iid).is_unique:
@@ -128,36 +133,30 @@ class Fileset:
         return np.array([f"{a}_{b}" for a, b in zip(table["FID"], iid, strict=True)], dtype=object)
 
     def family_ids(self) -> tuple[Array, Array] | None:
-        """FID and IID of the samples; None where the table has no FID."""
+        """Return FID and IID of the samples; None if the table has no FID."""
         table = _table(self.samples, ("IID",), ("FID",))
         return (table["FID"], table["IID"]) if "FID" in table else None
 
-    def of_sex(self, codes: tuple[str, ...]) -> Array:
-        """Samples whose SEX is one of these, (m,) bool; none where the table has no such column."""
-        table = _table(self.samples, (), ("SEX",))
-        return np.isin(table["SEX"], codes) if "SEX" in table else np.empty(0, dtype=bool)
+    def sex(self) -> Array | None:
+        """SEX of the samples, (m,) text; None where the table has no such column."""
+        return _table(self.samples, (), (SEX,)).get(SEX)
 
     def on_x(self) -> Index:
         """Variants on X, without the regions that Y shares where these are XY."""
-        chromosomes = _table(self.variants, ("CHROM",))["CHROM"]
-        codes, names = pd.factorize(chromosomes)
-        bare = chromosome_names(names.tolist())
-        return np.flatnonzero(
-            np.isin(codes, [i for i, name in enumerate(names) if bare[name] == "X"])
-        )
+        return np.flatnonzero(are_on_x(_table(self.variants, ("CHROM",))["CHROM"]))
 
     def key(self) -> tuple[Array, ...]:
-        """Return the bytes of the tables, which stand for all names in a fingerprint."""
+        """Return digests of the tables, which represent all names in a fingerprint."""
         return tuple(map(_digest, (self.variants, self.samples)))
 
 
 def is_prefix(path: str) -> bool:
-    """Whether a path at which there is nothing is what names of PLINK's files begin with."""
+    """Whether a path does not exist, but is the common prefix of PLINK files."""
     return not Path(path).exists() and any(Path(path + suffix).is_file() for suffix in TABLES)
 
 
 def samples_table(path: str) -> str | None:
-    """Path of the .fam or .psam of a path or prefix of PLINK's files; None for anything else."""
+    """Return the path of the .fam or .psam for a path or prefix of PLINK files; else None."""
     is_plink = Path(path).suffix.lower() in SUFFIXES or is_prefix(path)
     return str(Fileset.at(path).samples) if is_plink else None
 
@@ -169,16 +168,18 @@ def _there(paths: tuple[str, ...]) -> Path:
             return Path(path).absolute()
     packed = next((f"{path}.zst" for path in paths if Path(f"{path}.zst").exists()), "")
     if packed:
-        raise InputError(f"{packed} is compressed, and read as text. Unpack it: zstd -d {packed}.")
+        raise InputError(
+            f"{packed} is compressed, but must be plain text. Decompress it: zstd -d {packed}."
+        )
     raise lacking(paths)
 
 
 def lacking(paths: tuple[str, ...]) -> InputError:
-    """Return the error for files none of which exists."""
+    """Return the error that none of these files exists."""
     return InputError(
-        f"There is no {' nor '.join(paths)}, which belongs to the genotypes of that name: files of "
-        "PLINK come in threes (.bed, .bim and .fam; .pgen, .pvar and .psam) and lie in one folder. "
-        "Check the path, or copy it there."
+        f"{' or '.join(paths)} does not exist, but genotypes of that name need it. PLINK files "
+        "come in sets of three in one folder (.bed, .bim and .fam; .pgen, .pvar and .psam). "
+        "Check the path, or copy the file there."
     )
 
 
@@ -199,7 +200,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
-    """Columns of a table as text, those `wanted` and, where it has them, some more."""
+    """Read columns of a table as text: all in `wanted`, and those in `more` if they exist."""
     n_skipped, names = 0, list[str]()
     for line in _lines(path):
         if not line.startswith("#"):
@@ -219,15 +220,15 @@ def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> d
             path, sep=r"\s+", header=None, names=names, usecols=some, skiprows=n_skipped,
             dtype=str, na_filter=False, index_col=False,
         )  # fmt: skip
-    except ValueError as error:  # pandas' own, and text that is no UTF-8
-        raise DataError(f"{path} cannot be read as a table: {error}. Mend that line.") from error
+    except ValueError as error:  # errors of pandas, and text that is not UTF-8
+        raise DataError(f"{path} cannot be read as a table: {error}. Correct that line.") from error
     columns = {name: frame[name].to_numpy(dtype=object) for name in some}
     for name, values in columns.items():
         short = np.flatnonzero(values == "")
         if short.size:
             raise DataError(
                 f"Row {short[0] + 1} of {path} has no {name}: it has fewer fields than the "
-                f"columns {', '.join(names)}. Mend it, or write the file again."
+                f"columns {', '.join(names)}. Correct it, or write the file again."
             )
     return columns
 
@@ -240,14 +241,14 @@ def _headless(path: Path, n: int) -> list[str]:
         names = BIM_SHORT if n == len(BIM_SHORT) else BIM
     if n < min(len(names), len(BIM_SHORT)):
         raise DataError(
-            f"{path} has {n} columns in its first row; without a header they are "
+            f"{path} has {n} columns in its first row, but without a header it should have "
             f"{', '.join(FAM if names[0] == 'FID' else BIM)}. Write it again."
         )
     return list(names)
 
 
 class AbstractPlinkSource(AbstractStored):
-    """Genotypes of m samples and d variants in files of PLINK, which every worker opens itself."""
+    """Source of genotypes of m samples and d variants in PLINK files, which every worker opens."""
 
     missing_code = MISSING
     dosages = keeps_codes = True
@@ -258,40 +259,12 @@ class AbstractPlinkSource(AbstractStored):
         self.n_samples, self.n_features = _rows(files.samples), _rows(files.variants)
         for n, path in (self.n_samples, files.samples), (self.n_features, files.variants):
             if not n:
-                raise DataError(f"{path} holds no rows. Restore it, or write it again.")
+                raise DataError(f"{path} has no rows. Restore it, or write it again.")
         self.names = Names(
             *(files.variant_names, files.sample_names, files.coords, files.key),
             check=files.variant_names,
         )
-
-    @cached_property
-    def males(self) -> Array:
-        """Samples that have one X, (m,) bool, or none, (0,)."""
-        return self.files.of_sex(MALE)
-
-    @cached_property
-    def females(self) -> Array:
-        """Samples that have two X, (m,) bool, or none, (0,)."""
-        return self.files.of_sex(FEMALE)
-
-    def haploid_features(self) -> Index:
-        return self.files.on_x() if self.males.any() else super().haploid_features()
-
-    def allele_counts(
-        self, block: Block, local: Index, rows: Index | None = None
-    ) -> tuple[Array, Array]:
-        """Calls of males on X count 0 or 2, and are one allele each."""
-        raw = self.read_columns(block, local, rows).astype(np.float64)
-        missing = np.isnan(raw) if self.dtype.kind == "f" else raw == MISSING
-        copies = np.where(self.males if rows is None else self.males[rows], 1, DIPLOID)
-        alternative = np.where(missing, 0.0, raw) @ (copies / DIPLOID)
-        return alternative, ~missing @ copies
-
-    def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Calls of females on X, by SEX."""
-        every = np.arange(self.n_samples) if rows is None else rows
-        raw = self.read_columns(block, local, every[self.females[every]])
-        return np.stack([(raw == n).sum(axis=1) for n in range(DIPLOID + 1)], axis=1)
+        self.on_x = DosagesOnX(files.on_x, files.sex)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T
@@ -301,10 +274,10 @@ class AbstractPlinkSource(AbstractStored):
 
 
 class BedSource(AbstractPlinkSource):
-    """Dosages of A1 in a .bed, int8, -1 where missing."""
+    """Source of dosages of A1 in a .bed file, int8, -1 if missing."""
 
     layout = "bed"
-    counted = "A1 of .bim, which is variant_alt"
+    counted = "A1 of .bim (variant_alt)"
 
     def __init__(self, files: Fileset) -> None:
         super().__init__(files)
@@ -318,51 +291,64 @@ class BedSource(AbstractPlinkSource):
             raw = np.frombuffer(file.read(n_bytes), dtype=np.uint8)
         if raw.size < n_bytes:
             raise DataError(
-                f"{self.files.calls} ends before variant {block.stop}, and did not when it was "
-                "opened: it is being written, or was cut. Restore it, then go on or start again."
+                f"{self.files.calls} now ends before variant {block.stop}, but did not when it "
+                "was opened. It is being written, or lost its end. Restore it, then resume or "
+                "start again."
             )
         calls = FOUR[raw.reshape(-1, stride)[run_of(local)]].view(np.int8)[:, : self.n_samples]
         return np.ascontiguousarray(calls) if rows is None else np.take(calls, rows, axis=1)
 
 
 def _check_bed(files: Fileset, m: int, d: int) -> None:
-    """Raise an error for an invalid .bed, or one of another number of samples or variants."""
+    """Raise DataError for an invalid .bed, or one with other numbers of samples or variants."""
     path, stride = files.calls, -(-m // CALLS_A_BYTE)
     with path.open("rb") as file:
         head = file.read(HEADER)
     if head[:2] != MAGIC:
         raise DataError(
-            f"{path} does not begin as a .bed of PLINK does (6c 1b), but with {head.hex(' ')}. "
-            "If it is a list of regions (UCSC's BED), pass genotypes; else restore it."
+            f"{path} does not begin like a PLINK .bed file (6c 1b), but with {head.hex(' ')}. If "
+            "it is a list of regions (UCSC BED), pass genotypes instead; otherwise restore it."
         )
     if head[2:] != bytes([BY_VARIANT]):
-        why = "holds a sample after the other" if head[2:] == bytes([BY_SAMPLE]) else "is cut"
+        why = (
+            "stores genotypes sample by sample"
+            if head[2:] == bytes([BY_SAMPLE])
+            else "is incomplete"
+        )
         raise DataError(
-            f"{path} {why}, and is read a variant after the other. Write it again: "
-            f"plink --bfile {path.with_suffix('')} --make-bed --out NEW."
+            f"{path} {why}, but must store them variant by variant. Write it again: plink "
+            f"--bfile {path.with_suffix('')} --make-bed --out NEW."
         )
     size, expected = path.stat().st_size, HEADER + d * stride
     if size != expected:
         fits, remainder = divmod(size - HEADER, stride)
         would = f"room for {fits:,} variants{' and a part of one' if remainder else ''}"
         raise DataError(
-            f"{path} has {size:,} bytes, {would} of {m:,} samples; {files.variants.name} has "
-            f"{d:,} variants and {files.samples.name} {m:,} samples, which take {expected:,}. The "
-            "three files are not of one writing, or one was cut: restore them."
+            f"{path} has {size:,} bytes, which is {would} of {m:,} samples. But "
+            f"{files.variants.name} has {d:,} variants and {files.samples.name} has {m:,} "
+            f"samples, which need {expected:,} bytes. The three files do not belong together, or "
+            "one is incomplete: restore them."
         )
 
 
 class PgenSource(AbstractPlinkSource):
-    """Dosages of all alleles but REF in a .pgen: calls, int8, or imputed dosages, float32."""
+    """Source of dosages of all alleles but REF in a .pgen: calls (int8) or imputed (float32)."""
 
     layout = "pgen"
-    counted = "all alleles but REF of .pvar, which are variant_alt"
+    counted = "all alleles except REF in .pvar (variant_alt)"
 
     def __init__(self, files: Fileset, *, imputed: bool = False) -> None:
         super().__init__(files)
         self.imputed, self._lock = imputed, Lock()
         self.dtype = np.dtype(np.float32 if imputed else np.int8)
         _ = self._reader  # which refuses files that are not of one writing
+        n = 0 if imputed else n_with_dosages(files.calls)
+        if n:
+            self.hint = (
+                f"{files.calls} holds imputed dosages of {n:,} of {self.n_features:,} variants, "
+                "and calls are read, which are rounded. Pass variable='dosages' to read the "
+                "dosages."
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _pgen, (self.files, self.imputed)
@@ -372,7 +358,7 @@ class PgenSource(AbstractPlinkSource):
         pgenlib = _pgenlib(self.files.calls)
         calls, variants = bytes(self.files.calls), self.files.variants
         try:
-            if variants.suffix == ".pvar":  # which says how many alleles there are
+            if variants.suffix == ".pvar":  # it contains the number of alleles
                 table = pgenlib.PvarReader(bytes(variants))
                 return pgenlib.PgenReader(calls, self.n_samples, pvar=table)
             return pgenlib.PgenReader(calls, self.n_samples, self.n_features)
@@ -380,7 +366,7 @@ class PgenSource(AbstractPlinkSource):
             raise self._damaged("cannot be read", error) from error
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read REF's copies, which stand for all others together where there are several."""
+        """Read a block (c, m): 2 minus the copies of REF, which counts all other alleles."""
         of_ref = np.empty((block.width, self.n_samples), dtype=self.dtype)
         with self._lock:
             reader = self._reader
@@ -388,7 +374,7 @@ class PgenSource(AbstractPlinkSource):
             try:
                 read(block.start, block.stop, of_ref, allele_idx=0)
             except RuntimeError as error:
-                what = f"does not give variants {block.start} to {block.stop - 1}"
+                what = f"cannot be read at variants {block.start} to {block.stop - 1}"
                 raise self._damaged(what, error) from error
         of_ref = of_ref[run_of(local)]
         of_ref = of_ref if rows is None else np.take(of_ref, rows, axis=1)
@@ -399,10 +385,36 @@ class PgenSource(AbstractPlinkSource):
         said = error.args[0] if error.args else ""
         said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         return DataError(
-            f"{self.files.calls} {what} ({said.strip().rstrip('.')}). It is damaged, or not of one "
-            f"writing with {self.files.variants.name} ({self.n_features:,} variants) and "
+            f"{self.files.calls} {what} ({said.strip().rstrip('.')}). It is damaged, or does not "
+            f"belong to {self.files.variants.name} ({self.n_features:,} variants) and "
             f"{self.files.samples.name} ({self.n_samples:,} samples): restore them."
         )
+
+
+def n_with_dosages(path: Path) -> int:
+    """Number of variants of a .pgen that hold dosages beside calls, by its index alone.
+
+    0 for files of another version, whose index is laid out otherwise.
+    """
+    with path.open("rb") as file:
+        head = file.read(PGEN_HEADER)
+        if len(head) < PGEN_HEADER:
+            return 0
+        n_variants, mode, control = int.from_bytes(head[3:7], "little"), head[2], head[11]
+        if mode in DOSAGES_ALONE:
+            return n_variants
+        layout, count_bytes = control & 0xF, control >> 4 & 3
+        if mode != BY_RECORD or not 4 <= layout < 8:  # types of 4 bits tell calls alone
+            return 0
+        n_parts, n = -(-n_variants // INDEXED), 0
+        file.seek(PGEN_HEADER + 8 * n_parts)
+        for start in range(0, n_variants, INDEXED):
+            size = min(INDEXED, n_variants - start)
+            types = np.frombuffer(file.read(size), dtype=np.uint8)
+            n += int(((types & OF_DOSAGES) != 0).sum())
+            flag_bytes = -(-size // 8) if control >> 6 == 3 else 0
+            file.seek(size * ((layout & 3) + 1 + count_bytes) + flag_bytes, os.SEEK_CUR)
+    return n
 
 
 def _pgen(files: Fileset, imputed: bool) -> PgenSource:  # noqa: FBT001  # as pickled
@@ -414,30 +426,32 @@ def _pgenlib(path: Path) -> Any:
         import pgenlib
     except ImportError as error:
         raise InputError(
-            f"{path} needs the package pgenlib, which is not installed. Install dhsic[plink], here "
-            "and on all workers; or write it as .bed: plink2 --pfile "
+            f"{path} needs the package pgenlib, which is not installed. Install dhsic[plink] "
+            "here and on all workers, or write the data as .bed: plink2 --pfile "
             f"{path.with_suffix('')} --make-bed --out NEW."
         ) from error
     return pgenlib
 
 
 def open_plink(path: str, options: OpenOptions) -> AbstractPlinkSource:
-    """Open genotypes at the path of one of the files of PLINK, or of what their names begin with.
+    """Open genotypes at the path of one of the PLINK files, or of their common prefix.
 
-    ``variable="dosages"`` reads imputed dosages of a .pgen rather than calls.
+    ``variable="dosages"`` reads imputed dosages of a .pgen instead of calls.
 
     Raises
     ------
     InputError
-        A file is not there.
+        A file does not exist.
     DataError
-        The files are not of one writing, or damaged.
+        The files do not belong together, or are damaged.
     """
     files = Fileset.at(path)
     is_bed, variable = files.calls.suffix.lower() == ".bed", options.variable
     if variable not in (None, "calls") and (is_bed or variable != "dosages"):
         has = "calls" if is_bed else "calls and dosages"
-        raise InputError(f"{files.calls} holds {has}, and no variable {variable!r}. Leave it out.")
+        raise InputError(
+            f"{files.calls} contains {has}, but no variable {variable!r}. Leave out variable=."
+        )
     source: AbstractPlinkSource
     source = BedSource(files) if is_bed else PgenSource(files, imputed=variable == "dosages")
     options.check_dim(0, "samples", str(files.calls))

@@ -1,9 +1,10 @@
-"""Columns that number the rows of a table: no features, though they are numbers.
+"""Columns that number the rows of a table; they are numbers, but not features.
 
-Of text, whole numbers that rise from sample to sample are found while rows are read, those that
-count samples in another order once all are there; of frames and Parquet, both once they are there.
-Other matrices get a warning if such a feature is at the top of a ranking
-(`dhsic.selection.suspects`).
+- In text tables, whole numbers that increase from sample to sample are detected while rows are
+  read. Columns that count samples in another order are detected when all rows have been read.
+- In frames and Parquet, both are detected after reading.
+- Other matrices give a warning if such a feature is at the top of a ranking
+  (`dhsic.selection.suspects`).
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
 from dhsic.sources.ids import abbreviate
 
-#: Probability that some feature rises over all rows by chance, below which it is taken to number
-#: them: of whole numbers that follow each other, and of others.
+#: A feature numbers the rows if the probability that some feature increases over all rows by chance
+#: is below this: for consecutive whole numbers, and for others.
 CHANCE_OF_COUNT, CHANCE_OF_RISE = 1e-3, 1e-6
-#: Samples from which on columns that count rows in some order are looked for, rows that are looked
-#: at first, and the range of the numbers relative to how many there are.
+#: Minimum number of samples for the search for columns that count rows in some order; number of
+#: rows that are examined first; and maximum range of the numbers relative to the number of rows.
 FEWEST_COUNTED, HEAD, MOST_GAPS = 20, 64, 1.25
-#: Columns among which one that counts rows is no rank.
+#: If more than one in this many columns counts rows, the columns are ranks.
 PER_COUNT = 20
 
-#: Values (n, c) of a table at some rows and columns.
+#: Function that returns the values (n, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index | slice]], Array]
 
 
 class RisingFeatures:
-    """Features that are whole numbers which rise from sample to sample, as numbers of rows do."""
+    """Features of whole numbers that increase from sample to sample, like row numbers."""
 
     def __init__(self) -> None:
         self._at: Index | None = None
         self._first, self._last, self._n = np.empty(0), np.empty(0), 0
 
     def add_sample(self, values: Array) -> None:
-        """Look at the features of the next sample, (d,)."""
+        """Check the features of the next sample, (d,)."""
         self._n += 1
         if self._at is None:
             self._at = np.flatnonzero(values == np.floor(values))
@@ -51,9 +52,9 @@ class RisingFeatures:
             self._last = next_ones[rises]
 
     def unlikely(self, n_features: int) -> list[tuple[int, float, float]]:
-        """Positions of those that chance hardly makes, with the first and the last value of each.
+        """Return the features whose increase is unlikely by chance: position, first and last value.
 
-        Of d features none rises over n samples but with a chance of d / n!.
+        The probability that one of d features increases over n samples by chance is at most d / n!.
         """
         if self._at is None:
             return []
@@ -62,7 +63,9 @@ class RisingFeatures:
 
 
 def is_unlikely(n: int, n_features: int, span: float) -> bool:
-    """Whether n values that rise by `span` in all are hardly one of so many features by chance.
+    """Whether one of `n_features` is unlikely to increase over n values by chance.
+
+    `span` is the total increase; if it is n - 1, the numbers are consecutive.
 
     >>> is_unlikely(8, 5, 7), is_unlikely(8, 5, 70), is_unlikely(12, 5, 70)
     (True, False, True)
@@ -72,19 +75,20 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
 
 
 def counting_columns(values: Values, shape: tuple[int, int], most: int | None = None) -> list[int]:
-    """Positions of columns that count rows in some order; none if they are many.
+    """Return the positions of columns that count rows in some order; empty if there are many.
 
-    Whole numbers that all differ and hardly leave a gap count rows: 1 to n shuffled, or falling.
-    More than `most` columns, by default one in twenty, are ranks, which data may be.
+    These columns have whole numbers that are all different, almost without gaps: 1 to n shuffled,
+    or decreasing. More than `most` columns, by default one in twenty, are ranks, which are valid
+    data.
 
     Parameters
     ----------
     values : callable
-        Values (n, d) of a table at some rows and columns.
+        Returns the values (n, d) of a table at some rows and columns.
     shape : tuple of int
         n and d.
     most : int, optional
-        Columns that may count rows, at most.
+        Maximum number of columns that count rows.
 
     Examples
     --------
@@ -109,10 +113,10 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
 def rising_columns(
     values: Values, shape: tuple[int, int], most: int | None = None
 ) -> list[tuple[int, float, float]]:
-    """Positions of columns of whole numbers that rise from each row to the next, as dates do.
+    """Return the positions of columns of whole numbers that increase in each row, like dates.
 
-    The first and the last value stand beside each. More than `most` columns are sums over time,
-    which data may be. Parameters are those of `counting_columns`.
+    Each position has the first and the last value. More than `most` columns are cumulative sums,
+    which are valid data. Parameters are those of `counting_columns`.
 
     Examples
     --------
@@ -132,8 +136,26 @@ def rising_columns(
     return rising if len(rising) <= (most or max(1, d // PER_COUNT)) else []
 
 
+def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
+    """Positions of columns of X that rise from each row to the next, or fall, whole or not.
+
+    `n_features` is the number that the columns were chosen from; more than `most` are sums over
+    time.
+
+    >>> X = np.column_stack([np.linspace(90.5, 2, 40), np.linspace(0, 1, 40) ** 2, np.ones(40)])
+    >>> ordered_columns(X, 100, 2)
+    [0, 1]
+    """
+    n = len(X)
+    if n < 2 or not is_unlikely(n, 2 * n_features, np.inf):
+        return []
+    is_ordered = (X[1:] > X[:-1]).all(axis=0) | (X[1:] < X[:-1]).all(axis=0)
+    at: list[int] = np.flatnonzero(is_ordered).tolist()
+    return at if len(at) <= most else []
+
+
 def _are_rising(columns: Array) -> Mask:
-    """Which columns (n, c) are whole numbers, each greater than the one before, (c,)."""
+    """Mask (c,) of the columns (n, c) that are whole numbers and increase in each row."""
     mask: Mask = (columns[1:] > columns[:-1]).all(axis=0) & (columns == np.floor(columns)).all(
         axis=0
     )
@@ -141,9 +163,10 @@ def _are_rising(columns: Array) -> Mask:
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:
-    """Sentence on samples that a table holds twice, by `names` (m,) and values (m, d); "" for none.
+    """Return a sentence on samples that a table contains twice; "" for none.
 
-    Visits of one patient have a name and other values.
+    Rows are compared by `names` (m,) and values (m, d). Several visits of one patient have the same
+    name and different values, so they are not reported.
     """
     if not isinstance(names, np.ndarray):
         return ""
@@ -157,37 +180,38 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
     if not twice:
         return ""
     return (
-        f"{len(twice):,} rows of {path} are there twice, with their name and all values "
-        f"({abbreviate(map(repr, twice), 3)}), and count twice. Leave out all but one of each."
+        f"{len(twice):,} rows of {path} repeat the name and all values of another row "
+        f"({abbreviate(map(repr, twice), 3)}), so these samples count twice. Remove all but one "
+        "of each."
     )
 
 
 def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
-    """Refuse columns that count rows in some order, by name."""
+    """Refuse the columns `names`, which count rows in some order; `remedy` excludes them."""
     listed = abbreviate(map(repr, names), 4)
     raise InputError(
-        f"{where} has whole numbers that all differ and leave no gaps ({listed}), as numbers of "
-        "rows do, in whatever order. As a feature they may tell the order of the samples. If they "
-        f"number samples, leave them out: {remedy}. If they were measured, write them as "
-        "fractions, for instance over 10."
+        f"{where} has columns of whole numbers that all differ and leave no gaps ({listed}), "
+        "like row numbers in some order. As features they may reveal the order of the samples. "
+        f"If they number the samples, exclude them: {remedy}. If they were measured, write them "
+        "as fractions, for example divided by 10."
     )
 
 
 def refuse_rising(
     path: str, rising: Sequence[tuple[str, str, float, float]], remedy: str = ""
 ) -> NoReturn:
-    """Refuse features of whole numbers that rise from sample to sample.
+    """Refuse features of whole numbers that increase from sample to sample.
 
-    `rising` are their names for sentences and by themselves, their first and last values; `remedy`
-    leaves them out, by default an option of opening.
+    `rising` has, for each feature, a description, its name, and the first and last value. `remedy`
+    excludes the features; by default, it is an option of `open_source`.
     """
     listed = abbreviate(
         (f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4
     )
     options = remedy or f"not_features={[name for _, name, _, _ in rising[:4]]!r}"
     raise InputError(
-        f"{path} has whole numbers that rise from each sample to the next ({listed}), as numbers "
-        "of rows do. As a feature they tell the order of the samples. If they name or count "
-        f"samples, leave them out: {options}. If they were measured, write them as fractions, for "
-        "instance over 10."
+        f"{path} has whole numbers that increase from each sample to the next ({listed}), like "
+        "row numbers. As features they reveal the order of the samples. If they name or count "
+        f"samples, exclude them: {options}. If they were measured, write them as fractions, for "
+        "example divided by 10."
     )

@@ -1,11 +1,11 @@
-"""Scaling: mean and standard deviation of every feature, and standardisation of raw values.
+"""Scaling: mean and standard deviation of every feature, and standardisation of stored values.
 
-One pass, in float64. Missing values become the mean of their feature; constant features are
-marked and never used. JMLR section 3: the population standard deviation.
+They are computed in one pass, in float64. Missing values become the mean of their feature. Constant
+features are marked and never used. As in JMLR section 3, the population standard deviation is used.
 
-Genotypes (`Codes` 0, 1, 2 and -1 for missing) are used as stored, without being standardised. A
-function of such a feature has one value per code, so sums of functions follow from sums over
-``g``, ``g^2`` and the indicator of missing: what is done per entry is a cast and a square.
+Genotypes (`Codes` 0, 1, 2, and -1 for missing) are used as stored, without standardisation. A
+function of such a feature has one value per code, so sums of functions follow from sums over ``g``,
+``g^2`` and the indicator of missing. Per entry, only a cast and a square are computed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from dhsic.sources.sentinels import Sentinels, found_in, refuse_sentinels
 from dhsic.sources.views import checksums
 from dhsic.validation import ROUNDING
 
-#: How features are scaled: to unit deviation (True), not at all, or by presence: features of which
-#: more than half of the samples share one value, such as 0, and q differ from it, to a deviation of
-#: ``sqrt(4 q (1 - q))``, all others to 1. A word in a hundredth of the texts would have values ten
-#: deviations from its mean, and a thousand such words would drown the rest of a kernel matrix; so
-#: they weigh as whether they are there varies, whatever their unit and origin.
+#: Scaling of features: to unit standard deviation (True), none (False), or by presence. By
+#: presence, a feature is scaled to the deviation ``sqrt(4 q (1 - q))`` if more than half of its
+#: samples have the same value, such as 0, and a share q differs from it; other features are scaled
+#: to 1. With unit deviation, a word in one percent of the texts would have values ten deviations
+#: from its mean, and a thousand such words would dominate a kernel matrix. By presence, their
+#: weight is the variance of presence, whatever their unit and origin.
 PRESENCE: Literal["presence"] = "presence"
 Scale = bool | Literal["presence"]
 
@@ -38,18 +39,18 @@ Scale = bool | Literal["presence"]
 MOST_LEVELS = 8
 #: Number of leading values whose distinct count can already exceed `MOST_LEVELS`.
 PROBE = 64
-#: Bytes of float64 values that are measured at a time, and the fewest features: few calls, for
-#: threads wait for each other between them, and near enough to stay in a cache.
+#: Bytes of float64 values that are measured at a time, and minimum number of features. The parts
+#: are small enough for the cache, and their number is small, because threads wait between calls.
 CACHE_BYTES, FEWEST_ROWS = 1 << 22, 16
 #: Dtypes of stored values that are sent to a device unconverted.
 SENT = tuple(np.dtype(name) for name in ("int8", "uint8", "float32", "float64"))
-#: Mean over standard deviation up to which float32 is as good as float64 for standardising.
+#: Maximum ratio of mean to standard deviation for which standardising in float32 is accurate.
 FAR_FROM_ZERO = 16.0
-#: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
-#: ones, be told from squares in float64.
+#: Standard deviations from 1 / RANGE to RANGE can be used as divisors in float32; with RANGE_WIDE,
+#: their squares are in the range of float64.
 RANGE, RANGE_WIDE = 1e30, 1e140
-#: Values of features up to here, as scaled, have powers that are numbers; data all below the other
-#: one ask for a sigma whose powers are none.
+#: Maximum scaled value whose powers do not overflow; and minimum for the largest scaled value of
+#: the data, below which the powers of sigma would overflow.
 LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4
 
 
@@ -60,22 +61,22 @@ class Scaling:
     Attributes
     ----------
     scale : float64
-        Data are ``(x - mean) * scale``, and a missing value 0: features are always centred, and
-        scaled as `Scale` says; 0 where the feature is constant.
+        Scaled values are ``(x - mean) * scale``, and 0 if missing: features are always centred,
+        and scaled according to `Scale`. It is 0 if the feature is constant.
     mean, std : float64
-        Of the values present, and of the feature with its missing values filled in; `std` is NaN
-        where its square, or its inverse, leaves the range of the numbers that it is computed in.
+        Mean of the values present, and standard deviation with missing values filled in. `std` is
+        NaN if its square or its inverse exceeds the range of floating-point numbers.
     n_missing : int64
         Number of missing values.
     max_abs, fourth_moment : float64
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
-        Distinct values (the filled-in mean counts as one), 0 for more than 8.
+        Number of distinct values, including the filled-in mean; 0 for more than 8.
     checksum : int64
-        Of the stored values, see `dhsic.sources.views`; 0 where none was taken.
+        Checksum of the stored values, see `dhsic.sources.views`; 0 if not computed.
     codes, n_coded, nearest : int64, int64, float64
-        Numbers that stand for missing values, as bits (`dhsic.sources.sentinels`), how often they
-        occur, and the value next to them; 0 where there is none.
+        Codes that may mean missing values, as bits (`dhsic.sources.sentinels`), the number of their
+        occurrences, and the nearest other value; 0 if there are none.
     """
 
     scale: Float
@@ -92,7 +93,7 @@ class Scaling:
 
     @property
     def constant(self) -> Mask:
-        """Features that do not vary, (d,)."""
+        """Mask of the features that do not vary, (d,)."""
         return np.equal(self.std, 0.0)
 
     def take(self, which: Any) -> Scaling:
@@ -128,31 +129,33 @@ class Scaling:
         if missing == "error" and n:
             raise InputError(
                 f"{int(self.n_missing.sum())} values are missing in {n} features (first: feature "
-                f"{int(np.flatnonzero(self.n_missing)[0])}), and missing='error' refuses NaN; fill "
-                "them in, or pass missing='mean'."
+                f"{int(np.flatnonzero(self.n_missing)[0])}), but missing='error' does not allow "
+                "missing values. Fill them in, or pass missing='mean'."
             )
         beyond = np.flatnonzero(~np.isfinite(self.std) | ~(self.max_abs < LARGEST_MAX_ABS))
         if beyond.size:
             raise InputError(
-                f"{beyond.size} features (first: feature {beyond[0]}, of mean "
-                f"{self.mean[beyond[0]]:.3g}) hold values so large, or vary by so little, that "
-                "squares leave the range of floating-point numbers. Rescale them, take logarithms"
-                + ("." if standardize else ", or pass standardize=True.")
+                f"{beyond.size} features (first: feature {beyond[0]}, with mean "
+                f"{self.mean[beyond[0]]:.3g}) have values so large, or vary so little, that "
+                "their squares exceed the range of floating-point numbers. Rescale them, take "
+                "logarithms" + ("." if standardize else ", or pass standardize=True.")
             )
         highest = float(self.max_abs.max())
         if has_bandwidth and 0 < highest < SMALLEST_MAX_ABS:
             raise InputError(
-                f"No feature is further than {highest:.3g} from its mean, which asks for a sigma "
-                "beyond numbers. Pass standardize=True, or rescale the data."
+                f"No feature differs from its mean by more than {highest:.3g}, so sigma would "
+                "exceed the range of floating-point numbers. Pass standardize=True, or rescale "
+                "the data."
             )
         if self.constant.all():
             raise InputError(
-                f"All {self.constant.size} features are constant over the samples; there is "
-                "nothing to rank. Check the orientation and the choice of samples."
+                f"All {self.constant.size} features are constant across the samples, so there is "
+                "nothing to rank. Check which axis has the samples, and which samples are "
+                "selected."
             )
 
 
-_KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # looking them up each time takes longest
+_KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # faster than a look-up of each
 
 
 def of_presence(n_alike: Array, n_present: Array) -> Float:
@@ -162,14 +165,14 @@ def of_presence(n_alike: Array, n_present: Array) -> Float:
 
 
 def count_alike(raw: Array, mask: Mask | None) -> Index:
-    """Count the samples that hold the majority value of a feature, (c,); raw is (c, m)."""
+    """Count the samples that have the majority value of a feature, (c,); raw is (c, m)."""
     # With a majority value, two neighbours on the circle of samples are equal if none is missing.
     is_candidate = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
     n_present = np.full(len(raw), raw.shape[1])
     if mask is not None:
         n_present -= mask.sum(axis=1)
         is_candidate |= n_present < raw.shape[1]
-        raw = np.where(mask, np.nan, raw)  # last in order
+        raw = np.where(mask, np.nan, raw)  # NaN is sorted last
     values, middle = raw[is_candidate], n_present[is_candidate, None] // 2
     ordered = np.partition(values, np.unique(middle), axis=1)
     n_alike = np.zeros(len(raw), dtype=np.int64)
@@ -238,11 +241,11 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
 def standardise(
     raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any, moved: Move | None = None
 ) -> Array:
-    """Scaled block in `dtype`, (c, m), from stored values (c, m).
+    """Scale stored values (c, m) of a block; return them in `dtype`, (c, m).
 
-    float32 is computed in float32 where the stored values are exact in it and their mean is not
-    many deviations from 0, so that its rounding shifts nothing to speak of. With `moved` this is
-    done on a device, where bytes and single precision go as they are stored.
+    float32 results are computed in float32 if the stored values are exact in it and their mean is
+    at most `FAR_FROM_ZERO` deviations from 0, so that rounding has no relevant effect. With
+    `moved`, a device computes them; bytes and single precision are sent as they are stored.
     """
     offset = np.abs(scaling.mean * scaling.scale).max(initial=0.0)
     narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
@@ -300,7 +303,7 @@ def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
 
 
 def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
-    """Count distinct values per row, 0 for more than `MOST_LEVELS`; missing ones are the mean."""
+    """Count distinct values per row, 0 for more than `MOST_LEVELS`; missing values are the mean."""
     out = np.zeros(len(raw), dtype=np.uint8)
     probe = np.sort(raw[:, :PROBE], axis=1)
     changes = probe[:, 1:] != probe[:, :-1]
@@ -308,7 +311,7 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
         changes &= ~np.isnan(probe[:, 1:])  # each NaN differs from the next
     few = np.flatnonzero(changes.sum(axis=1) < MOST_LEVELS + 1)
     values: Array = raw if few.size == len(raw) else raw[few]
-    # Not yet counted as one of the levels seen; what is missing is a level if no value is the mean.
+    # Values not yet counted as a level; missing values are a level if no other value is the mean.
     open_ = np.ones(values.shape, dtype=bool)
     if mask is not None:
         open_ &= ~(mask if few.size == len(raw) else mask[few])
@@ -334,8 +337,8 @@ COUNTS = (0, 1, 2)
 MISSING = -1
 #: Number of samples that a device sums in float32.
 STRIP = 4096
-#: Bytes that are cast at a time, so that they stay in the cache, and features of them at least: a
-#: product of fewer would wait for Y.
+#: Bytes that are cast at a time, so that they stay in the cache, and minimum number of features:
+#: with fewer, a product would be limited by the reading of Y.
 AT_A_TIME, LEAST_ROWS = 1 << 20, 64
 
 
@@ -348,7 +351,7 @@ class Codes:
 
     @staticmethod
     def of(raw: Array, missing_code: int | None) -> Codes | None:
-        """Return stored values (c, m) as codes; None if they hold other values."""
+        """Return stored values (c, m) as codes; None if they contain other values."""
         if raw.dtype.itemsize != 1 or raw.dtype.kind not in "iu" or not raw.size:
             return None
         if missing_code in COUNTS:
@@ -370,10 +373,10 @@ class Codes:
         return Codes(moved(self.raw), self.has_missing)
 
     def sums(self, Y: Array) -> Float:
-        """``1_l' Y`` for the codes l = 0, 1, 2 and missing: (4, c, k) float64; Y is (m, k).
+        """Sums ``1_l' Y`` for the codes l = 0, 1, 2 and missing, (4, c, k) float64; Y is (m, k).
 
-        An indicator of one of q codes is a polynomial in g of degree q - 1. Y is where the codes
-        are, the sums are NumPy's.
+        The indicator of one of q codes is a polynomial in g of degree q - 1. Y is in the same
+        memory as the codes (host or device), and the sums are NumPy arrays.
         """
         here = self._is_here
         one, two, three = self._powers(Y) if here else self._powers_there(Y)
@@ -391,7 +394,7 @@ class Codes:
         return out
 
     def _powers_there(self, Y: Array) -> Float:
-        """Compute `_powers` on a device; strips of samples are added in float64."""
+        """Compute `_powers` on a device; sums over strips of samples are added in float64."""
         xp, (c, m) = namespace_of(Y), self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         for samples in slices(m, STRIP):
@@ -402,7 +405,7 @@ class Codes:
         return sums
 
     def _powers(self, Y: Array) -> Float:
-        """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; the third only where it is needed."""
+        """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; p = 3 only if codes are missing."""
         c, m = self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         at_a_time = AT_A_TIME // Y.dtype.itemsize
@@ -445,7 +448,7 @@ class Codes:
 
 
 def _sum_there(Y: Array) -> Float:
-    """Sums of the columns of Y on a device, in float64."""
+    """Return the sums of the columns of Y on a device, in float64."""
     return host(namespace_of(Y).sum(cast(Y, np.float64), axis=0))
 
 

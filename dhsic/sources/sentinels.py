@@ -1,13 +1,17 @@
-"""Numbers that stand for missing values in continuous features: -999, 999, 9999 and the like.
+"""Numbers that mean missing values in continuous features: -999, 999, 9999 and the like.
 
-Taken for values they lie far outside all others and decide the ranking. They are looked for in the
-pass that measures features, at no cost: the largest and the smallest value of each feature are at
-hand, and only where one of them is a code are the others looked at. A value is taken for a code if
-it is one of `CODES`, and lies further from all values that are no codes than these lie from each
-other: surveys write several (77, 88 and 99 for refused, unknown and missing), none of which is far
-from the next. Large values of heavy tails seldom do, and never again and again, so data are refused
-where a code is so in two features or more, and twice or more in one of them; or, negative beside
-others that are not, twice in a single one. What else stands apart again and again is told.
+If such codes are treated as values, they are far outside all other values and decide the ranking.
+They are detected without cost in the pass that measures features: the largest and smallest value of
+each feature are known, and the other values are examined only if one of these is a code. A value is
+a code if it is in `CODES`, and if its distance from all other values exceeds the range of these.
+The other values exclude codes, because surveys use several (77, 88 and 99 for refused, unknown and
+missing), which are close to each other.
+
+Large values of heavy tails rarely look like this, and hardly ever repeatedly. Therefore data are
+refused if a code occurs in at least two features, and at least twice in one of them, or if a
+negative code occurs twice in one feature without other negative values. Data are also refused if a
+tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`). Other numbers that
+occur repeatedly and far from the rest are reported in a warning.
 """
 
 from __future__ import annotations
@@ -21,56 +25,65 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError, warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.scales import DIGITS, LONGEST, codes_beside_scale
 
-#: Numbers of two to five digits that are written for missing values: 77, 88, 97, 98, 99, 777, ...
+#: Codes of two to five digits for missing values: 77, 88, 97, 98, 99, 777, ...
 POSITIVE = tuple(
     int(first * (n - 1) + last)
     for n in range(2, 6)
     for first, last in ("77", "88", "97", "98", "99")
 )
-#: Those that stand beside -9, and are values where they are alone.
+#: Codes that occur beside -9; without -9 they are values.
 BESIDE_9 = (-8, -7)
-#: Numbers that programs fill arrays with where nothing was measured: of logs of wells and weather
-#: (-999.25, 999.9), of NetCDF (9.97e36), and the limits of types.
+#: Fill values that programs write if nothing was measured: well logs and weather data (-999.25,
+#: 999.9), NetCDF (9.97e36), and the limits of types.
 FILLS = (
     *(-999.25, -99.9, -99.99, -999.9, -999.99, -9999.9, 999.9, 9999.9, 9.969209968386869e36),
     *(1e20, 1e30, -3.4028234663852886e38, 3.4028234663852886e38),
     *(-1.7976931348623157e308, 1.7976931348623157e308),
     *(-32768, 32767, -2147483648, 2147483647),
 )
-#: Numbers that are written for missing values. 9 and -1 are none here: too many values are.
+#: All codes for missing values, sorted. 9 and -1 are not included, because they are often values.
 CODES = np.array(
     sorted((*(-code for code in POSITIVE), -9, *BESIDE_9, *POSITIVE, *FILLS)), np.float64
 )
-#: Codes so near to ordinary values that they are ones only where a tenth of the features has them.
+#: Codes smaller than `NEAR` in magnitude are close to ordinary values. They are codes only if at
+#: least one in `MANY` features has them.
 NEAR, MANY = 100.0, 10
-#: Least distance of a code from other values, as a part of the code.
+#: Minimum distance of a code from other values, as a share of the code.
 DISTANCE = 0.1
-#: Bit of zeros that are the least values; those far below all others, which may be missing, are
-#: counted. Samples that are looked at first.
+#: Bit that marks features whose smallest value is 0 (zeros are counted if they are far below all
+#: other values and may mean missing); and number of samples that are examined first.
 ZERO, HEAD = 1 << CODES.size, 256
-#: Largest whole number of features whose zeros are values in any case: dosages, and presence.
+#: Integer features up to this value are dosages or presence, so their zeros are always values.
 DOSAGE = 2
-#: Features with zeros near to others from which on, if they are the more, zeros are values in all:
-#: of expression, zeros are what was not seen.
+#: Minimum number of features with zeros near other values. If they are also the majority, all zeros
+#: are values: in expression data, zero means not detected.
 ORDINARY_ZEROS = 20
-#: The largest code that is certain where all other values are 0 or more: -9 and -1 may be values.
+#: Largest code that is certain if all other values are at least 0: -9 and -1 may be values.
 BELOW_ALL = -77.0
-#: Bit of codes that are told and not refused: they stand apart from others, less than far from all.
-#: With no other bit it is that of -1, least whole number of a scale that goes on from 1 to so much.
+#: Bit of codes that are reported and not refused, because they are apart from other values, but not
+#: far. Without another bit it means the code -1, below a scale of whole numbers from 1 to at least
+#: `FEWEST_STEPS`.
 LONE, LEAST, FEWEST_STEPS = np.int64(-(2**63)), -1.0, 3
-#: How often a number occurs at least that stands alone at an end of a scale of so many others.
+#: Bits of features with codes next to a short scale; the bits below them are those of `DIGITS`.
+ON_SCALE = LONE | np.int64(ZERO)
+#: Minimum number of occurrences of a number beyond one end of a scale, and minimum number of
+#: distinct values of the scale.
 OFTEN, SCALE = 3, 10
-#: Gap between such a number and all others, over the largest and the middle gap between these.
+#: Minimum gap between such a number and all others, relative to their largest and median gap.
 OF_LARGEST, OF_MIDDLE = 2, 10
-#: Features that are named.
+#: Share of the first samples with the largest value of a scale, below which it is a tail.
+RARE = 0.02
+#: Maximum number of features that a message names.
 MOST_NAMED = 3
 
 
 class Sentinels(NamedTuple):
     """Codes of features, (c,) each.
 
-    Those of `CODES` as bits, how often they occur, and the next value inwards; else 0.
+    `codes` are bits for `CODES`, `n` the number of their occurrences, and `nearest` the next value
+    inwards; all are 0 if there are none.
     """
 
     codes: Index
@@ -79,10 +92,10 @@ class Sentinels(NamedTuple):
 
 
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
-    """Codes in stored values (c, m), of which `most` and `least` (c,) are the extremes."""
+    """Find codes in stored values (c, m); `most` and `least` (c,) are their extremes."""
     c = len(raw)
     sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
-    with np.errstate(over="ignore"):  # limits of doubles are none of single precision
+    with np.errstate(over="ignore"):  # limits of float64 overflow in float32
         known = CODES.astype(raw.dtype).astype(np.float64) if raw.dtype.kind == "f" else CODES
     may_be = (np.isin(least, known) | np.isin(most, known)) & (least != most)
     for j in np.flatnonzero(may_be):
@@ -107,9 +120,10 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
             sentinels.n[j] = counts.sum()
             sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
     _find_least(raw, mask, np.flatnonzero((least == LEAST) & (most >= FEWEST_STEPS)), sentinels)
+    _find_beside_scales(raw, mask, most, least, sentinels)
     may_be_counts = (most > DOSAGE) | (raw.dtype.kind == "f")
     with_zeros = np.flatnonzero((least == 0) & (most > 0) & may_be_counts)
-    sentinels.codes[with_zeros] |= ZERO
+    sentinels.codes[with_zeros[sentinels.codes[with_zeros] == 0]] = ZERO
     for j in _with_zeros_apart(raw, with_zeros):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == 0).sum()), np.unique(values[values != 0])
@@ -119,7 +133,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
 
 
 def _lone(codes: Float, counts: Index, others: Float) -> Mask:
-    """Which codes of a feature, with their counts, stand alone at an end of its other values."""
+    """Mask of the codes of a feature that occur often and lie apart from all other values."""
     is_often = counts >= OFTEN
     scale = np.unique(others) if is_often.any() else others[:0]
     are_apart = np.array([is_apart(code, scale) for code in codes.tolist()], dtype=bool)
@@ -127,7 +141,7 @@ def _lone(codes: Float, counts: Index, others: Float) -> Mask:
 
 
 def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) -> None:
-    """Mark features, of those at `at`, in which -1 stands alone below all other values."""
+    """Mark the features in `at` in which -1 lies apart below all other values."""
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
@@ -135,21 +149,50 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
             sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = LONE, n, others[0]
 
 
+def _find_beside_scales(
+    raw: Array, mask: Mask | None, most: Array, least: Array, sentinels: Sentinels
+) -> None:
+    """Mark features in which `DIGITS` are codes beside a short scale, twice or more."""
+    at = np.flatnonzero(np.isin(most, DIGITS) & np.isin(least, (0, 1)) & (sentinels.codes == 0))
+    for j in _with_whole_numbers(raw, at):
+        values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
+        levels, counts = np.unique(values, return_counts=True)
+        places = codes_beside_scale(levels, counts)
+        if counts[places].sum() > 1:
+            bits = sum(1 << DIGITS.index(code) for code in levels[places].tolist())
+            sentinels.codes[j], sentinels.n[j] = ON_SCALE | bits, counts[places].sum()
+            sentinels.nearest[j] = levels[places[0] - 1]
+
+
+def _with_whole_numbers(raw: Array, at: Index) -> Index:
+    """Features, of those at `at`, of small whole numbers that are not rare at their upper end.
+
+    The first samples tell: of counts, the largest one that is no code is rare.
+    """
+    head = raw[at, :HEAD].astype(np.float64)
+    present, is_code = ~np.isnan(head), np.isin(head, DIGITS[1:])
+    are_whole = (~present | (head == np.floor(head))).all(axis=1)
+    on_scale = np.where(present & ~is_code & (head <= LONGEST), head, -np.inf)
+    n_last = (on_scale == on_scale.max(axis=1, initial=0)[:, None]).sum(axis=1)
+    is_populated = (n_last >= RARE * head.shape[1]) | (is_code.sum(axis=1) > n_last)
+    return np.asarray(at[are_whole & is_populated])
+
+
 def _with_least_apart(raw: Array, at: Index) -> Index:
-    """Features, of those at `at`, without values between -1 and 1 among the first samples."""
+    """Return the features in `at` without values between -1 and 1 among the first samples."""
     head = raw[at, :HEAD].astype(np.float64)
     return np.asarray(at[~((head > LEAST) & (head < 1)).any(axis=1)])
 
 
 def _is_below(scale: Array) -> bool:
-    """Whether -1 lies below a scale, sorted: of many values, or of whole numbers from 1 on."""
+    """Whether -1 is below a sorted scale of many values, or of whole numbers from 1 on."""
     if scale.size >= SCALE:
         return is_apart(LEAST, scale)
     return scale.size >= FEWEST_STEPS and scale[0] == 1 and bool((np.diff(scale) == 1).all())
 
 
 def _with_zeros_apart(raw: Array, at: Index) -> Index:
-    """Features, of those at `at`, that may have zeros far below others, by the first samples."""
+    """Return the features in `at` whose first samples may have zeros far below other values."""
     head = raw[at, :HEAD].astype(np.float64)
     gaps = np.diff(np.sort(np.where(head > 0, head, np.nan), axis=1), axis=1, prepend=0.0)
     largest = np.nan_to_num(gaps[:, 1:]).max(axis=1, initial=0.0)
@@ -158,7 +201,7 @@ def _with_zeros_apart(raw: Array, at: Index) -> Index:
 
 
 def is_apart(code: float, scale: Array) -> bool:
-    """Whether a number lies beyond a scale, sorted, further than its steps from each other.
+    """Whether a number is beyond a sorted scale, at a distance greater than the steps of the scale.
 
     >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
     (True, False)
@@ -170,15 +213,15 @@ def is_apart(code: float, scale: Array) -> bool:
 
 
 def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
-    """Refuse data with codes for missing values, unless it was said what is missing.
+    """Refuse data with codes for missing values, unless the caller declared the missing codes.
 
-    Zeros that may be missing are told by a warning.
+    Zeros that may mean missing values give a warning.
 
     Raises
     ------
     DataError
-        The same code in several features; the message names all codes, features, how often, and
-        what to do.
+        Several features have the same code; the message lists codes, features and counts, with
+        advice.
     """
     if source.keeps_codes:
         return
@@ -188,6 +231,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     has = (found.codes[:, None] >> np.arange(CODES.size)) & 1 == 1  # (features, codes)
     is_certain = np.array([_is_certain(k, has[:, k], found, d) for k in range(CODES.size)])
     if not is_certain.any():
+        _refuse_beside_scales(every, source)
         _warn_of_lone(every, source)
         return
     beside = has[has[:, is_certain].any(axis=1)].any(axis=0)
@@ -198,7 +242,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     names = source.feature_names()
     told = "; ".join(
         f"{f'feature {coded[j]}' if names is None else names[coded[j]]}: {found.n[j]:,}, "
-        f"others {'from' if CODES[has[j].argmax()] < found.nearest[j] else 'to'} "
+        f"others at {'least' if CODES[has[j].argmax()] < found.nearest[j] else 'most'} "
         f"{found.nearest[j]:.6g}"
         for j in at[:MOST_NAMED].tolist()
     )
@@ -207,14 +251,55 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     said = said if len(codes) == 1 else f"[{said}]"
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
-        f"{listed}, which many programs write for missing values, far from all others there "
-        f"({told}{more}). Pass missing_code={said} if they are missing; missing_code=None takes "
-        "every number for a value."
+        f"{listed}, which many programs write for missing values, and all other values of the "
+        f"feature{'s' * (at.size > 1)} are far from them ({told}{more}). If they are missing, "
+        f"pass missing_code={said}. If they are real values, pass missing_code=None."
     )
 
 
+def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
+    """Refuse data of which a tenth of the features has codes beside a short scale."""
+    at = np.flatnonzero((found.codes & ON_SCALE) == ON_SCALE)
+    if at.size < 2 or MANY * at.size < found.codes.size:
+        return
+    codes = sorted({code for j in at.tolist() for code in _digits(found.codes[j])})
+    called = _called(source, at)
+    listed = "; ".join(
+        f"{name}: {found.n[j]:,}, others to {found.nearest[j]:.6g}"
+        for name, j in zip(called[:MOST_NAMED], at.tolist(), strict=False)
+    )
+    more = f"; and {at.size - MOST_NAMED:,} more" if at.size > MOST_NAMED else ""
+    said = [written(code) for code in codes]
+    option = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    of_column = (
+        f" If other features have values of {' or '.join(said)}, say it of columns: "
+        f"na=['{called[0]}={said[0]}']."
+        if source.read_as
+        else ""
+    )
+    raise DataError(
+        f"{int(found.n[at].sum()):,} values of {at.size:,} features are {' or '.join(said)}, which "
+        "surveys write for missing answers. All other values there are small whole numbers that "
+        f"follow each other ({listed}{more}). Pass missing_code={option} if they are missing; "
+        f"missing_code=None takes every number for a value.{of_column}"
+    )
+
+
+def _digits(bits: np.int64) -> list[float]:
+    """Codes beside a short scale, by the bits of a feature."""
+    return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
+
+
+def _code_of(bits: np.int64) -> float:
+    """A code that a feature has, by its bits."""
+    if bits & ON_SCALE == ON_SCALE:
+        return _digits(bits)[-1]
+    of = int(bits & ~LONE & ~np.int64(ZERO))
+    return float(CODES[of.bit_length() - 1]) if of else LEAST
+
+
 def written(code: float) -> str:
-    """A code with all of its digits.
+    """Return a code as text, with all of its digits.
 
     >>> written(-9.0), written(-999.25)
     ('-9', '-999.25')
@@ -223,7 +308,7 @@ def written(code: float) -> str:
 
 
 def in_both_precisions(codes: Sequence[float]) -> Float:
-    """Codes as doubles have them, and as single precision rounds them."""
+    """Return codes in double precision, and rounded to single precision."""
     exact = np.array(codes, dtype=np.float64)
     with np.errstate(over="ignore"):
         single = exact.astype(np.float32)
@@ -231,7 +316,7 @@ def in_both_precisions(codes: Sequence[float]) -> Float:
 
 
 def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
-    """Name features with zeros far below all other values, such as a blood pressure of 0."""
+    """Warn of features with zeros far below all other values, such as a blood pressure of 0."""
     has_zeros = found.codes == ZERO
     at = np.flatnonzero(has_zeros & (found.n > 0))
     if not at.size or has_zeros.sum() - at.size >= max(ORDINARY_ZEROS, at.size):
@@ -239,52 +324,53 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
     called = _called(source, at)
     listed = abbreviate(
         (
-            f"{name}: {found.n[j]:,}, others from {found.nearest[j]:.6g}"
+            f"{name}: {found.n[j]:,} zeros, others at least {found.nearest[j]:.6g}"
             for name, j in zip(called, at.tolist(), strict=True)
         ),
         MOST_NAMED,
     )
-    remedy = f"na=['{called[0]}=0']" if source.read_as else "write NaN there"
+    remedy = f"pass na=['{called[0]}=0']" if source.read_as else "write NaN there"
     warn(
-        f"Zeros lie far below all other values of {at.size:,} feature{'s' * (at.size > 1)} "
-        f"({listed}). If they stand for missing values there, {remedy} "
-        f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
+        f"In {at.size:,} feature{'s' * (at.size > 1)}, zeros lie far below all other values "
+        f"({listed}). If these zeros mean missing values, {remedy}; otherwise ignore this "
+        "warning.",
     )
 
 
 def _called(source: AbstractSource, at: Index) -> list[str]:
-    """Names of features, or their places."""
+    """Return the names of features, or their positions."""
     names = source.feature_names()
     return [str(j) if names is None else str(names[j]) for j in at.tolist()]
 
 
 def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
-    """Name features in which a code stands apart again and again, and which are not refused."""
+    """Warn of features with a code that occurs repeatedly apart from other values, not refused."""
     has_code = (found.codes & ~ZERO) != 0
     at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
     if not at.size:
         return
-    bits = found.codes[at] & ~LONE & ~np.int64(ZERO)
-    codes = [CODES[int(of).bit_length() - 1] if of else LEAST for of in bits.tolist()]
+    codes = [_code_of(bits) for bits in found.codes[at]]
     called = _called(source, at)
     listed = abbreviate(
         (
             f"{name}: {written(code)} {found.n[j]:,} times, others "
-            f"{'from' if code < found.nearest[j] else 'to'} {found.nearest[j]:.6g}"
+            f"at {'least' if code < found.nearest[j] else 'most'} {found.nearest[j]:.6g}"
             for name, code, j in zip(called, codes, at.tolist(), strict=True)
         ),
         MOST_NAMED,
     )
-    remedy = f"na=['{called[0]}={written(codes[0])}']" if source.read_as else "write NaN there"
+    na = f"pass na=['{called[0]}={written(codes[0])}']"
+    remedy = na if source.read_as else "write NaN there"
     warn(
-        f"Codes that many programs write for missing values stand apart from all other values of "
-        f"{at.size:,} feature{'s' * (at.size > 1)} ({listed}). If they are missing there, {remedy} "
-        f"{'says so of a column' if source.read_as else 'instead'}; else nothing is to be done.",
+        f"{at.size:,} feature{'s' * (at.size > 1)} "
+        f"{'contain' if at.size > 1 else 'contains'} codes that many programs write for missing "
+        f"values, far from all other values ({listed}). If they mean missing values, "
+        f"{remedy}; otherwise ignore this warning.",
     )
 
 
 def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
-    """Whether a code that some of d features have, of those with any, is one of missing values."""
+    """Whether code k means missing; `has_code` marks the features, of d, that have it."""
     code, n_features = float(CODES[k]), int(has_code.sum())
     if not n_features or code in BESIDE_9:
         return False

@@ -1,8 +1,8 @@
-"""Sparse matrices: held by columns, and made dense a block of features at a time.
+"""Sparse matrices, stored by columns and converted to dense blocks of features.
 
-A block is the very matrix that ``toarray`` gives, to the bit: explicit zeros, indices in any order
-and entries that are there twice, whose sum counts, change nothing. What is kept by rows is turned
-once, in memory; what does not fit there is refused, with what to do.
+A block equals the result of ``toarray``, bit for bit: explicit zeros, the order of indices and
+repeated entries, which are summed, make no difference. Matrices stored by rows are converted once,
+in memory. If there is not enough memory, they are refused, with advice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, check_dtype, check_finite, check_matrix, check_shape, run_of
 from dhsic.sources.options import OpenOptions, refuse_variable
 
-#: By columns, by rows.
+#: Formats: by columns, by rows.
 CSC, CSR = "csc", "csr"
-#: Copies of a matrix while it is turned: itself, and what comes of it.
+#: Copies of a matrix in memory during a conversion: the matrix and the result.
 TURNING = 2
 
 
 class SparseSource(AbstractStored):
-    """A sparse matrix (m, d) of this process, held by columns."""
+    """Source of a sparse matrix (m, d) of this process, stored by columns."""
 
     layout = "sparse"
 
@@ -58,19 +58,19 @@ class SparseSource(AbstractStored):
 def dense_columns(
     data: Array, samples: Index, edges: Index, m: int, rows: Index | None = None
 ) -> Array:
-    """Values of c features, (c, m) or (c, rows), of their entries one feature after the other.
+    """Return the values of c features, (c, m) or (c, rows), from entries in order of features.
 
     Parameters
     ----------
     data, samples : (n,) arrays
-        Value and sample of each entry; those that are there twice add up.
+        Value and sample of each entry; repeated entries are summed.
     edges : (c + 1,) array
-        Where the entries of each feature begin.
+        Positions at which the entries of each feature begin.
     m : int
         Number of samples.
     rows : array, optional
-        Samples to return, in this order; all by default. Few of many ascending ones take memory
-        for these alone.
+        Samples to return, in this order; all by default. If they ascend, only these samples take
+        memory.
     """
     c, place = len(edges) - 1, places_of(rows, m)
     if rows is not None and place is not None:
@@ -84,7 +84,7 @@ def dense_columns(
 
 
 def places_of(rows: Index | None, m: int) -> Index | None:
-    """Place of each of m samples among `rows`, -1 elsewhere; None where `rows` do not ascend."""
+    """Position of each of m samples in `rows`, (m,), -1 if absent; None if `rows` do not ascend."""
     if rows is None or not (np.diff(rows) > 0).all():
         return None
     place = np.full(m, -1, dtype=np.int64)
@@ -93,12 +93,12 @@ def places_of(rows: Index | None, m: int) -> Index | None:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether it is a sparse matrix or array of scipy."""
+    """Whether X is a sparse matrix or array of scipy."""
     return bool(sparse.issparse(X))
 
 
 def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
-    """Open a sparse matrix of scipy, samples first unless the options say otherwise."""
+    """Open a sparse scipy matrix, samples first unless the options say otherwise."""
     refuse_variable(options.variable, X)
     check_matrix(X.shape, "X")
     axis = options.feature_axis(X.shape, None, "X", convention=1)
@@ -106,14 +106,14 @@ def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
 
 
 def by_columns(X: Any, what: str = "X") -> Any:
-    """A sparse matrix of scipy by columns; itself where it is.
+    """Convert a sparse scipy matrix to columns; unchanged if it is stored by columns.
 
     Raises
     ------
     DataError
-        Indices lead beyond it.
+        Indices exceed the shape.
     MemoryBudgetError
-        There is no room to turn it.
+        There is not enough memory for the conversion.
     """
     check_dtype(X.dtype, what)
     if X.format not in (CSC, CSR, "bsr", "coo"):
@@ -121,10 +121,10 @@ def by_columns(X: Any, what: str = "X") -> Any:
     if X.format != CSC:
         n_bytes = TURNING * X.nnz * (X.dtype.itemsize + _widest(X))
         remedy = (
-            f"pass {what}.tocsc(), made where there is room, or write it by columns: "
-            "anndata's write_zarr of a csc_matrix"
+            f"pass {what}.tocsc(), computed on a machine with more memory, or store the matrix "
+            "by columns: anndata's write_zarr of a csc_matrix"
         )
-        check_room(n_bytes, f"To turn {what}, sparse by rows, into columns", remedy)
+        check_room(n_bytes, f"Converting {what} from sparse rows to sparse columns", remedy)
     if X.format == "coo":
         X = _columns_of(X)
     elif X.format != CSC:
@@ -134,20 +134,20 @@ def by_columns(X: Any, what: str = "X") -> Any:
 
 
 def turned(columns: Any, feature_axis: int) -> Any:
-    """A matrix by columns whose features lie along an axis: as it is, or transposed."""
+    """Return a matrix by columns with samples first; it is transposed if features are on axis 0."""
     return columns if feature_axis == 1 else by_columns(columns.T)
 
 
 def _widest(X: Any) -> int:
-    """Bytes of an index."""
+    """Return the number of bytes of an index."""
     indices = (getattr(X, name, None) for name in ("indices", "col"))
     return max(int(part.dtype.itemsize) for part in indices if part is not None)
 
 
 def _columns_of(X: Any) -> Any:
-    """Entries by column, in the order in which they came: sums of repeated ones are as they were.
+    """Sort entries by column, keeping their order, so that repeated entries are summed in it.
 
-    SciPy's own way adds them up after a sort that is not stable.
+    The conversion of SciPy sums them after a sort that is not stable.
     """
     order = np.argsort(X.col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(X.col, minlength=X.shape[1])))
@@ -155,51 +155,58 @@ def _columns_of(X: Any) -> Any:
 
 
 def _check_indices(X: Any, what: str) -> None:
-    """Refuse indices that lead beyond the matrix, which SciPy would follow."""
+    """Refuse indices beyond the shape of the matrix, which SciPy would not check."""
     try:
         X.check_format(full_check=True)
     except ValueError as error:
         raise DataError(
-            f"The sparse matrix {what} of shape {X.shape} is damaged ({error}). Make it, or write "
-            "it, again."
+            f"The sparse matrix {what} of shape {X.shape} is damaged ({error}). Create or write "
+            "it again."
         ) from error
 
 
 def check_room(n_bytes: int, what: str, remedy: str) -> None:
-    """Refuse what takes more memory than there is."""
+    """Refuse an operation that needs more memory than is available."""
     available = available_bytes()
     if n_bytes > available:
         raise MemoryBudgetError(
-            f"{what} takes {human(n_bytes)}, and there are {human(available)}; {remedy}."
+            f"{what} needs {human(n_bytes)}, but only {human(available)} of memory are free; "
+            f"{remedy}."
         )
 
 
 def loaded(parts: tuple[Any, ...], shape: tuple[int, ...], kind: str, where: str) -> Any:
-    """Sparse matrix by columns of data, indices and indptr that are stored, each a function.
+    """Read a stored sparse matrix into memory, by columns.
 
-    Each part is a pair: its bytes, and what reads it.
+    Each of the parts (data, indices, indptr) is a pair: its number of bytes, and a function that
+    reads it.
 
     Raises
     ------
     DataError
-        The parts do not make a matrix of that shape.
+        The parts are not a valid matrix of that shape.
     MemoryBudgetError
-        There is no room for it.
+        The matrix does not fit into memory.
     """
     copies = TURNING if kind == CSR else 1
     n_bytes = copies * sum(size for size, _ in parts)
-    remedy = f"write it densely, which is read in parts: dhsic convert {where} OUT.zarr"
-    check_room(n_bytes, f"{where}, sparse by {'rows' if kind == CSR else 'columns'},", remedy)
+    remedy = f"write it as a dense matrix, which is read in parts: dhsic convert {where} OUT.zarr"
+    check_room(
+        n_bytes, f"Reading {where}, sparse by {'rows' if kind == CSR else 'columns'},", remedy
+    )
     data, indices, indptr = (read() for _, read in parts)
     if kind not in (CSR, CSC):
-        raise InputError(f"{where} is {kind}; sparse matrices are read by rows or columns.")
+        raise InputError(
+            f"{where} is {kind}, but sparse matrices must be stored by rows (CSR) or columns "
+            "(CSC). Write it again."
+        )
     of_kind = sparse.csr_array if kind == CSR else sparse.csc_array
     try:
         matrix = of_kind((data, indices, indptr), shape=shape)
     except ValueError as error:
         raise DataError(
-            f"{where} is no sparse matrix of shape {shape} ({error}); it is damaged: write it "
-            "again, or restore it."
+            f"{where} is not a valid sparse matrix of shape {shape} ({error}). It is damaged: "
+            "write it again, or restore it."
         ) from error
     _check_indices(matrix, where)
     return matrix if kind == CSC else by_columns(matrix, where)

@@ -1,9 +1,9 @@
-"""Sparse matrices that stay on disk: features are read a block at a time, in bounded memory.
+"""Sparse matrices that remain on disk; a block of features is read in bounded memory.
 
-A matrix that is stored by features (CSC of AnnData) is read where the entries of a block lie. One
-that is stored by samples (CSR) holds the entries of a feature everywhere: each process that reads
-it sorts the entries into groups of features once, in a temporary file without a name, some rows at
-a time. Values are those of the whole matrix in memory, to the bit.
+If a matrix is stored by features (CSC of AnnData), only the entries of a block are read. If it is
+stored by samples (CSR), the entries of a feature are spread over the file. Every process that reads
+it then sorts the entries once into groups of features, a few rows at a time, in an unnamed
+temporary file. The values equal those of the whole matrix in memory, bit for bit.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, check_dtype, check_finite, check_shape, run_of
 from dhsic.sources.sparse import dense_columns, places_of
 
-#: Bytes of a stored matrix up to which it is held in memory, which is faster.
+#: Maximum number of bytes of a stored matrix that is read into memory, which is faster.
 HELD_BYTES = 64 << 20
-#: Bytes of a chunk up to which it is decoded for each block that has entries in it.
+#: Maximum number of bytes of a chunk for reading by blocks, which decodes chunks repeatedly.
 CHUNK_BYTES = 16 << 20
-#: Entries that are sorted at a time, at least, and steps that sorting takes, at most.
+#: Minimum number of entries that are sorted at a time, and maximum number of steps.
 ENTRIES, MOST_STEPS = 1 << 19, 1 << 11
-#: Features whose entries lie together in the temporary file; their numbers fit one byte.
+#: Number of features of a group in the temporary file; their numbers fit into one byte.
 GROUP = 32
 
 
 def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
-    """Whether a matrix is read by blocks: it is large, and its chunks are not.
+    """Whether a matrix is read by blocks, because it is large and its chunks are not.
 
-    `sizes` are the bytes of each of its arrays, and of a chunk of each (0 where it has none).
+    `sizes` are the number of bytes of each array, and of one of its chunks (0 without chunks).
     """
     array_bytes, chunks = zip(*sizes, strict=True)
     return bool(sum(array_bytes) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
 
 
 class AbstractParts(ABC):
-    """The arrays data, indices and indptr of a stored sparse matrix, read by parts.
+    """The arrays data, indices and indptr of a stored sparse matrix, read in parts.
 
-    It travels to workers, and opens what is stored there.
+    The object is sent to workers, which open the stored arrays.
     """
 
     where: str  # the name of the matrix in messages
 
     @abstractmethod
     def read(self, name: str, at: slice = slice(None)) -> Array:
-        """Part of one of the three arrays."""
+        """Read part of one of the three arrays."""
 
 
 class StoredSparse(AbstractStored):
-    """A sparse matrix of a file or store, (m, d), whose entries are read for each block."""
+    """Source of a sparse matrix (m, d) in a file or store, read by blocks."""
 
     layout = "sparse"
 
@@ -81,16 +81,16 @@ class StoredSparse(AbstractStored):
         self._parts, self._by_features = parts, by_features
         self._token = secrets.token_hex(8)
         self._sorted: SortedEntries | None = None
-        _ = self._indptr  # damage is refused now
+        _ = self._indptr  # raises an error now if damaged
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but what every process reads, and sorts, for itself."""
+        """Return the state without the arrays that every process reads and sorts itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
         return {**state, "_sorted": None}
 
     @cached_property
     def _indptr(self) -> Index:
-        """Where the entries of each feature, or sample, begin."""
+        """Positions at which the entries of each feature, or sample, begin."""
         n = self.n_features if self._by_features else self.n_samples
         return _checked_indptr(self._parts, n)
 
@@ -104,7 +104,7 @@ class StoredSparse(AbstractStored):
         return values
 
     def _by_columns(self, block: Block, rows: Index | None) -> Array:
-        """Values of a block (c, m) of a matrix stored by features."""
+        """Read a block (c, m) of a matrix stored by features."""
         edges = self._indptr[block.start : block.stop + 1]
         at = slice(int(edges[0]), int(edges[-1]))
         data, samples = self._parts.read("data", at), self._parts.read("indices", at)
@@ -112,7 +112,7 @@ class StoredSparse(AbstractStored):
         return dense_columns(data, samples, edges - edges[0], self.n_samples, rows)
 
     def _entries(self) -> SortedEntries:
-        """Sorted entries, which all copies of the source in this process share."""
+        """Return the sorted entries, which all copies of the source in this process share."""
         with _SORTING:
             if self._sorted is None:
                 self._sorted = _SORTED.get(self._token)
@@ -123,7 +123,7 @@ class StoredSparse(AbstractStored):
             return self._sorted
 
     def _by_groups(self, block: Block, rows: Index | None) -> Array:
-        """Values of a block (c, m) of a matrix stored by samples."""
+        """Read a block (c, m) of a matrix stored by samples."""
         entries_of = self._entries()
         place = places_of(rows, self.n_samples)
         m = self.n_samples if rows is None or place is None else len(rows)
@@ -142,8 +142,9 @@ class StoredSparse(AbstractStored):
 class SortedEntries:
     """Entries of a matrix stored by samples, sorted into groups of features, in a temporary file.
 
-    The file has no name and goes with the process. Each step of sorting appends its entries group
-    after group, samples ascending in each; `_bounds` (steps, groups + 1) says where a group begins.
+    The file has no name and is deleted when the process ends. Each step of sorting appends its
+    entries, one group after the other, with ascending samples in each group. `_bounds` (steps,
+    groups + 1) contains the positions at which groups begin.
     """
 
     def __init__(self, parts: AbstractParts, indptr: Index, n_features: int, dtype: Any) -> None:
@@ -156,7 +157,7 @@ class SortedEntries:
         self._bounds = np.zeros((len(starts), n_groups + 1), np.int64)
         self._bounds[:, 0] = starts
         try:
-            # Without a buffer, which would be written again when a full disk is closed.
+            # Unbuffered: a buffer would be written again when the file is closed on a full disk.
             self._file = tempfile.TemporaryFile(prefix="dhsic-", buffering=0)  # noqa: SIM115
             weakref.finalize(self, self._file.close)
             for k, start in enumerate(starts):
@@ -168,22 +169,22 @@ class SortedEntries:
         except OSError as error:
             raise ScratchError(
                 f"The entries of {self._where}, {n * self._kind.itemsize:,} bytes, could not be "
-                f"sorted into a temporary file in {tempfile.gettempdir()} ({error}). Set TMPDIR to "
-                "a folder on a disk with more room, or write the matrix by columns: "
-                "adata.X = adata.X.tocsc()."
+                f"sorted into a temporary file in {tempfile.gettempdir()} ({error}). Set TMPDIR "
+                "to a folder on a disk with more space, or store the matrix by columns: adata.X "
+                "= adata.X.tocsc()."
             ) from error
 
     def _sorted(
         self, parts: AbstractParts, indptr: Index, at: slice, d: int
     ) -> tuple[Array, Index]:
-        """Entries of a step by group of features, and the group of each before they were sorted."""
+        """Return the entries of a step, sorted by group, and their groups before sorting."""
         features, values = parts.read("indices", at), parts.read("data", at)
         _check_indices(features, d, self._where)
         first = int(np.searchsorted(indptr, at.start, side="right")) - 1
         last = int(np.searchsorted(indptr, at.start + len(values)))
         ends = np.clip(indptr[first : last + 1], at.start, at.start + len(values))
         groups = features.astype(np.int64) // GROUP
-        narrow = np.min_scalar_type(int(groups.max(initial=0)))  # 16 bits are sorted by radix
+        narrow = np.min_scalar_type(int(groups.max(initial=0)))  # 16-bit keys use radix sort
         order = np.argsort(groups.astype(narrow), kind="stable")
         entries: Array = np.empty(len(values), self._kind)
         entries["value"] = values[order]
@@ -204,31 +205,31 @@ class SortedEntries:
             return self._file.read(n_bytes)
 
     def of_group(self, group: int) -> Iterator[Array]:
-        """Entries of a group of features, step after step, so that samples ascend."""
+        """Yield the entries of a group of features, one step after the other, so samples ascend."""
         size = self._kind.itemsize
         for start, stop in self._bounds[:, group : group + 2].tolist():
             n_bytes = (stop - start) * size
             data = self._read(start * size, n_bytes)
             if len(data) < n_bytes:
                 raise ScratchError(
-                    f"The temporary file with the sorted entries of {self._where} is cut. Run "
-                    "again, with TMPDIR at a folder that is left alone."
+                    f"The temporary file with the sorted entries of {self._where} is incomplete. "
+                    "Set TMPDIR to a folder in which nothing deletes files, and run again."
                 )
             yield np.frombuffer(data, self._kind)
 
 
-#: Sorted entries of the sources of this process, by their tokens; held by whoever sorts or reads.
+#: Sorted entries of the sources in this process, by token; the sources keep them alive.
 _SORTED: weakref.WeakValueDictionary[str, SortedEntries] = weakref.WeakValueDictionary()
 _SORTING = threading.Lock()
 
 
 def _checked_indptr(parts: AbstractParts, n: int) -> Index:
-    """Where the entries of each row or column begin, (n + 1,) int64; damage is refused."""
+    """Read the positions at which rows or columns begin, (n + 1,) int64; DataError if invalid."""
     indptr = parts.read("indptr").astype(np.int64)
     if len(indptr) != n + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataError(
-            f"{parts.where} is no sparse matrix of {n:,} rows or columns: its indptr, of "
-            f"{len(indptr):,} numbers, does not ascend from 0. Write it again, or restore it."
+            f"{parts.where} is not a valid sparse matrix of {n:,} rows or columns: its indptr "
+            f"({len(indptr):,} numbers) does not increase from 0. Write it again, or restore it."
         )
     return indptr
 
@@ -236,6 +237,6 @@ def _checked_indptr(parts: AbstractParts, n: int) -> Index:
 def _check_indices(indices: Array, n: int, where: str) -> None:
     if indices.size and not 0 <= indices.min() <= indices.max() < n:
         raise DataError(
-            f"The sparse matrix {where} is damaged: indices lead beyond its {n:,} rows or columns. "
-            "Make it, or write it, again."
+            f"The sparse matrix {where} is damaged: it has indices beyond its {n:,} rows or "
+            "columns. Create or write it again."
         )

@@ -1,9 +1,9 @@
 """Zarr stores that check everything they read: regular, existing files of bounded size.
 
-What looks like a store may hold a pipe, which gives nothing for ever, a device, which never ends,
-or a file that unpacks to a thousand times its size. So everything in a folder or a zip file is
-looked at before it is read; and chunks are read through a store that watches, to which an absent
-one, of an array or within a shard, is no fill value but an error.
+A path in a store may be a pipe, which blocks for ever, a device, which never ends, or a file that
+decompresses to a thousand times its size. Everything in a folder or a zip file is therefore checked
+before it is read. Chunks are read through a store in which an absent chunk, of an array or inside a
+shard, is an error and not a fill value.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from dhsic.sources.options import MissingChunks
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype
 
-#: Names of files of metadata, and most bytes of one: parsed, it takes 20 times as much.
+#: Names of metadata files, and maximum bytes of one; parsed, it needs 20 times as much memory.
 METADATA = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 METADATA_BYTES = 32 << 20
-#: A stored chunk may be so many times as long as its codecs make it (shards that were appended to).
+#: A stored chunk may have this many times the bytes that its codecs produce, plus a constant,
+#: because data may have been appended to shards.
 STORED_TWICE, STORED_BYTES = 2, 1 << 20
 NOT_WRITTEN = np.uint64(2**64 - 1)  # offset of an inner chunk that a shard lacks
-#: What zarr says of an array whose data type it does not know.
+#: Text of the zarr error for an array of an unknown data type.
 UNKNOWN_DTYPE = "No Zarr data type found"
 
 KINDS = {
@@ -59,31 +60,31 @@ KINDS = {
 
 
 def file_bytes(path: Path) -> int | None:
-    """Return the size of a file; None if it does not exist.
+    """Return the size of a file in bytes; None if it does not exist.
 
     Raises
     ------
     DataError
-        There is something else, which would never end or never begin.
+        The path is not a regular file; reading it might never begin or never end.
     """
     try:
         info = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise DataError(
-                f"{path} is a link to nothing. Restore what it leads to, or copy the store with "
-                "its links followed (cp -rL)."
+                f"{path} is a link to nothing. Restore its target, or copy the store with links "
+                "followed (cp -rL)."
             ) from None
         return None
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
         raise DataError(
-            f"{path} is, or is in, a link that leads back to itself. Copy the store again."
+            f"{path} is, or is inside, a link that leads back to itself. Copy the store again."
         ) from error
     if not stat.S_ISREG(info.st_mode):
-        kind = KINDS.get(stat.S_IFMT(info.st_mode), "no file")
-        raise DataError(f"{path} is {kind}, and should be a file. Remove it, or copy it again.")
+        kind = KINDS.get(stat.S_IFMT(info.st_mode), "not a regular file")
+        raise DataError(f"{path} is {kind}, but should be a file. Remove it, or copy it again.")
     return info.st_size
 
 
@@ -92,8 +93,8 @@ def _check_size(key: str, size: int | None, limit: int | None, where: object) ->
         limit = METADATA_BYTES
     if size is not None and limit is not None and size > limit:
         raise DataError(
-            f"{key} of {where} has {size:,} bytes, and at most {limit:,} belong there. Restore it "
-            "from a copy, or write it again; what is long in metadata goes into arrays."
+            f"{key} of {where} has {size:,} bytes, but at most {limit:,} are allowed. Restore it "
+            "from a copy, or write it again; store long metadata as arrays."
         )
 
 
@@ -108,14 +109,14 @@ class FolderStore(LocalStore):
         *,
         limit: int | None = None,
     ) -> Buffer | None:
-        """Get a file, no longer than `limit`, or raise DataError where there is something else."""
+        """Read a file of at most `limit` bytes; DataError if it is larger, or not regular."""
         size = await asyncio.to_thread(file_bytes, self.root / key)
         _check_size(key, size, limit, self.root)
         return None if size is None else await super().get(key, prototype, byte_range)
 
 
 class ArchiveStore(ZipStore):
-    """Zip store that never unpacks a file beyond its stated size."""
+    """Zip store that never decompresses a file beyond its stated size."""
 
     async def get(
         self,
@@ -125,28 +126,30 @@ class ArchiveStore(ZipStore):
         *,
         limit: int | None = None,
     ) -> Buffer | None:
-        """Get a file of the archive, no longer than `limit`; BadZipFile tells of a chunk."""
+        """Read a file of the archive of at most `limit` bytes; BadZipFile if a chunk is damaged."""
         await self._ensure_open()
         info = self._zf.NameToInfo.get(key)
         if info is None:
             return None
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise DataError(
-                f"{key} of {self.path} is compressed by a method of zip whose output cannot be "
-                "bounded. Write the zip file without compression: Zarr compresses its chunks."
+                f"{key} of {self.path} is compressed with a zip method whose output size cannot "
+                "be limited. Write the zip file without compression, because Zarr compresses its "
+                "chunks itself."
             )
         _check_size(key, info.file_size, limit, self.path)
         try:
             return await super().get(key, prototype, _span(byte_range, info.file_size))
-        except (BadZipFile, zlib.error, RuntimeError, EOFError) as error:  # what zipfile raises
+        except (BadZipFile, zlib.error, RuntimeError, EOFError) as error:  # errors of zipfile
             if limit is not None:
                 raise BadZipFile(str(error)) from error
             raise DataError(
-                f"{key} of {self.path} does not unpack ({error}). Copy or write the zip file again."
+                f"{key} of {self.path} cannot be decompressed ({error}). Copy or write the zip "
+                "file again."
             ) from error
 
     async def getsize(self, key: str) -> int:
-        """Bytes of a file, without unpacking it."""
+        """Return the number of bytes of a file, without decompressing it."""
         await self._ensure_open()
         if key not in self._zf.NameToInfo:
             raise FileNotFoundError(key)
@@ -154,7 +157,7 @@ class ArchiveStore(ZipStore):
 
 
 class BucketStore(ObjectStore[Any]):
-    """Objects below a URL of an object store or a web server; each process opens its own."""
+    """Objects below a URL of an object store or web server; each process opens its own store."""
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder_of(url, options), read_only=True)
@@ -169,17 +172,17 @@ class BucketStore(ObjectStore[Any]):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Get an object; StoreError tells of a store that does not answer, or not us."""
+        """Read an object; StoreError if the store does not answer or refuses access."""
         try:
             buffer = await super().get(key, prototype, byte_range)
         except load_obstore().exceptions.BaseError as error:
-            raise StoreError(sentence(str(self), error)) from None  # its text may hold keys
+            raise StoreError(sentence(str(self), error)) from None  # its text may contain keys
         _check_size(key, None if buffer is None else len(buffer), None, self)
         return buffer
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
-    """Bytes from where to where: without an end, zip unpacks whatever there is."""
+    """Return the byte range with an explicit end; without one, zip decompresses everything."""
     if isinstance(byte_range, RangeByteRequest):
         return RangeByteRequest(byte_range.start, min(byte_range.end, size))
     if isinstance(byte_range, OffsetByteRequest):
@@ -190,35 +193,36 @@ def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
 
 
 def portable(store: Store) -> Store:
-    """Make a store that opens anywhere: local paths absolute, since workers run elsewhere."""
+    """Return a store that can be opened by workers: local paths are absolute."""
     if isinstance(store, LocalStore):
         return FolderStore(store.root.resolve(), read_only=True)
     if isinstance(store, ZipStore):
         if isinstance(store, ArchiveStore) and store.path.is_absolute():
-            return store  # its list of files is read once
+            return store  # keeps its list of files
         return ArchiveStore(store.path.resolve(), mode="r")
     return store
 
 
 @contextmanager
 def metadata_of(path: object) -> Iterator[None]:
-    """Tell damaged metadata (zarr.json, .zarray, ...) of a store from other mistakes."""
+    """Raise DataError for damaged metadata (zarr.json, .zarray, ...) of a store."""
     try:
         yield
     except (DhsicError, OSError, ImportError, BadZipFile, MemoryError):
         raise
-    except Exception as error:  # metadata may hold anything
+    except Exception as error:  # any content may cause any error
         if UNKNOWN_DTYPE in str(error):
             raise DataError(
-                f"{path} holds an array of a data type that zarr {zarr.__version__} does not read "
-                f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
+                f"{path} contains an array of a data type that zarr {zarr.__version__} cannot "
+                f"read ({str(error)[:200]}). Write it as numbers or text, or install a newer "
+                "zarr."
             ) from error
         lines = str(error).splitlines() or [""]
         reason = f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
         raise DataError(
-            f"The metadata of {path} do not read ({reason}); they are damaged, or of "
-            "codecs or types that are not known here: restore zarr.json (or .zarray, .zgroup, "
-            ".zmetadata) from a copy, or write the store again."
+            f"The metadata of {path} cannot be read ({reason}). They are damaged, or use unknown "
+            "codecs or types. Restore zarr.json (or .zarray, .zgroup, .zmetadata) from a copy, "
+            "or write the store again."
         ) from error
 
 
@@ -227,11 +231,11 @@ class StoreFailedError(Exception):
 
 
 class WatchedStore(WrapperStore[Store]):
-    """Reads one array's chunks from a store, and refuses to make up those that are absent.
+    """Store of the chunks of one array, in which absent chunks are errors.
 
-    `label` is how messages call the array, `limit` the most bytes of a stored chunk, or shard.
-    Absent chunks (`missing_chunks`), and inner ones that a shard lacks (`holes`), are errors or
-    left to Zarr, which makes fill values of them.
+    `label` is the name of the array in messages, and `limit` the maximum number of bytes of a
+    stored chunk, or shard. Absent chunks (`missing_chunks`), and inner chunks absent from a shard
+    (`holes`), are errors, or are left to Zarr, which replaces them by fill values.
     """
 
     def __init__(
@@ -252,14 +256,14 @@ class WatchedStore(WrapperStore[Store]):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Get a chunk, or a part of one, or raise DataError where there is none."""
+        """Read a chunk, or part of one; DataError if it is absent."""
         chunk = key.removeprefix(self._prefix)
         value = await self._within(key, chunk, prototype, byte_range)
         if value is None:
             if self._strict:
                 raise self._missing(f"Chunk {chunk!r}")
             return None
-        if not len(value):  # zarr takes an empty shard for one that was never written
+        if not len(value):  # zarr treats an empty shard as absent
             raise damaged(chunk, self._label, "it is empty")
         hole = self._first_hole(chunk, value, byte_range) if self._watches_shards else None
         if hole:
@@ -269,10 +273,10 @@ class WatchedStore(WrapperStore[Store]):
     async def _within(
         self, key: str, chunk: str, prototype: BufferPrototype, part: ByteRequest | None
     ) -> Buffer | None:
-        """Ask the store for what is no longer than it may be."""
+        """Read from the store, within the size limit."""
         store, limit = self._store, self._limit
         if isinstance(part, RangeByteRequest) and part.end - part.start > limit:
-            raise damaged(chunk, self._label, "its index leads beyond it")
+            raise damaged(chunk, self._label, "its index points beyond its end")
         try:
             if isinstance(store, FolderStore | ArchiveStore):
                 return await store.get(key, prototype, part, limit=limit)
@@ -285,10 +289,10 @@ class WatchedStore(WrapperStore[Store]):
             raise StoreFailedError(key) from error
 
     def _first_hole(self, chunk: str, value: Buffer, part: ByteRequest | None) -> str | None:
-        """Name the first inner chunk that a shard lacks and the array has; None where none is.
+        """Return the first inner chunk that is absent from a shard, or None.
 
-        The index (offset and length, uint64 each, for every inner chunk) is looked at as it
-        passes by: zarr reads either whole shards or the index first.
+        The index of a shard (offset and length, uint64 each, of every inner chunk) is checked when
+        zarr reads it: zarr reads either whole shards, or the index first.
         """
         codec, grid = self._metadata.codecs[0], self._metadata.chunk_grid.chunk_shape
         counts = tuple(s // c for s, c in zip(grid, codec.chunk_shape, strict=True))
@@ -302,16 +306,17 @@ class WatchedStore(WrapperStore[Store]):
         absent = index.reshape(*counts, 2)[..., 0] == NOT_WRITTEN
         at = map(int, re.findall(r"\d+", chunk))  # zarr 3.1's decode_chunk_key refuses "c/0/0"
         axes = zip(at, counts, codec.chunk_shape, self._metadata.shape, strict=True)
-        # Those that begin within the array, a box: shards at its edge have others.
+        # Only inner chunks inside the array; shards at its edge contain others.
         inside = tuple(slice(0, min(n, -(-size // c) - k * n)) for k, n, c, size in axes)
         holes = np.argwhere(absent[inside])
         return None if not len(holes) else "/".join(map(str, holes[0]))
 
     def _missing(self, chunk: str) -> DataError:
         return DataError(
-            f"{chunk} of {self._label} is missing; the writer died or the file was deleted: write "
-            "it again, or restore it. If its writer leaves out chunks that hold only the fill "
-            f"value ({self._metadata.fill_value}), pass missing_chunks='fill'."
+            f"{chunk} of {self._label} is missing: the program that wrote it died, or the file "
+            "was deleted. Write it again, or restore it. If the program omits chunks that "
+            f"contain only the fill value ({self._metadata.fill_value}), pass "
+            "missing_chunks='fill'."
         )
 
 
@@ -332,11 +337,11 @@ def guarded(
     missing_chunks: MissingChunks = "error",
     holes: MissingChunks | None = None,
 ) -> zarr.Array[Any]:
-    """The array, reading through a store that watches and codecs that are known and bounded.
+    """Return the array with a store that checks its chunks, and with allowed, bounded codecs.
 
-    Whatever decodes a chunk of a store asks for the array here first. `holes` are inner chunks
-    that a shard lacks, by default as `missing_chunks`: a writer that writes whole shards leaves
-    out on purpose what it leaves out of them.
+    All code that decodes chunks of a store uses this function. `holes` applies to inner chunks
+    absent from a shard; its default is `missing_chunks`. A program that writes whole shards omits
+    inner chunks only on purpose.
     """
     metadata, n_bytes = bounded(array.metadata, label)
     limit = STORED_TWICE * n_bytes + STORED_BYTES
@@ -345,8 +350,8 @@ def guarded(
 
 
 def damaged(chunk: str, label: str, why: object) -> DataError:
-    """Return the error of a chunk that is there and cannot be decoded."""
+    """Return the error that a chunk exists and cannot be decoded."""
     return DataError(
-        f"Chunk {chunk!r} of {label} does not decode ({why}); it is damaged: write it again, or "
-        "restore it."
+        f"Chunk {chunk!r} of {label} cannot be decoded ({why}). It is damaged: write it again, "
+        "or restore it."
     )

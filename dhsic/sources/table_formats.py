@@ -1,8 +1,8 @@
-"""Published formats of text tables, whose columns are known by their names.
+"""Published formats of text tables, recognised by their column names.
 
-PLINK writes dosages as ``.raw`` (a sample a row) and ``.traw`` (a variant a row); GCT, series of
-GEO and featureCounts have a gene a row. Their files say by themselves which axis holds samples, and
-which columns are neither names nor values.
+PLINK writes dosages as ``.raw`` (one row per sample) and ``.traw`` (one row per variant). GCT,
+series of GEO and featureCounts have one row per gene. The format determines which axis is the
+samples, and which columns are neither names nor values.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from dhsic.sources.headers import GCT, GEO
 from dhsic.sources.ids import PARENTS, plain
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants
 
-#: Columns of a pedigree before the genotypes of .raw, those that are values of samples.
+#: Columns before the genotypes in .raw; and those of them that are measurements of samples.
 PEDIGREE = frozenset({"fid", "iid", "sid", "sex", "phenotype", "pheno", "pheno1", *PARENTS})
 PHENOTYPES = frozenset({"sex", "phenotype", "pheno", "pheno1"})
-#: Columns before the samples of .traw and of featureCounts.
+#: Columns before the samples in .traw and in featureCounts.
 TRAW = ("CHR", "SNP", "(C)M", "POS", "COUNTED", "ALT")
 FEATURE_COUNTS = ("Geneid", "Chr", "Start", "End", "Strand", "Length")
-#: The allele that .traw and .raw count, for people.
+#: Description of the allele that .traw and .raw count.
 COUNTED_IN_TRAW = "COUNTED of the table (variant_alt)"
-COUNTED_IN_RAW = "the one after the last '_' of a variant's name"
+COUNTED_IN_RAW = "the allele after the last '_' of the variant name"
 
 _ALLELE_AT_END = re.compile(r".+_(\w+|<.+>|\*)(\(/.*\))?")
 
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A table with a feature a row, and what its first columns are.
+    """Format of a table with one row per feature, and the meaning of its first columns.
 
     Attributes
     ----------
     name : str
-        The format, for people.
+        Name of the format, for messages.
     names : str
-        Column of the features' names.
+        Column with the names of features.
     about : tuple of str
         Columns that describe features.
     coords : mapping
-        Coordinates of features, by column.
+        Names of feature coordinates, by column.
     n_rows_apart : int
-        Rows above the features that describe samples.
+        Number of rows above the features that describe samples.
     """
 
     name: str
@@ -60,12 +60,12 @@ class TableFormat:
 
     @property
     def is_traw(self) -> bool:
-        """Whether rows are variants of PLINK."""
+        """Whether the format is .traw of PLINK."""
         return self.name == ".traw of PLINK"
 
 
 def format_of(text: Delimited) -> TableFormat | None:
-    """Tell the format of a table with a feature a row; None for others."""
+    """Recognise the format of a table with one row per feature; None for other tables."""
     names, top = text.names, text.top
     if not names:
         return None
@@ -84,7 +84,9 @@ def format_of(text: Delimited) -> TableFormat | None:
 
 
 def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
-    """Columns of a .raw table that hold sex and phenotype: beside IID, parents or phenotypes.
+    """Return the columns of a .raw table with sex and phenotype.
+
+    They are recognised only in tables with IID and with parents or a phenotype.
 
     >>> phenotypes_of_plink(["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
     ['SEX', 'PHENOTYPE']
@@ -98,23 +100,23 @@ def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
 
 
 def counts_alleles(names: Sequence[str]) -> bool:
-    """Whether all variants of a .raw table are called after the allele that is counted."""
+    """Whether the names of all variants in a .raw table end in the counted allele."""
     return all(map(_ALLELE_AT_END.fullmatch, names))
 
 
 def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
-    """Variants of a .traw table, by its columns.
+    """Return the variants of a .traw table from its columns.
 
     Raises
     ------
     DataError
-        A position is no whole number.
+        A position is not a whole number.
     """
     try:
         positions = held["POS"].astype(np.int64)
     except ValueError as error:
         raise DataError(
-            f"{path} holds a position in POS that is no whole number ({error}). Mend it."
+            f"{path} contains a position in POS that is not a whole number ({error}). Correct it."
         ) from error
     contigs, index = np.unique(held["CHR"].astype(str), return_inverse=True)
     alleles = np.column_stack([held["ALT"], held["COUNTED"]]).astype(object)
@@ -129,7 +131,7 @@ def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
 
 
 def samples_of_traw(names: Array) -> Array:
-    """Samples of a .traw table, FID_IID; IID where no sample is of a family ("0")."""
+    """Return the sample names of a .traw table, FID_IID; IID if no sample has a family ("0")."""
     if all(name.startswith("0_") for name in names):
         return np.array([name[2:] for name in names], dtype=object)
     return names

@@ -1,7 +1,7 @@
-"""Columns of tables: which of them name rows, which are features, and which are neither.
+"""Columns of tables: names of rows, features, and other columns.
 
-Columns that are no features (labels, covariates) are said by name; so are ids, and what a published
-format has beside its values. Tables of text are read by `dhsic.sources.text_tables`, those of
+Columns that are not features (labels, covariates) are excluded by name. So are id columns, and the
+additional columns of published formats. Text tables are read by `dhsic.sources.text_tables`,
 Parquet by `dhsic.sources.parquet`.
 """
 
@@ -29,29 +29,29 @@ from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
 
 
 def refuse_parts(path: str, options: OpenOptions) -> None:
-    """Refuse the name of a part of a file of one matrix."""
+    """Refuse `variable` for a file with a single matrix."""
     if options.variable is not None:
         raise InputError(
-            f"{path} holds one matrix, and variable={options.variable!r} names a part of a store. "
-            "Leave it out."
+            f"{path} contains a single matrix, but variable={options.variable!r} selects a part "
+            "of a store. Leave out variable=."
         )
 
 
 def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
-    """Refuse what is read whole and does not fit into memory."""
+    """Refuse a table that is read completely and does not fit into memory."""
     there = available_bytes()
     if n_bytes > there:
         raise MemoryBudgetError(
-            f"{path} holds a table of {shape[0]:,} x {shape[1]:,}; reading it takes "
-            f"{human(n_bytes)}, and there are {human(there)}. Make it a store, which is read in "
-            "blocks: dhsic convert PATH OUT.zarr."
+            f"{path} is a table of {shape[0]:,} x {shape[1]:,} values. Reading it needs "
+            f"{human(n_bytes)}, but only {human(there)} of memory are free. Convert it to a "
+            "store, which is read in blocks: dhsic convert PATH OUT.zarr."
         )
 
 
 def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
     """Whether the columns of a table are samples, and its rows features.
 
-    `convention` is the axis of the features where nobody says it.
+    `convention` is the axis of the features if the options do not state it.
     """
     only = replace(options, n_samples=None)
     return only.feature_axis((0, 0), None, path, convention=convention) == 0
@@ -61,12 +61,12 @@ def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
 class TableColumns:
     """Roles of the columns of a table, by position: row names, other columns, features."""
 
-    names: tuple[str, ...]  # "column 1" and so on where no line names them
+    names: tuple[str, ...]  # "column 1" and so on without a header
     are_named: bool
     ids: tuple[int, ...]
     apart: tuple[int, ...]
     numbers: tuple[int, ...]
-    assumed: tuple[int, ...] = ()  # those apart that nobody named: ids, sex and phenotype of PLINK
+    assumed: tuple[int, ...] = ()  # of `apart`, those not excluded by the user
 
     @classmethod
     def of(
@@ -78,11 +78,12 @@ class TableColumns:
         turned: bool,
         known: TableFormat | None = None,
     ) -> TableColumns:
-        """Tell columns, names or so many, by these and by whether the first one `is_text`.
+        """Determine the roles of columns from their names, or from their number if they have none.
 
-        The first one names the rows, if it is text or called like ids; ids of PLINK and others
-        with an underscore may follow, unless columns are samples (`turned`). Further columns that
-        are called like ids are no features, nor are those of a `known` format about features.
+        The first column contains the names of rows if it is text (`is_text`) or has a name typical
+        of ids. More id columns of PLINK, or with an underscore, may follow, unless columns are
+        samples (`turned`). Other columns with names typical of ids are not features. Neither are
+        columns in `apart`, nor those that describe features in a `known` format.
         """
         are_named, n_ids = not isinstance(names, int), 0
         called = tuple(
@@ -93,7 +94,8 @@ class TableColumns:
             held = [i for i, name in enumerate(called) if name in known.about]
             return cls._split(called, ids, apart, held)
         is_called = are_named and (is_id(called[0]) or says_names(called[0], of_features=turned))
-        if called[0] not in apart and (is_text or is_called):
+        is_apart = called[0] in apart and not (turned and is_text)  # a text column is not a sample
+        if not is_apart and (is_text or is_called):
             n_ids = 1
             while are_named and not turned and n_ids < len(called):
                 if not _is_more(called[n_ids], apart):
@@ -126,31 +128,33 @@ class TableColumns:
         )
 
     def hint(self, path: str) -> str:
-        """Columns that were taken for names or numbers of rows, in a sentence; "" for none."""
+        """Return a sentence on columns that were read as row names or numbers; "" for none."""
         beyond = [i for i in self.ids[1:] if self.names[i].startswith("Unnamed: ")]
         names = [self.names[i] for i in (*beyond, *self.assumed)]
         names = [name for name in names if names_rows_by_name(name)]
         if not names:
             return ""
         return (
-            f"Columns that name or count rows are no features: {abbreviate(map(repr, names))} of "
-            f"{path}. A measurement among them needs another name."
+            f"Columns of {path} that look like row names or numbers are not used as features: "
+            f"{abbreviate(map(repr, names))}. If one of them is a measurement, rename it."
         )
 
     def number_names(self) -> Array | None:
-        """Names of the columns of numbers, None where no line names them."""
+        """Return the names of the numeric columns; None without a header."""
         names = np.array([self.names[i] for i in self.numbers], dtype=object)
         return names if self.are_named else None
 
     def called(self, i: int) -> str:
-        """A column for sentences."""
+        """Describe a column, for messages."""
         return f"column {self.names[i]!r}" if self.are_named else self.names[i]
 
-    def row_names(self, path: str, columns: Sequence[Array], *, turned: bool) -> Array | None:
-        """Names of the rows by columns of ids: IID where there is one, FID_IID if that repeats.
+    def row_names(
+        self, path: str, columns: Sequence[Array], *, turned: bool, unique: str = ""
+    ) -> Array | None:
+        """Return the names of rows from id columns: IID if present, FID_IID if IIDs repeat.
 
-        Refused where features have names that repeat, or where text that is not called like names
-        does.
+        `unique` is a command that makes the names unique. InputError if names of features repeat,
+        or if names repeat in a text column whose own name is not typical of ids.
         """
         if not self.ids:
             return None
@@ -160,25 +164,36 @@ class TableColumns:
         iid, fid = by_name.get("iid"), by_name.get("fid")
         called = zip((self.names[i] for i in self.ids), columns, strict=True)
         able = [v for name, v in called if not is_index(name, v) and plain(name) not in PARENTS]
-        unique = (values for values in able if not _repeated(values))
-        names = next(unique, columns[0]) if iid is None else iid
+        distinct = (values for values in able if not _repeated(values))
+        names = next(distinct, columns[0]) if iid is None else iid
         repeated = _repeated(names)
         if repeated and iid is not None and fid is not None:
             pairs = zip(fid, iid, strict=True)
             names = np.array([f"{family}_{sample}" for family, sample in pairs], dtype=object)
         elif repeated and (turned or not is_id(self.names[0])):
             what = "feature" if turned else "sample"
+            command = f": {unique}" if unique else "."
+            labels = (
+                ". If the column contains labels or groups, exclude it: "
+                f"not_features={[self.names[0]]!r}."
+            )
             raise InputError(
-                f"The first column of {path} ({self.called(0)}) would name the {what}s, and "
-                f"{len(repeated)} of its texts are there more than once "
-                f"({abbreviate(repeated, 3)}). Give each {what} a name of its own; if it holds "
-                f"labels or groups, say so: not_features={[self.names[0]]!r}."
+                f"The first column of {path} ({self.called(0)}) would be used as {what} names, "
+                f"but {len(repeated)} of them occur more than once "
+                f"({abbreviate(map(repr, repeated), 3)}). Make the names unique"
+                f"{command if turned else labels}"
             )
         return names
 
+    def are_counted(self, names: object) -> bool:
+        """Whether names of rows count them, as a column does that a program wrote."""
+        if not self.are_named or not self.ids or not isinstance(names, np.ndarray):
+            return False
+        return is_index(self.names[self.ids[0]], names)
+
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
-    """Whether a column beside ids holds some too, and is no gene called ID1."""
+    """Whether a column beside ids also contains ids, and is not a gene called ID1."""
     is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
@@ -191,7 +206,7 @@ def _repeated(names: Array) -> list[str]:
 
 
 def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse names of columns that a table does not have."""
+    """Refuse column names that a table does not have."""
     for name in wanted:
         if name not in known:
             raise InputError(
@@ -200,8 +215,13 @@ def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
             )
 
 
-def refuse_counted(path: str, called: str, column: Array, *, turned: bool = False) -> None:
-    """Refuse a first column of numbers that all differ, whole or in order: names, most likely."""
+def refuse_counted(
+    path: str, called: str, column: Array, *, turned: bool = False, renamed: str = ""
+) -> None:
+    """Refuse a first column of distinct numbers, whole or sorted, which are probably names.
+
+    `renamed` is the end of a sentence, with a command that renames the column to id.
+    """
     values = column[~np.isnan(column)]
     is_whole = bool((values == np.floor(values)).all())
     is_ordered = turned and values.size > 2 and bool((np.diff(values) > 0).all())
@@ -209,7 +229,8 @@ def refuse_counted(path: str, called: str, column: Array, *, turned: bool = Fals
         shown = column.astype(np.int64) if is_whole else column
         kind = "whole numbers" if is_whole else "numbers in order"
         raise InputError(
-            f"The first column of {path} ({called}) holds {kind} that all differ "
-            f"({abbreviate(shown, 3)}), as names do. If it names the rows, call it so: "
-            "id, sample_id. If it is a feature, put a column of names before it."
+            f"The first column of {path} ({called}) contains {kind} that all differ "
+            f"({abbreviate(shown, 3)}), like names. If it is a "
+            f"{'sample' if turned else 'feature'}, put a column of names before it. If it names "
+            f"the {'features' if turned else 'samples'}, rename it to id{renamed or '.'}"
         )

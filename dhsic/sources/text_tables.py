@@ -1,15 +1,16 @@
-"""Tables of text as matrices: CSV and TSV, a sample a row (or a column), named by the first one.
+"""Text tables as matrices: CSV and TSV, one row per sample (or column), names in the first column.
 
-The whole table is read, once, row after row, into one matrix of float64: text has no blocks of
-features, and what does not fit into memory is made a store by `dhsic convert`. Columns that are no
-features (labels, covariates) are said by name; a column of text that nobody names is refused, for
-it may be a slip in a column of numbers. Parquet is columns already: `dhsic.sources.parquet`.
+The whole table is read once, row by row, into one float64 matrix, because text has no blocks of
+features. `dhsic convert` converts a table that does not fit into memory to a store. Columns that
+are not features (labels, covariates) are excluded by name. Any other column with text is refused,
+because the text may be a typo in a column of numbers. Parquet is stored by columns: see
+`dhsic.sources.parquet`.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,8 +20,17 @@ from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.ids import NA, abbreviate, is_value, na_of, names_rows_by_name
-from dhsic.sources.marked_numbers import command, numbers_of, words_of
+from dhsic.sources.ids import NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
+from dhsic.sources.marked_numbers import (
+    ABOUT_LIMITS,
+    AT_LIMIT,
+    IN_PARENTHESES,
+    WITH_MINUS,
+    command,
+    numbers_of,
+    unique_names,
+    words_of,
+)
 from dhsic.sources.number_fields import (
     NumberFields,
     comma_advice,
@@ -38,6 +48,8 @@ from dhsic.sources.row_numbers import (
     refuse_rising,
     repeated_rows,
 )
+from dhsic.sources.sexes import SEX, CallsBySex, DosagesOnX, Sexes
+from dhsic.sources.summary_rows import refuse_summary, summary_rows
 from dhsic.sources.table_formats import (
     COUNTED_IN_RAW,
     COUNTED_IN_TRAW,
@@ -56,26 +68,27 @@ from dhsic.sources.tables import (
     refuse_parts,
 )
 from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
+from dhsic.sources.variants import CONTIG, are_on_x
 
-#: Names of rows that sum up those above them, in lower case.
+#: Names, in lower case, of rows that summarise the rows above them.
 SUMMARIES = frozenset(
     (
         *("total", "totals", "sum", "mean", "average", "avg", "median", "sd", "std", "stdev", "se"),
         *("sem", "min", "max", "minimum", "maximum", "variance", "cv", "grand total", "subtotal"),
     )
 )
-#: Columns of text that a sentence describes, at most.
+#: Maximum number of text columns that a message describes.
 MOST_TOLD = 3
-#: Features that a command lists, at most; beyond, it is for all of them.
+#: Maximum number of features that a command lists; with more, it changes all features.
 MOST_LISTED = 20
-#: Bytes of a field in Python, as text and as a number.
+#: Bytes of memory of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
 
 
 class TextTable:
-    """A table of text whose rows are read one after the other.
+    """Text table that is read row by row.
 
-    `beside` are the rows that are no features, by name, where columns are samples; it fills while
+    `beside` are the rows that are not features, by name, if columns are samples. It is filled while
     rows are read.
     """
 
@@ -89,15 +102,19 @@ class TextTable:
         self.beside: dict[str, Array] = {}
         line, first = next(self.text.rows(), (0, []))
         if not first:
-            raise InputError(f"{path} holds no rows; pass a table with a row a sample.")
+            raise InputError(f"{path} has no rows; pass a table with one row per sample.")
         self._check_width(line, first)
         if self.text.may_have_header:
             top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
-            remedy = "id as its first field" if has_ids else "a letter before each of them (w2500)"
+            remedy = (
+                "write id as its first field"
+                if has_ids
+                else "write a letter before each of them (w2500)"
+            )
             raise self.text.refused(
-                f"its first line ({abbreviate(top, 4)}) may name the columns, for its numbers are "
-                "unlike those below, or may hold values. If it names them, write "
-                f"{remedy}; if not, write a line above it that does."
+                f"its first line ({abbreviate(top, 4)}) may be a header, because its numbers "
+                "differ from those below, or it may contain values. If it is a header, "
+                f"{remedy}. If not, add a header line above it."
             )
         names, is_text = self.text.names or self.text.width, not is_value(first[0])
         self.columns = TableColumns.of(
@@ -107,35 +124,36 @@ class TextTable:
             check_known(path, self.apart, self.columns.names)
         if not self.columns.numbers:
             raise InputError(
-                f"{path} has the columns {abbreviate(map(repr, self.columns.names))} alone, and "
-                "none of them is a feature. Check what separates its columns, and which are labels."
+                f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
+                "none of them is a feature. Check the column separator, and which columns are "
+                "labels."
             )
         self._check_first(first, line)
 
     @property
     def not_features(self) -> tuple[str, ...]:
-        """Columns that are no features: as somebody said, and as their names say."""
+        """Columns that are not features, excluded by the user or by their names."""
         labels = () if self.turned else self.columns.assumed
         return *self.apart, *(self.columns.names[i] for i in labels)
 
     @property
     def hint(self) -> str:
-        """Columns that were taken for ids, in a sentence; "" for none."""
+        """Sentence on columns that were read as ids; "" for none."""
         return "" if self.turned else self.columns.hint(self.path)
 
     def described(self) -> str:
-        """How the table is read, for people."""
-        between = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", "": "blanks"}
+        """Return a description of how the table is read."""
+        between = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", "": "spaces"}
         top = self.text.top
         header = f"header in line {top.n_skipped + 1}" if self.text.names else "no header"
         about = f", a {self.known.name} table" if self.known else ""
         row = "feature" if self.turned else "sample"
         mark = between.get(self.text.separator, repr(self.text.separator))
         shown = f" ({abbreviate(self.text.names, 4)})" if self.text.names else ""
-        return f"a {row} a row{about}, {mark} between columns, {header}{shown}"
+        return f"one {row} per row{about}, {mark} between columns, {header}{shown}"
 
     def rows(self) -> Iterator[tuple[list[str], Array]]:
-        """Fields and numbers of each row; InputError where one has others."""
+        """Yield the fields and the numbers of each row; InputError if a row is invalid."""
         numbers, ids = self.columns.numbers, self.columns.ids
         start, stop = numbers[0], numbers[-1] + 1
         is_run = stop - start == len(numbers)
@@ -177,25 +195,25 @@ class TextTable:
         self._check_thousands(pointed or self._pointed_columns(thousands.likely()))
 
     def _is_apart(self, name: str) -> bool:
-        """Whether a row of that name is no feature."""
+        """Whether a row with this name is not a feature."""
         return name in self.apart or (self.known is None and names_rows_by_name(name))
 
     def _check_rising_row(self, fields: list[str], values: Array) -> None:
-        """Refuse a row that counts samples; one that only rises may follow their order in time."""
+        """Refuse a row that counts samples; if it only increases, it may follow time."""
         n = len(values)
         if self.columns.ids and (np.diff(values) == 1).all() and is_unlikely(n, n, n - 1):
             name = fields[self.columns.ids[0]]
             refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
 
     def _pointed_row(self, fields: list[str], line: int) -> dict[str, PointedNumbers]:
-        """Numbers of a row of a feature as texts, by its name."""
+        """Return the numbers of a feature row as `PointedNumbers`, by name."""
         name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
         missing = {*NA, *(text.lower() for text in self.na)}
         texts = (fields[i].strip() for i in self.columns.numbers)
         return {name: PointedNumbers.of(t for t in texts if t.lower() not in missing)}
 
     def _pointed_columns(self, likely: Sequence[int]) -> dict[int, PointedNumbers]:
-        """Numbers of some features as texts, by the place of their columns."""
+        """Return the numbers of some features as `PointedNumbers`, by column position."""
         at = [self.columns.numbers[i] for i in likely]
         every = {i: PointedNumbers() for i in at}
         missing = {i: self._missing_texts(i) for i in at}
@@ -209,7 +227,10 @@ class TextTable:
         return every
 
     def _check_thousands(self, every: Mapping[Any, PointedNumbers]) -> None:
-        """Refuse features whose points may separate thousands; rows by name, columns by place."""
+        """Refuse features whose points may separate thousands.
+
+        `every` has the numbers of each feature, by name of the row or position of the column.
+        """
         pointed = {key: of for key, of in every.items() if of.may_separate_thousands}
         if not pointed:
             return
@@ -218,7 +239,7 @@ class TextTable:
         refuse_thousands(self.path, lambda change: self._rewritten([*pointed], change), named)
 
     def _rewritten(self, features: Sequence[Any], change: str) -> str:
-        """Command that rewrites fields of some features, rows by name or columns by place."""
+        """Return a command that rewrites fields of features: row names, or column positions."""
         columns, top = self.columns, self.text.top
         where = "1:" if columns.are_named else ":"
         places = _listed(columns.numbers)
@@ -231,7 +252,7 @@ class TextTable:
         return rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
 
     def _decimal_marks(self) -> dict[Any, set[str]]:
-        """Decimal marks of the numbers of each feature, rows by name or columns by place."""
+        """Return the decimal marks of the numbers of each feature, by row name or position."""
         marks: dict[Any, set[str]] = {}
         for line, fields in self.text.rows():
             row = fields[self.columns.ids[0]].strip() if self.columns.ids else f"of line {line}"
@@ -242,9 +263,10 @@ class TextTable:
         return marks
 
     def resolve_names(self, beside: list[list[str]], first: Array) -> Names:
-        """Names, and what is no feature, by the fields of each row that are not numbers.
+        """Return names and labels, from the fields of each row that are not features (`beside`).
 
-        Refused where nothing names the rows but the `first` column of numbers, most likely.
+        InputError if there are no row names and the `first` column of numbers is probably their
+        names.
         """
         path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
         text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
@@ -255,33 +277,71 @@ class TextTable:
         if self.known is not None and self.known.is_traw and across is not None:
             variants = variants_of_traw(path, label_texts | {"SNP": text[0]})
             return Names(variants.names(), samples_of_traw(across), variants.coords())
-        along = columns.row_names(path, text[:n_ids], turned=self.turned)
+        top = self.text.top
+        is_even = len(top.rows[0]) == self.text.width  # a header of R has no field for the names
+        unique = unique_names(path, self.text.separator, top.n_skipped) if is_even else ""
+        along = columns.row_names(path, text[:n_ids], turned=self.turned, unique=unique)
         if along is not None and not self.turned:
             self._check_summary(along)
         if along is None and columns.numbers[0] == 0:
-            refuse_counted(path, columns.called(0), first, turned=self.turned)
+            called = columns.called(0)
+            refuse_counted(path, called, first, turned=self.turned, renamed=self._renamed())
         if not self.turned:
             return Names(across, along, sample_coords=label_texts)
-        check_known(path, self.apart, [*self.beside, *label_texts])
+        names_column = [columns.names[i] for i in columns.ids]  # never features
+        check_known(path, self.apart, [*names_column, *self.beside, *label_texts])
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
 
+    def _renamed(self) -> str:
+        """Return the end of a sentence: a command that renames the first column; "" if unnamed."""
+        if self.text.names is None:
+            return ""
+        field = f"[^{self.text.separator or ' '}]*".replace("\t", r"\t")
+        at = self.text.top.n_skipped + 1
+        quoted = shlex.quote(f'{at}s/^("[^"]*"|{field})/id/')
+        return f": sed -E {quoted} {shlex.quote(self.path)} > NEW"
+
     def _check_summary(self, names: Array) -> None:
-        """Refuse last rows that sum up the others, by what they are called."""
+        """Refuse last rows that summarise the others, according to their names."""
         n = len(names)
         while n > 0 and str(names[n - 1]).strip().lower() in SUMMARIES:
             n -= 1
         if 0 < n < len(names):
-            lines = [line for line, _ in self.text.rows()][n:]
+            line, command = self._without_last(len(names) - n)
             raise InputError(
-                f"{self.path} ends with {abbreviate(map(repr, names[n:]), 3)}, which sums up the "
-                f"samples and is none (line {lines[0]}). Leave out what follows them: head -n "
-                f"{lines[0] - 1} {shlex.quote(self.path)} > NEW"
+                f"{self.path} ends with {abbreviate(map(repr, names[n:]), 3)} (from line "
+                f"{line} on); these rows summarise the samples and are not samples. Remove "
+                f"them and everything after them: {command}"
             )
 
+    def _without_last(self, k: int) -> tuple[int, str]:
+        """Line of the first of the last k rows, and a command that leaves these out."""
+        line = [number for number, _ in self.text.rows()][-k]
+        return line, f"head -n {line - 1} {shlex.quote(self.path)} > NEW"
+
+    def check_sums(self, X: Array, names: Array | None) -> None:
+        """Refuse last samples of X (m, d) that sum up the others, by their values."""
+        statistics = summary_rows(X.__getitem__, X.shape)
+        if not statistics:
+            return
+        k = len(statistics)
+        if self.turned:
+            sep = {"": r"r'\s+'"}.get(self.text.separator, repr(self.text.separator))
+            command = (
+                f'python -c "import pandas as p; p.read_csv({self.path!r}, sep={sep}, '
+                f"skiprows={self.text.top.n_skipped}, dtype=str, keep_default_na=False)"
+                f".iloc[:, :-{k}].to_csv('NEW.csv', index=False)\""
+            )
+            remedy = f"Leave out the last {'column' if k == 1 else f'{k} columns'}: {command}"
+        else:
+            line, command = self._without_last(k)
+            remedy = f"Leave out what follows from line {line} on: {command}"
+        refuse_summary(self.path, np.arange(len(X)) if names is None else names, statistics, remedy)
+
     def counted(self) -> str:
-        """The allele that dosages of PLINK count, for people; "" for other tables."""
+        """Describe the allele that PLINK dosages count; "" for other tables."""
         columns = self.columns
         if self.known is not None:
             return COUNTED_IN_TRAW if self.known.is_traw else ""
@@ -289,25 +349,44 @@ class TextTable:
         names = [columns.names[i] for i in columns.numbers]
         return COUNTED_IN_RAW if is_raw and counts_alleles(names) else ""
 
+    def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
+        """Variants on X of a table of PLINK; None for other tables.
+
+        Those of .traw are told by their chromosomes, those of .raw, which has none, by the calls of
+        males and females in its `rows` (d,).
+        """
+        coords = names.coords
+        assert not callable(coords), "they are in memory"
+        if self.known is not None:
+            on_x = are_on_x(coords[CONTIG]) if CONTIG in coords else None
+            return None if on_x is None else DosagesOnX.of(np.flatnonzero(on_x), None)
+        if not self.counted():
+            return None
+        labels = names.sample_coords
+        assert not callable(labels), "they are in memory"
+        sex = next((of for name, of in labels.items() if name.upper() == SEX), None)
+        calls = CallsBySex.none(len(self.columns.numbers))
+        sexes = Sexes.of_codes(sex, 0 if sex is None else len(sex))
+        for is_male, is_female, row in zip(sexes.males, sexes.females, rows, strict=False):
+            if is_male or is_female:
+                calls.add(row, is_male)
+        return DosagesOnX.of(calls.on_x(), sex, is_placed=False)
+
     def _refuse(self, i: int, field: str, line: int) -> NoReturn:
-        """Refuse a field of a feature that is no number."""
+        """Refuse a field of a feature that is not a number."""
         at = self.columns.numbers[i]
         self._refuse_text(
-            f"{self.path} has {field!r} in line {line}, {self.columns.called(at)}, and features "
-            "are numbers.",
+            f"{self.path} has {field!r} in line {line}, {self.columns.called(at)}, but features "
+            "must be numbers.",
             [at],
             line,
         )
 
     def _refuse_text(self, sentence: str, at: Sequence[int], line: int) -> NoReturn:
-        """Refuse columns that hold text, or the row of a line where columns are samples."""
+        """Refuse columns that contain text, or the row of a line if columns are samples."""
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
-        if len(odd) > 1 and all(column.are_few and column.is_only_in(line) for column in odd):
-            raise InputError(
-                f"{self.path} has text in line {line} in {len(odd):,} columns of numbers, such as "
-                f"{abbreviate(map(repr, odd[0].places), 1)} in {odd[0].called}, as a line of units "
-                f"or of notes has. Leave that line out: sed {line}d {shlex.quote(self.path)} > NEW"
-            )
+        if not self.turned:
+            self._refuse_lines(odd)
         if remedy := self._marked(odd, at):
             raise InputError(f"{sentence} {remedy}")
         commas = [text for column in odd for text in column.commas]
@@ -317,28 +396,97 @@ class TextTable:
             every = set().union(*marks.values())
             remedy = comma_advice(lambda v: self._rewritten(features, v), commas[0], every)
         else:
-            remedy = " ".join([*(column.sentence for column in odd[:MOST_TOLD]), advice(odd)])
+            remedy = self._advice(odd)
         raise InputError(f"{sentence} {remedy}")
 
-    def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
-        """How to write columns as numbers that are numbers with marks, or two words; "" if none."""
-        if self.turned or self.text.names is None or any(column.are_few for column in odd):
-            return ""
-        changes = [numbers_of(column.places) or words_of(column.places) for column in odd]
-        if not all(changes) or any(
-            change == words_of(column.places) and column.n_odd < column.n_present
-            for change, column in zip(changes, odd, strict=True)
-        ):
-            return ""
-        top, by_place = self.text.top, dict(zip(at, changes, strict=True))
-        written = command(self.path, self.text.separator, top.n_skipped, by_place)
-        return (
-            f"{odd[0].sentence} If they are features, write numbers alone: {written}, then pass "
-            f"NEW.csv. {no_features(column.name for column in odd)}"
+    def _refuse_lines(self, odd: Sequence[OddFields]) -> None:
+        """Refuse lines of units, questions or notes, where most numeric columns contain text."""
+        few = [column for column in odd if column.are_few]
+        lines = sorted(int(where.removeprefix("in line ")) for where in _shared_places(few))
+        if not lines or len(few) < 2 or 2 * len(few) <= len(odd) or len(lines) > MOST_TOLD:
+            return
+        one = len(lines) == 1
+        line, like = ("line", "like a line") if one else ("lines", "like lines")
+        drop = f"{lines[0]}d" if one else " ".join(f"-e {line}d" for line in lines)
+        raise InputError(
+            f"{self.path} has text in {line} {' and '.join(map(str, lines))} in {len(few):,} "
+            f"numeric columns, such as {abbreviate(map(repr, few[0].places), 1)} in "
+            f"{few[0].called}, {like} of units, questions or notes. Remove "
+            f"{'that' if one else 'those'} {line}: sed {drop} {shlex.quote(self.path)} > NEW"
         )
 
+    def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
+        """Return advice on columns of numbers with units, or of groups; "" for other columns."""
+        if self.turned or self.text.names is None or any(column.are_few for column in odd):
+            return ""
+        changes, groups = dict[int, str](), list[int]()
+        for i, column in zip(at, odd, strict=True):
+            is_text = column.n_odd == column.n_present
+            change = numbers_of(column.places) or (words_of(column.places) if is_text else "")
+            if change:
+                changes[i] = change
+            elif column.are_groups:
+                groups.append(i)
+        if not (changes or groups):
+            return ""
+        top, encoded = self.text.top, [self.columns.names[i] for i in (*changes, *groups)]
+        written = command(self.path, self.text.separator, top.n_skipped, changes, groups)
+        which = (
+            "they are features"
+            if len(encoded) == len(odd)
+            else f"{abbreviate(map(repr, encoded), MOST_TOLD)} "
+            f"{'is a feature' if len(encoded) == 1 else 'are features'}"
+        )
+        return (
+            f"{odd[0].sentence} If {which}, write only numbers: {written}, then pass NEW.csv. "
+            f"{no_features(column.name for column in odd)}"
+        )
+
+    def _advice(self, odd: Sequence[OddFields]) -> str:
+        """Return advice on all text among the numbers of the table; `odd` is some of it."""
+        every = odd if self.turned else self._every_odd(odd)
+        told = [column.sentence for column in every[:MOST_TOLD]]
+        if len(every) > MOST_TOLD:
+            others = abbreviate((column.called for column in every[MOST_TOLD:]), MOST_TOLD)
+            told.append(f"{len(every) - MOST_TOLD:,} more contain text: {others}.")
+        texts = [text for column in every for text in column.places]
+        negative = next(filter(IN_PARENTHESES.fullmatch, texts), None)
+        limit = next((text for column in every for text in column.limits), None)
+        if negative is not None:
+            number = f"-{negative.strip('() ')}"
+            told.append(
+                f"{negative!r} is a negative number in parentheses, {number}"
+                f"{self._in_every_column(WITH_MINUS)}."
+            )
+        if limit is not None:
+            told.append(
+                f"{limit!r} means that a value is beyond a limit"
+                f"{self._in_every_column(AT_LIMIT)} {ABOUT_LIMITS}. na={[limit]!r} would make "
+                "it a missing value: the mean of the feature replaces it, or a test excludes the "
+                "sample."
+            )
+        is_said = all(column.are_signed or column.limits for column in every)
+        return " ".join([*told, *([] if is_said else [advice(every)])])
+
+    def _in_every_column(self, change: str) -> str:
+        """Return the end of a sentence: a command that changes the fields of all features."""
+        if self.text.names is None:
+            return ""
+        columns = dict.fromkeys(self.columns.numbers, change)
+        written = command(self.path, self.text.separator, self.text.top.n_skipped, columns)
+        return f". Write numbers instead: {written}, then pass NEW.csv"
+
+    def _every_odd(self, first: Sequence[OddFields]) -> list[OddFields]:
+        """Return all columns that contain text, the `first` ones before others."""
+        known = {column.name for column in first}
+        suspects = set[int]()
+        for _, fields in self.text.rows():
+            suspects |= {i for i in self.columns.numbers if not is_value(fields[i])}
+        others = [i for i in sorted(suspects) if self.columns.names[i] not in known]
+        return [*first, *(column for column in self._odd_columns(others) if column.places)]
+
     def _odd_columns(self, at: Sequence[int]) -> list[OddFields]:
-        """Columns that hold text, of some positions."""
+        """Return the texts in columns at some positions."""
         names = self.columns.names
         odd = {i: OddFields(self.columns.called(i), names[i]) for i in at}
         missing = {i: self._missing_texts(i) for i in at}
@@ -350,11 +498,11 @@ class TextTable:
         return list(odd.values())
 
     def _missing_texts(self, at: int) -> set[str]:
-        """Texts of missing values in a column, in lower case."""
+        """Return the texts for missing values in a column, in lower case."""
         return {*NA, *(text.lower() for text in na_of(self.na, self.columns.names[at]))}
 
     def _odd_row(self, line: int) -> list[OddFields]:
-        """The row of a line, as a feature that holds text."""
+        """Return the texts in the row of a line, which is a feature."""
         fields = next(fields for number, fields in self.text.rows() if number == line)
         name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
         row = OddFields(f"row {name!r}" if self.columns.ids else f"the row {name}", name)
@@ -368,18 +516,18 @@ class TextTable:
         if len(fields) != self.text.width:
             self._check_notes(line, fields)
             raise self.text.refused(
-                f"line {line} has {len(fields)} fields, and {self.text.width} are expected. Write "
-                "NA, or nothing between separators, for what is missing."
+                f"line {line} has {len(fields)} fields instead of {self.text.width}. Write NA, "
+                "or nothing between separators, for missing values."
             )
 
     def _check_notes(self, line: int, fields: list[str]) -> None:
-        """Refuse notes below the rows: text in few fields, from a line on to the end."""
+        """Refuse notes below the rows: text in few fields, from a line to the end of the file."""
         if not self._is_note(fields):
             return
         if all(self._is_note(row) for number, row in self.text.rows() if number >= line):
             raise InputError(
                 f"{self.path} ends with text ({next(filter(None, fields))[:40]!r}) from line "
-                f"{line} on, as notes below a table are. Leave it out: head -n {line - 1} "
+                f"{line} on, like notes below a table. Remove it: head -n {line - 1} "
                 f"{shlex.quote(self.path)} > NEW"
             )
 
@@ -390,12 +538,19 @@ class TextTable:
         return is_short and not any(is_value(field.strip()) for field in fields[1:] if field)
 
     def _check_first(self, first: list[str], line: int) -> None:
-        """Refuse columns of text that nobody said anything of, all that the first row shows."""
+        """Refuse the text columns that the first row shows, unless the user excluded them."""
         ids = self.columns.ids
         n_apart = 0 if self.known is None else self.known.n_rows_apart
         if n_apart or (self.turned and ids and self._is_apart(first[ids[0]])):
             return
         names = self.columns.names
+        is_empty = not any(first[i].strip() for i in self.columns.numbers)
+        if ids and is_empty and first[ids[0]] and is_id(first[ids[0]]):
+            raise InputError(
+                f"Line {line} of {self.path} has the name {first[ids[0]]!r} and no values, as "
+                "pandas writes it below columns of two levels. It is not a sample. Remove it: sed "
+                f"{line}d {shlex.quote(self.path)} > NEW"
+            )
         odd = [
             i
             for i in self.columns.numbers
@@ -406,11 +561,11 @@ class TextTable:
         if odd:
             listed = abbreviate((f"{self.columns.called(i)}: {first[i]!r}" for i in odd), 4)
             self._refuse_text(
-                f"{self.path} holds text ({listed}), and features are numbers.", odd, line
+                f"{self.path} contains text ({listed}), but features must be numbers.", odd, line
             )
 
     def _check_described(self, odd: Sequence[int]) -> None:
-        """Refuse columns of text about features, such as further names of genes, by their names."""
+        """Refuse text columns about features, such as other gene names; the error lists them."""
         rows = self.text.top.rows[1:]
         described = [
             self.columns.names[i]
@@ -419,9 +574,8 @@ class TextTable:
         ]
         if described and len(described) == len(odd) and len(odd) < len(self.columns.numbers):
             raise InputError(
-                f"{self.path} holds text about features beside their names, in "
-                f"{abbreviate(map(repr, described), 4)}, and columns are samples. Leave it out: "
-                f"not_features={described!r}."
+                f"Columns of {self.path} are samples, but {abbreviate(map(repr, described), 4)} "
+                f"contain text about the features. Exclude them: not_features={described!r}."
             )
 
 
@@ -431,7 +585,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        It is no table of numbers, and which field is none.
+        It is not a table of numbers; the message shows the first invalid field.
     MemoryBudgetError
         It does not fit into memory.
     """
@@ -446,7 +600,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         beside.append([fields[i] for i in (*columns.ids, *columns.apart)])
     values = values[: len(beside)]
     convention = 0 if table.turned else 1
-    options.feature_axis(values.shape, None, path, convention)  # as many samples as labels?
+    options.feature_axis(values.shape, None, path, convention)  # checks the number of labels
     names = table.resolve_names(beside, values[:, 0])
     if (
         columns.are_named
@@ -456,16 +610,26 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         count_columns = [columns.names[columns.numbers[i]] for i in counting]
         refuse_counting(path, count_columns, f"not_features={count_columns[:4]!r}")
     X = values.T if table.turned else values
+    samples = names.samples
+    table.check_sums(X, samples if isinstance(samples, np.ndarray) else None)
     source = ArraySource(X, missing_code=options.code_of(), names=names)
     source.not_features = table.not_features
+    source.row_numbers = not table.turned and columns.are_counted(samples)
     repeated = "" if table.turned else repeated_rows(path, names.samples, values)
     source.hint = " ".join(filter(None, (table.hint, repeated)))
     source.read_as, source.counted = table.described(), table.counted()
+    source.on_x = table.on_x(names, values)
     return source
 
 
+def _shared_places(columns: Sequence[OddFields]) -> frozenset[str]:
+    """Return the places of lone texts that all columns share; empty if they differ."""
+    each = {column.lone_places for column in columns}
+    return each.pop() if len(each) == 1 else frozenset()
+
+
 def _listed(places: Sequence[int]) -> str:
-    """Columns as a list of Python, in which those that follow each other are a range."""
+    """Return column positions as a Python list, in which contiguous positions are ranges."""
     breaks = np.flatnonzero(np.diff(places) != 1) + 1
     runs = [run.tolist() for run in np.split(np.asarray(places), breaks)]
     parts = [

@@ -1,19 +1,20 @@
-"""Points that separate thousands in numbers some of which are below a thousand: 818, 1.840, 12.300.
+"""Points that separate thousands, in columns with numbers below a thousand: 818, 1.840, 12.300.
 
-Read as decimal points they make 1.84 of 1840 and leave 818, so that a column ranks wrongly without
-a sign of it. (Where every number has such a point all are divided by 1000, which changes no
-ranking.) Numbers say how they were written, if all with a point have three digits behind it:
+If such points are read as decimal points, 1840 becomes 1.84 and 818 stays 818, so the column is
+ranked wrongly without any sign. (If every number has such a point, all are divided by 1000, which
+does not change a ranking.) If all numbers with a point have three digits after it, these rules
+decide:
 
-- A program that writes three decimals writes 818 as 818.000, so whole numbers without a point,
-  some of them with three digits, are not its own.
-- A program that leaves out zeros at the end writes 1.840 as 1.84. A zero there tells that none did;
-  among `MANY` different numbers without one there would be some with fewer digits (two of three
-  times, and whole numbers would be one in a thousand).
-- A few decimals among whole numbers, such as means that were filled in, lie in the middle of
-  these. Thousands read as decimals lie far below (`BELOW`) most numbers without a point.
+- A program that writes three decimals writes 818 as 818.000. Whole numbers without a point, some
+  with three digits, do not come from it.
+- A program that omits final zeros writes 1.840 as 1.84. A final zero shows that none were omitted.
+  Without a final zero, `MANY` different numbers also show it: otherwise some would probably have
+  fewer digits (with a probability of two thirds, and one in a thousand would be whole).
+- A few decimal numbers among whole numbers, such as filled-in means, are near the middle of these.
+  Thousands that are read as decimals are far below (`BELOW`) most numbers without a point.
 
-Numbers below 1 with decimals, other numbers of decimals, and whole numbers of four digits without a
-point speak against it.
+These are evidence against thousands separators: decimal numbers below 1, numbers with fewer or more
+decimals, and whole numbers of four digits without a point.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 
-#: Numbers below a thousand, and numbers with three digits behind a point, as texts.
+#: Patterns of whole numbers below a thousand, and of numbers with three digits after a point.
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 POINTED = r"[+-]?[1-9]\d{0,2}\.\d{3}"
 _POINTED = re.compile(POINTED)
-#: Different whole numbers of three digits, at least; and the least of these.
+#: Minimum number of different whole numbers of three digits; and the smallest such number.
 FEWEST, LARGE = 3, 100
-#: Different numbers with a point that are enough without a zero at the end.
+#: Number of different numbers with a point that is sufficient without a final zero.
 MANY = 10
-#: How far below the middle whole number thousands lie that are read as decimals, as a factor.
+#: Minimum ratio of the median whole number to thousands that are read as decimals.
 BELOW = 4
-#: Expressions of Python for a field v, by what points are.
+#: Python expressions that convert a field v, for points that separate thousands and for decimals.
 WITHOUT_POINTS = f"v.replace('.', '') if re.fullmatch(r'{POINTED}', v.strip()) else v"
 WITH_POINTS = "v.strip() + '.0' if re.fullmatch(r'[+-]?\\d+', v.strip()) else v"
 
@@ -50,11 +51,11 @@ class PointedNumbers:
     Attributes
     ----------
     whole : dict
-        Of each whole number below a thousand, as text, how often it occurs.
+        Number of occurrences of each whole number below a thousand, by text.
     pointed : dict
-        The same of numbers with three digits behind a point.
+        Number of occurrences of each number with three digits after a point, by text.
     are_others : bool
-        Whether another number or text is there.
+        Whether there are other numbers or texts.
     """
 
     whole: dict[str, int] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class PointedNumbers:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> PointedNumbers:
-        """Count texts, without those of missing values."""
+        """Count texts, which must not mean missing values."""
         numbers = cls()
         for text in texts:
             numbers.add(text)
@@ -72,7 +73,7 @@ class PointedNumbers:
         return numbers
 
     def add(self, text: str) -> None:
-        """Count a text without blanks around it."""
+        """Count a text without surrounding blanks."""
         if _POINTED.fullmatch(text):
             self.pointed[text] = self.pointed.get(text, 0) + 1
         elif _WHOLE.fullmatch(text):
@@ -82,7 +83,7 @@ class PointedNumbers:
 
     @property
     def may_separate_thousands(self) -> bool:
-        """Whether points separate thousands, or cannot be told from those that do.
+        """Whether points separate thousands, or may do so.
 
         >>> PointedNumbers.of(["818", "1.840", "609", "2.415", "350"]).may_separate_thousands
         True
@@ -101,21 +102,21 @@ class PointedNumbers:
 
     @property
     def sentence(self) -> str:
-        """Sentence on the two ways in which numbers are written."""
+        """Sentence on the numbers with and without points."""
         pointed, whole = [*self.pointed], [t for t in self.whole if abs(int(t)) >= LARGE]
         return (
-            f"{sum(self.pointed.values()):,} numbers have three digits behind a point "
-            f"({', '.join(pointed[:2])}) and {sum(self.whole.values()):,} have none "
-            f"({', '.join(whole[:2])}), so points may separate thousands: {pointed[0]} is "
+            f"{sum(self.pointed.values()):,} numbers have three digits after a point "
+            f"({', '.join(pointed[:2])}) and {sum(self.whole.values()):,} have no point "
+            f"({', '.join(whole[:2])}), so the points may separate thousands: {pointed[0]} is "
             f"{pointed[0].replace('.', '')} or {float(pointed[0]):g}."
         )
 
 
 class ThousandsSearch:
-    """Features that may hold such numbers, by one sample after the other.
+    """Search for features whose points may separate thousands, one sample after the other.
 
-    The first fraction and the first large whole number of a feature are looked at as texts, which
-    rules out nearly all features at once; of the others all texts are read again.
+    Only the first fraction and the first large whole number of a feature are examined as text,
+    which excludes nearly all features immediately. The texts of the others are read again.
     """
 
     def __init__(self, width: int) -> None:
@@ -124,13 +125,13 @@ class ThousandsSearch:
         self._has_large = np.zeros(width, dtype=bool)
 
     def add(self, values: Array, fields: Sequence[str]) -> None:
-        """Look at the values of a sample, (width,), NaN where missing, and at their texts."""
+        """Examine the values of a sample, (width,), NaN if missing, and their texts."""
         at = self._at
         if not at.size:
             return
         if at.size < values.size:
             values = values[at]
-        is_fraction = np.floor(values) < values  # not so of NaN
+        is_fraction = np.floor(values) < values  # False for NaN
         is_other = np.zeros(0, dtype=np.int64)
         new = np.flatnonzero(is_fraction & ~self._has_fraction)
         if new.size:
@@ -147,12 +148,12 @@ class ThousandsSearch:
             self._has_large = self._has_large[kept]
 
     def likely(self) -> list[int]:
-        """Positions of features all texts of which are to be looked at."""
+        """Return the positions of features whose texts must all be examined."""
         return [int(i) for i in self._at[self._has_fraction & self._has_large]]
 
 
 def are_likely(values: Array) -> bool:
-    """Whether values of one feature (m,) may be such numbers, and its texts are to be looked at."""
+    """Whether points in the values of one feature (m,) may separate thousands."""
     n_large = np.count_nonzero(np.abs(values) >= LARGE)
     return bool(n_large >= FEWEST and (np.floor(values) < values).any())
 
@@ -160,15 +161,15 @@ def are_likely(values: Array) -> bool:
 def refuse_thousands(
     path: str, rewritten: Callable[[str], str], named: Mapping[str, PointedNumbers]
 ) -> NoReturn:
-    """Refuse features of a table whose points may separate thousands, with a command for each way.
+    """Refuse features whose points may separate thousands; the error has a command for each case.
 
-    `rewritten` makes a command of an expression for a field v; `named` are the numbers of each
-    column or row, by what it is called.
+    `rewritten` creates a command from an expression for a field v. `named` are the numbers of each
+    column or row, by its description.
     """
-    others = f" So do {len(named) - 1:,} more." if len(named) > 1 else ""
+    others = f" The same is true of {len(named) - 1:,} more." if len(named) > 1 else ""
     called, numbers = next(iter(named.items()))
     raise InputError(
-        f"{path}: in {called} {numbers.sentence}{others} If they do, write numbers without them: "
-        f"{rewritten(WITHOUT_POINTS)}. If they are decimal, write a point in all: "
-        f"{rewritten(WITH_POINTS)}"
+        f"{path}: in {called} {numbers.sentence}{others} If the points separate thousands, "
+        f"remove them: {rewritten(WITHOUT_POINTS)}. If they are decimal points, write a point in "
+        f"all numbers: {rewritten(WITH_POINTS)}"
     )

@@ -21,8 +21,9 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import RecodedSource
 
-#: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1 or on
-#: a scale to 5, so it is a code only where a 2, and nothing above, shows that copies are counted.
+#: Numbers that mean a missing call. The first, -1, may also be a value, in data of -1, 0 and 1 or
+#: on a scale to 5. It is a code only if the largest value is 2, which shows that copies are
+#: counted.
 CODES = (-1, -9, -127)
 UNSURE = CODES[0]
 MOST_COPIES = 2
@@ -31,7 +32,8 @@ MOST_STRAYS = 3
 #: Maximum number of distinct codes in fractions from 0 to 2, such as imputed dosages.
 MOST_LONE = 2
 #: Descriptions of the values, for messages.
-DOSAGES, ONLY, MORE = "dosages", "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
+DOSAGES, CALLS = "dosages", "genotype calls (0, 1 and 2)"
+ONLY, MORE = "only 0, 1 and 2", "values other than 0, 1 and 2"
 #: Largest ordinary level in data without a 1, or without a 2.
 FEW_LEVELS = 8
 #: Dosage data may have one feature of another kind, such as age, per this many features.
@@ -39,7 +41,7 @@ FEW_OTHERS = 20
 #: Up to this many consecutive integers may be 0 to 2 with -1 for missing; more are a scale.
 SHORTEST_SCALE = 4
 #: Advice if a code is a value, for messages.
-KEEPING = "If it is a value, pass missing_code=None."
+KEEPING = "If it is a real value, pass missing_code=None."
 #: Maximum number of distinct values that are recorded.
 MOST_TOLD = 64
 
@@ -68,20 +70,21 @@ class Census:
     n_features : int
         Number of features.
     n_others : int
-        Features that vary and are of another kind: with more than `MOST_STRAYS` distinct values
-        outside 0 to 2, no others, or any such value and fractions within.
+        Number of features that vary and are not dosages. They have more than `MOST_STRAYS` distinct
+        values outside 0 to 2, or only values outside, or values outside and fractions within.
     n_fractions : int
-        Features within 0 to 2 that hold fractions.
+        Number of other features with fractions from 0 to 2.
     has_zero, has_one : bool
         Whether a value is 0, or 1.
     largest : float
-        The largest value within 0 to 2.
+        Largest value from 0 to 2.
     outside : mapping
-        Values outside 0 to 2 of the features that are not of another kind, codes included.
+        Values outside 0 to 2, including codes, of the features that are not in `n_others`.
     n_lone : int
-        Features, of the others, of fractions within 0 to 2 and few whole numbers outside.
+        Number of features in `n_others` that have fractions from 0 to 2 and, in fewer than half of
+        the samples, whole numbers outside.
     lone : mapping
-        Those whole numbers.
+        These whole numbers.
     """
 
     n_features: int = 0
@@ -109,22 +112,25 @@ class Census:
 
     @property
     def strays(self) -> dict[float, Occurrences]:
-        """Values outside 0 to 2 that are no codes."""
+        """Values outside 0 to 2 that are not codes."""
         return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
 
     @property
     def is_counts(self) -> bool:
-        """Whether nearly all features hold 0, 1, 2 and little else."""
+        """Whether nearly all features have the values 0, 1, 2 and few others.
+
+        At most one in `FEW_OTHERS` features may have fractions or be something else than a dosage.
+        """
         return FEW_OTHERS * (self.n_others + self.n_fractions) <= self.n_features
 
     @property
     def is_mixed(self) -> bool:
-        """Whether there are more features of another kind than a few."""
+        """Whether more than one in `FEW_OTHERS` features is not a dosage."""
         return FEW_OTHERS * self.n_others > self.n_features
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether most features are of another kind, or hold too many other values."""
+        """Whether most features are not dosages, or have too many other values."""
         return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
 
     @property
@@ -135,7 +141,7 @@ class Census:
 
     @property
     def is_scale(self) -> bool:
-        """Whether values are whole numbers without a gap on both sides of 0, at least five."""
+        """Whether values are at least five consecutive whole numbers, some of them below 0."""
         values = sorted({*self.outside, 0.0, 1.0, 2.0})
         gapless = values == list(np.arange(values[0], values[0] + len(values)))
         return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
@@ -150,11 +156,11 @@ class Census:
 
     @staticmethod
     def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Census:
-        """Census of stored values, (c, m), of `features` (c,) and the samples `rows`."""
+        """Summarise stored values (c, m) of `features` (c,) and the samples `rows`."""
         if not raw.size:
             return Census()
         if raw.dtype.kind != "f" and raw.min() >= min(CODES[0], 0) and raw.max() <= MOST_COPIES:
-            return _census_of_counts(raw, missing_code, features, rows)  # most often
+            return _census_of_counts(raw, missing_code, features, rows)  # the usual case
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
         is_excluded = outside
@@ -194,7 +200,7 @@ class Census:
 def _census_of_counts(
     raw: Array, missing_code: int | None, features: Index, rows: Index | None
 ) -> Census:
-    """Census of whole numbers from -1, a code or declared as one, to 2."""
+    """Summarise whole numbers from -1, which is a code or declared as missing, to 2."""
     outside: dict[float, Occurrences] = {}
     if raw.min() < 0 and missing_code != CODES[0]:
         outside = _values(raw, raw < 0, features, rows)
@@ -252,9 +258,10 @@ class ValueKind:
     def declared(source: AbstractSource) -> ValueKind | None:
         """Return the value kind declared by the metadata; None if values must be inspected."""
         if source.dosages and source.keeps_codes:
-            return ValueKind(dosages=True, because=DOSAGES)
+            are_calls = np.dtype(source.dtype).kind in "iu" and source.ploidy == MOST_COPIES
+            return ValueKind(dosages=True, because=CALLS if are_calls else DOSAGES)
         if np.dtype(source.dtype).kind == "b":
-            return ValueKind(dosages=True, because="nothing but 0 and 1")
+            return ValueKind(dosages=True, because="only 0 and 1")
         return None
 
     @staticmethod
@@ -272,7 +279,7 @@ class ValueKind:
 
     def __str__(self) -> str:
         return (
-            f"{self.because}; {_list_occurrences(self.codes)} taken for missing"
+            f"{self.because}; {_list_occurrences(self.codes)} treated as missing"
             if self.codes
             else self.because
         )
@@ -292,14 +299,14 @@ def _written(value: float) -> str:
 
 
 def _kind_without_codes(tally: Census) -> ValueKind:
-    """Derive the value kind if no number stands for a missing value."""
+    """Derive the value kind if no number means a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
     if dosages or tally.is_ordinary or not tally.is_counts:
         return ValueKind(dosages, because=ONLY if dosages else MORE)
     return ValueKind(
         dosages=False,
-        because=f"0, 1 and 2, and besides them {_list_occurrences(tally.outside)}, taken as "
-        "values: what makes dosages quick (two bits each, few levels) is lost",
+        because=f"0, 1 and 2, and also {_list_occurrences(tally.outside)}, which are treated as "
+        "numbers. Because of them, the features are not read as genotypes",
     )
 
 
@@ -325,10 +332,10 @@ def _judged(tally: Census) -> ValueKind:
     if codes and tally.is_mixed:
         given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
         raise DataError(
-            f"Features of 0, 1 and 2 in X hold {_list_occurrences(codes)}, which stands for "
-            "missing calls there, and other features of X are of another kind, where it may be a "
-            f"value. Pass missing_code={given} if it is missing in all of them, missing_code=None "
-            "if in none."
+            f"Some features of X are genotypes (0, 1, 2) and contain {_list_occurrences(codes)}, "
+            "which means a missing call there. Other features of X are not genotypes, and it may "
+            "be a value in them. If it means missing in all features, pass "
+            f"missing_code={given}; if in none, missing_code=None."
         )
     plain = not (tally.n_others or tally.n_fractions or strays)
     dosages = plain and set(tally.outside) == set(codes)
@@ -340,10 +347,10 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
     one = len(strays) == 1
     value = codes if one else f"[{codes}]"
     raise DataError(
-        f"X holds {seen} and besides them only {_list_occurrences(strays)}, which "
-        f"{'is' if one else 'are'} no count of alleles. If {'it stands' if one else 'they stand'} "
-        f"for missing calls, pass missing_code={value}; to take every number as it is, "
-        "missing_code=None; else mend the data."
+        f"X contains {seen}, and otherwise only {_list_occurrences(strays)}, which "
+        f"{'is' if one else 'are'} not a count of alleles. If "
+        f"{'it means' if one else 'they mean'} missing calls, pass missing_code={value}. To "
+        "treat every number as a value, pass missing_code=None. Otherwise correct the data."
     )
 
 
@@ -374,7 +381,7 @@ class Alleles:
     coded : int64
         Number of other values equal to each of `CODES`, (codes, c).
     census : Census
-        Summary of the values; of a few only, if these are of another kind.
+        Summary of the values; only of a few if these are not dosages.
     genotypes : int64 or None
         Numbers of values 0, 1 and 2, (c, 3); None if they were not counted.
     """
@@ -440,7 +447,7 @@ class Alleles:
         Raises
         ------
         InputError
-            The values are no allele counts; the message begins with `said`.
+            The values are not allele counts; the message begins with `said`.
         """
         census, strays = self.census, self.census.strays
         largest = max([census.largest, *strays])
@@ -451,8 +458,9 @@ class Alleles:
         if is_other or is_share or (self.total > alleles).any() or (self.total < 0).any():
             seen = "fractions up to 1" if is_share else f"values that are not 0 to {copies}"
             raise InputError(
-                f"{said} is a frequency of alleles, and X holds {seen}, which are no copies of an "
-                "allele. Leave it out, or leave out these features (extract=, exclude=)."
+                f"{said} filters by allele frequency, but X contains {seen}, which are not "
+                "allele counts. Do not use this filter, or exclude these features (extract=, "
+                "exclude=)."
             )
         rarer = np.minimum(self.total, alleles - self.total)
         return np.divide(rarer, alleles, out=np.zeros(rarer.size), where=alleles > 0)
@@ -463,17 +471,17 @@ class Alleles:
         Raises
         ------
         InputError
-            The values are no biallelic genotypes; the message begins with `said`.
+            The values are not biallelic genotypes; the message begins with `said`.
         """
         assert self.genotypes is not None, "they were counted"
         n_other = int((m - self.n_missing - self.genotypes.sum(axis=1)).sum())
-        noun = f"{n_other:,} values that are not 0, 1 or 2, such as doses of imputed alleles"
+        noun = f"{n_other:,} values that are not 0, 1 or 2, such as dosages of imputed alleles"
         if source.ploidy not in (None, MOST_COPIES):
             n_other, noun = 1, f"calls of {source.ploidy} alleles"
         if n_other:
             raise InputError(
-                f"{said} is about genotypes of two alleles, and X holds {noun}. Leave it out, or "
-                "leave out these features (extract=, exclude=)."
+                f"{said} filters diploid genotypes with two alleles, but X contains {noun}. Do "
+                "not use this filter, or exclude these features (extract=, exclude=)."
             )
         return self.genotypes
 

@@ -1,7 +1,7 @@
-"""Variants of VCF Zarr: names, places, FILTER and alleles, in arrays that are read when asked for.
+"""Variants of VCF Zarr: names, positions, FILTER and alleles, in arrays that are read on demand.
 
-Of a group they are read some rows at a time where that is enough: ten million ids take half a
-gigabyte as text. Which of ids and places name the variants, all of them decide (`Naming`).
+Arrays of a group are read a few rows at a time if possible, because ten million ids need half a
+gigabyte as text. `Naming` decides, from all variants, whether ids or positions are their names.
 """
 
 from __future__ import annotations
@@ -14,38 +14,39 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 from zarr.storage import StorePath
 
-from dhsic._typing import Array, Mask
+from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.chunked import group_at, member, place_of, read_array
-from dhsic.sources.columns import NAME, STRETCH, Column, all_differ
+from dhsic.sources.columns import NAME, STRETCH, Column, all_differ, bits_of, repeated_bits
 from dhsic.sources.options import MissingChunks, text
 from dhsic.sources.views import SubsetSource
 
-#: Arrays that describe variants, and the one that `variant_contig` counts in.
+#: Arrays that describe variants, and the array into which `variant_contig` is an index.
 IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
 REF, ALT = "variant_ref", "variant_alt"
 CONTIG, CONTIGS = "variant_contig", "contig_id"
 FILTER, FILTER_IDS = "variant_filter", "filter_id"
 PASS = "PASS"
-#: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
+#: Name of a missing contig (index -1), as in VCF.
 NO_CONTIG = "."
-#: Chromosomes of variants that lie on none that is known: of VCF, and of PLINK.
+#: Chromosome names of variants on an unknown chromosome, in VCF and PLINK.
 NOWHERE = ("", NO_CONTIG, "0")
-#: Chromosomes of humans by PLINK's numbers, and its names of what X and Y share.
+#: Human chromosomes by PLINK number, and PLINK's names of the regions that X and Y share.
 OF_PLINK = {"23": "X", "24": "Y", "25": "XY", "26": "MT", "PAR1": "XY", "PAR2": "XY"}
 MOST_OF_PLINK = 26
-#: Rows of text that are read at a time.
+#: Number of rows of text that are read at a time.
 AT_A_TIME = 2**16
 
 
 def chromosome_name(name: str) -> str:
-    """Name of a chromosome as it is compared.
+    """Normalise the name of a chromosome.
 
     >>> chromosome_name("chr06"), chromosome_name("M"), chromosome_name("chrX")
     ('6', 'MT', 'X')
@@ -55,9 +56,10 @@ def chromosome_name(name: str) -> str:
 
 
 def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
-    """Names that stand for others among these chromosomes: 23 is X, as PLINK writes it of humans.
+    """Return synonyms of these chromosomes: 23 is X, as PLINK writes it for humans.
 
-    Nothing where there are more than 26, or X and Y besides such numbers, as of cattle.
+    The result is empty if there are more than 26 chromosomes, or X and Y beside such numbers, as in
+    cattle.
 
     >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
     ('X', {})
@@ -68,12 +70,12 @@ def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
     return {} if is_other or (known_names & {"X", "Y", "Z"} and numbers & {*OF_PLINK}) else OF_PLINK
 
 
-#: Chromosomes in which sexes differ, of humans and of birds, and that of mitochondria.
+#: Sex chromosomes of humans and birds, and the mitochondrial one.
 NOT_AUTOSOMES = ("X", "Y", "XY", "Z", "W", "ZW", "MT")
 
 
 def chromosome_names(names: Iterable[str]) -> dict[str, str]:
-    """Name of each of these chromosomes as it is compared; numbers are those of autosomes.
+    """Return the normalised name of each of these chromosomes; numbers are autosomes.
 
     >>> chromosome_names(["chr1", "23", "M"])
     {'chr1': '1', '23': 'X', 'M': 'MT'}
@@ -84,10 +86,21 @@ def chromosome_names(names: Iterable[str]) -> dict[str, str]:
     return {name: alias.get(each, each) for name, each in bare.items()}
 
 
-class Variants:
-    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group, or a Dataset.
+def are_on_x(chromosomes: Array) -> Mask:
+    """Mask of the variants on X, by the names of their chromosomes, (d,).
 
-    Text of a group is read once for as long as somebody has it: a million ids take 60 MB.
+    >>> are_on_x(np.array(["1", "23", "25"], dtype=object)).tolist()
+    [False, True, False]
+    """
+    codes, names = pd.factorize(chromosomes)
+    bare = chromosome_names(names.tolist())
+    return np.isin(codes, [i for i, name in enumerate(names) if bare[name] == "X"])
+
+
+class Variants:
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group or Dataset.
+
+    Text of a group is kept in memory as long as it is in use: a million ids need 60 MB.
     """
 
     def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
@@ -100,13 +113,13 @@ class Variants:
 
     @classmethod
     def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
-        """Those of d variants; DataError where they are of others, or name unknown contigs."""
+        """Create the variants of a source; DataError unless there are d, with known contigs."""
         variants = cls(data)
         for name in (CONTIG, POSITION, ALLELES, IDS):
             array = variants._find(name)
             if array is not None and array.shape[:1] != (d,):
                 raise DataError(
-                    f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
+                    f"{name} of {where} has shape {array.shape}, but there are {d} variants. The "
                     "store is damaged: write it again."
                 )
         index, names = variants.get(CONTIG), variants.get(CONTIGS)
@@ -116,14 +129,15 @@ class Variants:
         if outside.size:
             raise DataError(
                 f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} "
-                f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
-                f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
+                f"({outside.size} such variants in total), but {CONTIGS} lists {len(names)} "
+                f"contigs, with indices 0 to {len(names) - 1}; -1 means missing. The store is "
+                "damaged: write it again."
             )
         return variants
 
     @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
-        """Names and coordinates of d variants: of a group they are read when they are asked for."""
+        """Return names and coordinates of d variants; those of a group are read on demand."""
         if isinstance(data, xr.Dataset):
             here = cls.of(data, d, "the Dataset")
             return Names(here.names(), here.samples(), here.coords(), dim="variants")
@@ -132,19 +146,28 @@ class Variants:
         return Names(*of_each, stored.key, stored.check, partial(stored.columns, d))
 
     def names(self) -> Array | None:
-        """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
+        """Return the names of the variants: ids, or "contig:position[:ref:alt]" if missing.
 
-        Ids that repeat name nothing, so then every variant is named by its position.
+        An id that several variants have names none of them, so these are named by their positions.
         """
         naming = self._naming
         return None if naming is None else self._variant_names(naming)
 
+    def on_x(self) -> Index:
+        """Positions of the variants on X, ascending."""
+        index, names = self.get(CONTIG), self.get(CONTIGS)
+        if index is None:
+            return np.empty(0, dtype=np.int64)
+        if names is None or index.dtype.kind not in "iu":
+            return np.flatnonzero(are_on_x(text(index)))
+        return np.flatnonzero(np.isin(index, np.flatnonzero(are_on_x(text(names)))))
+
     def samples(self) -> Array | None:
-        """Ids of the samples, or None."""
+        """Return the ids of the samples, or None."""
         return self._text("sample_id")
 
     def coords(self) -> dict[str, Array]:
-        """Contig names, positions, ids and alleles of the variants, those that there are."""
+        """Return the contigs, positions, ids and alleles of the variants, if they exist."""
         return {name: read() for name, (_, read) in self._readers().items()}
 
     def columns(self, d: int) -> dict[str, Column]:
@@ -168,11 +191,11 @@ class Variants:
         return available
 
     def key(self) -> tuple[Array | None, ...]:
-        """Arrays for a fingerprint: positions, which are read 100 times as fast as ids."""
+        """Return arrays for a fingerprint: positions, which are read 100 times as fast as ids."""
         return self.get(POSITION), self.get(CONTIG), self.samples()
 
     def check(self) -> None:
-        """Read the arrays of variant names in parts, to validate them; as text they take 100 MB."""
+        """Read the arrays of variant names in parts, to validate them; as text they need 100 MB."""
         for name in (IDS, POSITION, CONTIG, CONTIGS):
             array = self._find(name)
             if array is not None and not isinstance(array, xr.Variable):
@@ -193,7 +216,7 @@ class Variants:
         cached = self._held.get(name)
         if cached is None:
             cached = np.empty(array.shape, dtype=object)
-            for some in _stretches(array):  # as it is read text takes as much again
+            for some in _stretches(array):  # reading all at once needs twice the memory
                 cached[some] = text(read_array(array, missing_chunks, some))
             self._held[name] = cached
         return cached
@@ -225,7 +248,7 @@ class Variants:
             return None
         if names is None or index.dtype.kind not in "iu":
             return text(index)
-        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
+        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # -1 is the appended one
         return contigs
 
     def _ref(self, rows: slice | None = None) -> Array:
@@ -247,19 +270,23 @@ class Variants:
             return of_ids
         are_named = True
 
-        def parts() -> Iterator[Array]:
+        def present() -> Iterator[Array]:
             nonlocal are_named
             for part in self._parts(of_ids, n):
-                are_named = are_named and not _unnamed(part).any()
-                yield part
+                missing = _unnamed(part)
+                are_named = are_named and not missing.any()
+                yield part[~missing]
 
-        if all_differ(parts) and are_named:
+        repeated = repeated_bits(present())
+        if are_named and not repeated.size:
             return of_ids
         by_alleles = self._repeat_places
-        both = Naming(by_id=True, by_alleles=by_alleles)
-        if not are_named and all_differ(partial(self._parts, both, n)):
-            return both
-        return Naming(by_id=False, by_alleles=by_alleles)
+        some = Naming(by_id=True, by_alleles=by_alleles, repeated=repeated)
+        places = Naming(by_id=False, by_alleles=by_alleles)
+        if all_differ(partial(self._parts, some, n)):
+            return some
+        # An id may look like the position of another variant.
+        return places if all_differ(partial(self._parts, places, n)) else some
 
     @property
     def _repeat_places(self) -> bool:
@@ -274,17 +301,20 @@ class Variants:
         return (self._variant_names(naming, rows) for rows in slices(n, STRETCH))
 
     def _variant_names(self, naming: Naming, rows: slice | None = None) -> Array:
-        """Names of all variants, or of some rows."""
+        """Return the names of all variants, or of some rows."""
         if not naming.by_place:
             ids = self._text(IDS, rows)
             assert ids is not None, "they name the variants"
-            return ids  # the places of a million variants take 100 MB
+            return ids  # avoids positions, 100 MB per million
         places = self._places(rows, by_alleles=naming.by_alleles)
         if not naming.by_id:
             return places
         ids = self._text(IDS, rows)
         assert ids is not None, "they name the variants"
-        return np.where(_unnamed(ids), places, ids)
+        lacking = _unnamed(ids)
+        if naming.repeated is not None and naming.repeated.size:
+            lacking |= np.isin(bits_of(ids), naming.repeated)
+        return np.where(lacking, places, ids)
 
     def _places(self, rows: slice | None, *, by_alleles: bool) -> Array:
         contigs, positions = self._contigs(rows), self.get(POSITION, rows=rows)
@@ -301,11 +331,15 @@ class Variants:
 
 
 class Naming(NamedTuple):
-    """Rule that names variants: by id, else by position, with alleles where positions repeat."""
+    """Rule that names variants: by id, else by position, with alleles where positions repeat.
+
+    `repeated` are hashes of the ids that several variants have (`repeated_bits`).
+    """
 
     by_id: bool
     by_place: bool = True
     by_alleles: bool = False
+    repeated: Array | None = None
 
 
 def _unnamed(ids: Array) -> Mask:
@@ -326,9 +360,9 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class FilterColumn:
-    """FILTER of the variants: PASS, another one, or none, "." in VCF: then it was not applied.
+    """FILTER of the variants: PASS, another filter, or "." if no filters were applied.
 
-    `by_id` counts variants by filter other than PASS, of which a variant may have several.
+    `by_id` is the number of variants for each filter other than PASS; a variant may have several.
     """
 
     passed: Mask  # (d,)
@@ -338,7 +372,7 @@ class FilterColumn:
 
     @classmethod
     def of(cls, data: Any, d: int, missing_chunks: MissingChunks = "error") -> FilterColumn | None:
-        """Return those of a group or Dataset of d variants, None where it keeps none."""
+        """Read the FILTER of d variants from a group or Dataset; None if it has none."""
         if not isinstance(data, zarr.Group | xr.Dataset):
             return None
         variants = Variants(data)
@@ -347,9 +381,9 @@ class FilterColumn:
             return None
         if given.shape != (d, listed.size):
             raise DataError(
-                f"{FILTER} has shape {given.shape}, and there are {d} features and {listed.size} "
-                f"filters in {FILTER_IDS}. The features are no variants, or the store is damaged: "
-                "choose another variable, or write it again."
+                f"{FILTER} has shape {given.shape}, but there are {d} features and {listed.size} "
+                f"filters in {FILTER_IDS}. The features are not variants, or the store is "
+                "damaged: choose another variable, or write it again."
             )
         ids = [str(name) for name in listed]
         has = given.astype(bool)
@@ -360,7 +394,7 @@ class FilterColumn:
         return cls(passed, n_set - int(passed.sum()), d - n_set, by_id)
 
     def plain(self) -> dict[str, Any]:
-        """Counts, for JSON."""
+        """Return the counts as plain data, for JSON."""
         n_passed = int(self.passed.sum())
         counts = {"pass": n_passed, "other": self.n_failed, "none": self.n_unset}
         return {**counts, "by_id": dict(self.by_id)}
@@ -368,27 +402,30 @@ class FilterColumn:
     def __str__(self) -> str:
         named = ", ".join(f"{name} {n:,}" for name, n in self.by_id.items())
         failed = f"{self.n_failed:,} other{f' ({named})' if named else ''}"
-        return f"{int(self.passed.sum()):,} PASS, {failed}, {self.n_unset:,} none ('.')"
+        return f"{int(self.passed.sum()):,} PASS, {failed}, {self.n_unset:,} unset ('.')"
 
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
-    """Return the features of a source, opened from `data`, that are variants with FILTER PASS."""
+    """Return the view of a source, opened from `data`, with the variants whose FILTER is PASS."""
     filters = FilterColumn.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
-            f"The data hold no {FILTER} with {FILTER_IDS}, as VCF Zarr does, so it is not known "
+            f"The data have no {FILTER} with {FILTER_IDS}, as VCF Zarr has, so it is not known "
             "which features pass. Leave out pass_only=True."
         )
     if not filters.passed.any():
         raise InputError(
-            f"The FILTER of none of {source.n_features} variants is PASS: {filters}. Leave out "
-            "pass_only=True, or apply filters before converting."
+            f"None of the {source.n_features} variants has FILTER PASS: {filters}. Leave out "
+            "pass_only=True, or apply filters before conversion."
         )
-    return SubsetSource(source, np.flatnonzero(filters.passed))
+    view = SubsetSource(source, np.flatnonzero(filters.passed))
+    if n := source.n_features - view.n_features:
+        view.left_out = (*source.left_out, ("pass_only", n))
+    return view
 
 
 def n_multiallelic(group: zarr.Group) -> int | None:
-    """Count variants with two alternative alleles or more; None where alleles are not kept."""
+    """Count variants with at least two alternative alleles; None if alleles are not stored."""
     alleles = member(group, ALLELES)
     if alleles is None or alleles.ndim != 2:
         return None
@@ -399,7 +436,7 @@ def n_multiallelic(group: zarr.Group) -> int | None:
 
 
 def _stretches(array: zarr.Array[Any]) -> list[slice]:
-    """Yield slices of rows of an array, each of whole chunks."""
+    """Return slices of rows of an array; each contains whole chunks."""
     chunk = (array.shards or array.chunks)[0]
     step = chunk * -(-AT_A_TIME // chunk)
     return [slice(start, start + step) for start in range(0, array.shape[0], step)]

@@ -1,17 +1,18 @@
-"""Genotypes and dosages in VCF Zarr, as bio2zarr and sgkit write them.
+"""Genotypes and dosages in VCF Zarr, as written by bio2zarr and sgkit.
 
-A genotype lists allele indices, one per chromosome copy: 0 reference, above 0 another, -1
-missing, -2 no such copy (a haploid call in a diploid array). Its dosage is the number of
-non-reference alleles; neither ``sum`` over the copies nor the largest index gives it. The store is
-never opened through xarray, whose masking turns dosage 0 into NaN.
+A genotype lists allele indices, one per chromosome copy: 0 is the reference allele, numbers above 0
+are other alleles, -1 is missing, and -2 is an absent copy (a haploid call in a diploid array). Its
+dosage is the number of non-reference alleles, which is neither the ``sum`` over the copies nor the
+largest index. The store is never opened through xarray, because its masking replaces dosage 0 by
+NaN.
 
-What a store says of its variants besides calls: `dhsic.sources.variants`.
+Other arrays of a store that describe variants are read by `dhsic.sources.variants`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ from dhsic.namespace import slices
 from dhsic.sources import Names
 from dhsic.sources.blocks import Block, check_finite, refuse_any
 from dhsic.sources.chunked import ChunkedArray, arrays_of, member, place_of
-from dhsic.sources.males import hardly_heterozygous, n_heterozygous, places_on_x
+from dhsic.sources.males import CopiesOfX, males_by_calls, n_heterozygous, places_on_x
 from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names, text
 from dhsic.sources.packing import Packing, code_among, declared
+from dhsic.sources.sexes import DIPLOID, DosagesOnX, Sexes, stored_sex
 from dhsic.sources.variants import (
     ALLELES,
     CONTIG,
@@ -38,26 +40,26 @@ from dhsic.sources.zarr import ZarrSource
 
 MISSING = -1
 NO_COPY = -2
-#: Bits of a pair of alleles that are neither 0 nor 1; pairs at a time: few calls, for threads wait
-#: for each other between them.
+#: Bits that are set in a pair of alleles unless both are 0 or 1; and number of pairs at a time,
+#: which is large because threads wait for each other between calls.
 NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 21
-#: Variables that hold dosages, and alleles of a call where no genotypes tell.
-DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
+#: Variables that hold dosages.
+DOSAGES = ("call_dosage", "call_DS")
 #: Names of X, and number of its variants that tell males.
 X, FEW_VARIANTS = ("X", "23"), 8
 
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """How calls, features first, become numbers.
+    """Rule that converts stored calls, features first, to numbers.
 
-    ``call_genotype`` (variants, samples, ploidy) becomes the number of non-reference alleles,
-    int8, -1 where missing: at a multi-allelic site all alternative alleles count together, 0/2 is
-    1 and 1/2 is 2. Other variables (``call_dosage``, ``call_DS``) are read as they are; a
-    third dimension is accepted when it has one element. A mask (``call_dosage_mask``) is honoured.
+    ``call_genotype`` (variants, samples, ploidy) becomes the number of non-reference alleles, int8,
+    -1 if missing. At a multi-allelic site all alternative alleles count together: 0/2 is 1 and 1/2
+    is 2. Other variables (``call_dosage``, ``call_DS``) are read unchanged; a third dimension is
+    allowed if it has one element. A mask (``call_dosage_mask``) is applied.
 
-    `chunked` is where they are stored, `n_alleles` how many a variant may have where that is known;
-    `mask` says which calls are missing, `variants` where they lie.
+    `chunked` is the stored array, and `n_alleles` the maximum number of alleles of a variant, if
+    known. `mask` marks missing calls, and `variants` has their positions.
     """
 
     chunked: ChunkedArray
@@ -69,10 +71,10 @@ class Calls:
 
     @cached_property
     def haploid_by_contig(self) -> dict[str, int]:
-        """Samples with one copy of each contig of which others have more.
+        """Number of samples with one copy of each contig of which others have more copies.
 
-        They have a haploid call of the variant in the middle of the contig, or are males by their
-        calls on X, see `homozygous_males`. Autosomes are not looked at.
+        They have a haploid call at the variant in the middle of the contig, or are males according
+        to their calls on X, see `homozygous_males`. Autosomes are not examined.
         """
         haploid: dict[str, int] = {}
         for name, at in self._sex_contigs.items():
@@ -87,7 +89,7 @@ class Calls:
 
     @cached_property
     def _sex_contigs(self) -> dict[str, Index]:
-        """Positions of the features of each contig that is no autosome."""
+        """Positions of the features of each contig that is not an autosome."""
         contigs = None if self.variants is None else self.variants.get(CONTIG)
         names = None if self.variants is None else self.variants.get(CONTIGS)
         is_known = contigs is not None and names is not None and contigs.dtype.kind in "iu"
@@ -101,6 +103,20 @@ class Calls:
         }
         return {name: at for name, at in each.items() if at.size}
 
+    @cached_property
+    def haploid_only_features(self) -> Index:
+        """Ascending positions of features of contigs whose calls are all haploid as stored.
+
+        The variant in the middle of a contig stands for all; autosomes are not looked at.
+        """
+        each = []
+        for at in self._sex_contigs.values():
+            middle = int(at[at.size // 2])
+            copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
+            if copies.max(initial=0) == 1:
+                each.append(at)
+        return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
+
     @staticmethod
     def _is_x(contig: str) -> bool:
         return chromosome_name(contig) in X
@@ -111,11 +127,16 @@ class Calls:
         each = [self._sex_contigs[name] for name in self.haploid_by_contig]
         return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
 
-    @cached_property
+    @property
     def homozygous_males(self) -> Mask:
         """Males whose one copy of X is written as two, (m,), see `dhsic.sources.males`."""
+        return self._copies_by_calls.males
+
+    @cached_property
+    def _copies_by_calls(self) -> CopiesOfX:
+        """Copies of X by heterozygous calls, where no call is haploid as stored."""
         m = self.chunked.n_samples
-        counts, none = np.zeros(m), np.zeros(m, dtype=bool)
+        counts, none = np.zeros(m), CopiesOfX(np.zeros(m, dtype=bool), are_clear=True)
         at = next((at for name, at in self._sex_contigs.items() if self._is_x(name)), None)
         if at is None:
             return none
@@ -124,11 +145,18 @@ class Calls:
             if calls.shape[-1] != DIPLOID or (calls == NO_COPY).any():
                 return none
             counts += n_heterozygous(calls)
-        return hardly_heterozygous(counts)
+        return males_by_calls(counts)
+
+    @property
+    def sexes(self) -> Sexes:
+        """Sexes of the samples, by the calls on X."""
+        males, copies = self.males, self._copies_by_calls
+        females = ~males if males.any() else males
+        return Sexes(males, females, int(copies.males.sum()), are_clear=copies.are_clear)
 
     @cached_property
     def males(self) -> Mask:
-        """Samples with one copy of X and none with two, (m,), in some of its variants."""
+        """Mask (m,) of the samples with one copy of X, and none with two, in some variants."""
         at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
         if at is None or self.homozygous_males.any():
             return self.homozygous_males
@@ -141,9 +169,10 @@ class Calls:
         return males & ~females
 
     def by_sex(self, genotypes: Array, rows: Index | None) -> Array:
-        """Calls (c, n, ploidy) on X with one copy in males, whose heterozygous calls are missing.
+        """Return calls (c, n, ploidy) on X with one copy in males.
 
-        `rows` are the samples (None: all). Calls that are haploid as stored stay as they are.
+        Heterozygous calls of males become missing. Calls that are stored as haploid are unchanged.
+        `rows` are the samples (None: all).
         """
         males = self.homozygous_males if rows is None else self.homozygous_males[rows]
         if not males.any():
@@ -158,20 +187,20 @@ class Calls:
 
     @staticmethod
     def copies(genotypes: Array) -> Array:
-        """Copies of a chromosome in calls (..., ploidy), int8; 0 where one of them is missing."""
+        """Return the number of copies in calls (..., ploidy), int8; 0 if one of them is missing."""
         there = np.where((genotypes == MISSING).any(axis=-1), 0, 1)
         return np.asarray((genotypes != NO_COPY).sum(axis=-1) * there).astype(np.int8)
 
     @classmethod
     def allele_counts(cls, genotypes: Array) -> tuple[Array, Array]:
-        """Alternative alleles and all of them, (c,), in calls (c, m, ploidy)."""
+        """Count alternative alleles, and all alleles, in calls (c, m, ploidy); (c,) each."""
         copies = cls.copies(genotypes)
         alternative = ((genotypes > 0).sum(axis=-1) * (copies > 0)).sum(axis=1)
         return alternative, copies.sum(axis=1, dtype=np.int64)
 
     @classmethod
     def diploid_genotypes(cls, genotypes: Array) -> Array:
-        """Calls (c, m, ploidy) of two copies with 0, 1 and 2 alternative alleles, (c, 3)."""
+        """Count diploid calls (c, m, ploidy) with 0, 1 and 2 alternative alleles, (c, 3)."""
         alternative = np.where(cls.copies(genotypes) == DIPLOID, (genotypes > 0).sum(axis=-1), -1)
         return np.stack([(alternative == n).sum(axis=1) for n in range(DIPLOID + 1)], axis=1)
 
@@ -182,18 +211,19 @@ class Calls:
 
     @property
     def missing_code(self) -> int | None:
-        """-1, or the largest value where numbers have no sign and a mask says what is missing."""
+        """-1, or, for unsigned numbers with a mask of missing values, the largest value."""
         if self.dtype.kind == "b" and self.mask is not None:
             raise InputError(
-                f"{self.mask.label} masks booleans, which have no value for missing. Choose "
-                "another variable, or write it as int8 with -1 where missing."
+                f"{self.mask.label} marks missing values of booleans, which cannot be "
+                "represented. Choose another variable, or write it as int8 with -1 for missing "
+                "values."
             )
         if self.dtype.kind == "u" and self.mask is not None:
             return int(np.iinfo(self.dtype).max)
         return MISSING if self.dtype.kind == "i" else None
 
     def numbers(self, values: Array, block: Block, rows: Index | None) -> Array:
-        """Numbers (c, m) of stored calls (c, m, ...)."""
+        """Convert stored calls (c, m, ...) to numbers (c, m)."""
         if self.is_genotype:
             self._check_alleles(values, block, rows)
             return fold(values, self.policy)
@@ -216,12 +246,12 @@ class Calls:
         place = self.chunked.place
         outside: Any = (genotypes < NO_COPY) | (genotypes > most)
         why = (
-            f"; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The store is "
-            "damaged, or holds something else: write it again."
+            f". Allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The store is "
+            "damaged, or contains something else: write it again."
         )
         refuse_any(outside.any(axis=-1), genotypes, block, rows, place, why)
         why = (
-            ", a call of lower ploidy. Pass ploidy_policy='scale' or 'count', or leave out haploid "
+            ", a call of lower ploidy. Pass ploidy_policy='scale' or 'count', or remove haploid "
             "variants."
         )
         refuse_any(np.any(genotypes == NO_COPY, axis=-1), genotypes, block, rows, place, why)
@@ -233,14 +263,14 @@ class Calls:
         if self.missing_code is not None:
             negative &= values != self.missing_code
         missing = "NaN" if values.dtype.kind == "f" else self.missing_code
-        why = f"; what a call counts is not negative. Write missing calls as {missing}."
+        why = f". Values of calls cannot be negative. Write missing calls as {missing}."
         refuse_any(negative, values, block, rows, self.chunked.place, why)
 
 
 class CallSource(ZarrSource):
     """Genotypes, dosages or other calls (variants, samples, ...) of a VCF Zarr store.
 
-    `calls` turns stored calls into numbers.
+    `calls` converts stored calls to numbers.
     """
 
     def __init__(self, chunked: ChunkedArray, names: Names, calls: Calls) -> None:
@@ -250,16 +280,23 @@ class CallSource(ZarrSource):
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.calls.numbers(self.chunked.read(block, rows), block, rows).T
 
+    def sexes(self) -> Sexes | None:
+        return self.calls.sexes if self.calls.is_genotype else super().sexes()
+
     def haploid_features(self) -> Index:
-        return self.calls.haploid_features
+        return self.calls.haploid_features if self.calls.is_genotype else super().haploid_features()
 
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
+        if not self.calls.is_genotype:
+            return super().allele_counts(block, local, rows)
         calls = self.calls.by_sex(self.chunked.read(block, rows)[local], rows)
         return self.calls.allele_counts(calls)
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        if not self.calls.is_genotype:
+            return super().diploid_genotypes(block, local, rows)
         calls = self.calls.by_sex(self.chunked.read(block, rows)[local], rows)
         return self.calls.diploid_genotypes(calls)
 
@@ -275,7 +312,8 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
     if array is None:
         shapes = ", ".join(f"{name} {a.shape}" for name, a in sorted(arrays_of(group).items()))
         raise InputError(
-            f"{group.store_path} holds no {variable}. It holds {shapes or 'no arrays'}."
+            f"{group.store_path} has no {variable}; its arrays are {shapes or 'none'}. Choose "
+            "one of them."
         )
     is_genotypes = is_genotype(array)
     axis = _variants_axis(array, label, is_genotype=is_genotypes)
@@ -285,7 +323,7 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
     ids, alleles = member(group, "sample_id"), member(group, ALLELES)
     if ids is not None and ids.shape != (chunked.n_samples,):
         raise DataError(
-            f"sample_id of {group.store_path} has shape {ids.shape}, and {chunked.label} has "
+            f"sample_id of {group.store_path} has shape {ids.shape}, but {chunked.label} has "
             f"{chunked.n_samples} samples. The store is damaged: write it again."
         )
     mask = None if is_genotypes else member(group, f"{variable}_mask")
@@ -299,25 +337,28 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
     )
     source = CallSource(chunked, names, calls)
     source.dosages = is_genotypes or variable in DOSAGES
-    source.keeps_codes = True  # values that are none of these are refused
+    source.keeps_codes = True  # other values are refused
     if source.dosages:
         genotypes = array if is_genotypes else member(group, "call_genotype")
         shape = () if genotypes is None else genotypes.shape
         source.ploidy = int(shape[2]) if len(shape) == 3 else DIPLOID
+        if not is_genotypes and source.ploidy == DIPLOID:
+            place = place_of(group)
+            source.on_x = DosagesOnX(Variants(place).on_x, partial(stored_sex, place))
     options.check_dim(1, "samples", label)
     options.check_length(source.n_samples, label)
     return source
 
 
 def _packing_of(array: zarr.Array[Any]) -> Packing | None:
-    """How numbers of calls are decoded; integers with a code below 0 are read as they are."""
+    """Return the packing of call values; None for integers whose code is below 0."""
     attributes = declared(array)
     code = code_among(attributes, array.dtype)
     return Packing.of(attributes, array.dtype, keeps_code=code is None or code < 0)
 
 
 def holds_calls(array: zarr.Array[Any]) -> bool:
-    """Whether it is a variable of calls."""
+    """Whether an array is a variable of calls."""
     dims = dimension_names(array)
     is_declared = dims is None or set(dims[:2]) == {"variants", "samples"}
     return array.basename.startswith("call_") and array.ndim >= 2 and is_declared
@@ -331,37 +372,38 @@ def is_genotype(array: zarr.Array[Any]) -> bool:
 
 
 def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> int:
-    """Return the axis of the variants: by name where there are names, else the first."""
+    """Return the axis of the variants: by dimension name if there are names, else the first."""
     dims = dimension_names(array)
     dim_names = dims or ("variants", "samples")
     if array.ndim < 2 or set(dim_names[:2]) != {"variants", "samples"}:
         raise InputError(
-            f"{label} has shape {array.shape} and dimensions {dim_names}; calls have dimensions "
-            "(variants, samples) and perhaps ploidy. Choose another variable."
+            f"{label} has shape {array.shape} and dimensions {dim_names}, but calls have the "
+            "dimensions (variants, samples) and perhaps ploidy. Choose another variable."
         )
     if array.ndim > 2 and not is_genotype and array.shape[2:] != (1,):
         raise InputError(
-            f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}: several "
-            "numbers per call, and a feature is one. Choose variable='call_genotype', or a "
-            "variable with dimensions (variants, samples), or split multi-allelic variants before "
-            "converting."
+            f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}, so "
+            "several numbers per call, but a feature has one. Choose variable='call_genotype' or "
+            "a variable with dimensions (variants, samples), or split multi-allelic variants "
+            "before conversion."
         )
     return dim_names.index("variants")
 
 
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
-    """Fold allele indices (..., ploidy) into dosages (...), int8, -1 where missing.
+    """Convert allele indices (..., ploidy) to dosages (...), int8, -1 if missing.
 
-    A call is missing when one of its alleles is, or when it has no copy at all. Calls of lower
-    ploidy count what they have, or are scaled up to the full ploidy (rounded half to even).
+    A call is missing if one of its alleles is missing, or if it has no copy. Calls of lower ploidy
+    count their own alleles, or are scaled to the full ploidy (rounded half to even), according to
+    `policy`.
     """
     if genotypes.dtype == np.int8 and genotypes.shape[-1] == 2:
-        # Pairs of 0 and 1 are added; the others, of 65,536 that there are, are looked up.
+        # Pairs of 0 and 1 are added; other pairs are looked up in a table of all 65,536.
         pairs = np.ascontiguousarray(genotypes).view(np.uint16)[..., 0]
         dosages, table = np.empty(pairs.shape, np.int8), _pair_table(policy)
         for batch in slices(pairs.size, AT_A_TIME):
             part, out = pairs.reshape(-1)[batch], dosages.reshape(-1)[batch]
-            np.copyto(out, (part >> 8) + part, casting="unsafe")  # of the sum the last byte
+            np.copyto(out, (part >> 8) + part, casting="unsafe")  # keeps the low byte of the sum
             unusual = np.flatnonzero((part & NOT_0_OR_1) != 0)
             out[unusual] = table[part[unusual]]
         return dosages

@@ -1,9 +1,8 @@
-"""Views of a source: some of its features, or values recoded, compared with before, or permuted.
+"""Views of a source: subsets of features, and recoded, checked or permuted values.
 
-Every feature has a checksum, of its stored values in the order of the samples that take part. So
-checksums depend neither on chunks, compression and the cut into blocks nor on where, or by whom,
-the feature is read: they tell data that changed since they were read, value for value, and name
-what changed.
+Every feature has a checksum of its stored values, in the order of the samples that are used. It
+does not depend on chunks, compression, blocks, or the machine that reads the feature. Checksums
+therefore detect any change of values since they were read, and show which features changed.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.blocks import Block
 from dhsic.sources.columns import Column
+from dhsic.sources.sexes import Sexes
 
-#: Coordinate of features that are some of a store's: their positions there.
+#: Name of the coordinate with the positions of features in the store.
 STORED = "stored_feature"
-#: Bytes of a word, and of values that are taken at a time: few calls, for threads wait for each
-#: other between them, and near enough to stay in a cache.
+#: Bytes of a word; and bytes of values processed at a time, small enough for the cache, and large
+#: because threads wait for each other between calls.
 WORD, CACHE_BYTES = 8, 1 << 22
-#: Runs of features that a message names, at most.
+#: Maximum number of runs of features that a message lists.
 MOST_NAMED = 3
 
 
@@ -72,6 +72,10 @@ class AbstractView(AbstractSource):
         view.base = base
         return view
 
+    @final
+    def sexes(self) -> Sexes | None:
+        return self.base.sexes()
+
     def haploid_features(self) -> Index:
         return self.base.haploid_features()
 
@@ -103,8 +107,8 @@ class AbstractView(AbstractSource):
 class SubsetSource(AbstractView):
     """Subset of the `features` (ascending) of another source, renumbered, without a copy.
 
-    Blocks are those of the other source with fewer features. Between the features that are
-    wanted, the others of a block are read too.
+    Blocks are those of the other source with fewer features. Features of a block between those in
+    the subset are read too.
     """
 
     features: Index
@@ -113,16 +117,19 @@ class SubsetSource(AbstractView):
         features, d = np.asarray(features, dtype=np.int64), base.n_features
         if features.ndim != 1 or features.size == 0:
             raise InputError(
-                f"features have shape {features.shape}; pass positions, at least one, ascending."
+                f"features have shape {features.shape}; pass at least one position, in ascending "
+                "order."
             )
         if features[0] < 0 or features[-1] >= d or (np.diff(features) <= 0).any():
             raise InputError(
-                f"features are positions from 0 to {d - 1}, ascending, each once; these begin with "
-                f"{features[:5].tolist()} and end with {features[-1]}."
+                f"features must be positions from 0 to {d - 1} in ascending order without "
+                f"repetition; these begin with {features[:5].tolist()} and end with "
+                f"{features[-1]}."
             )
         if isinstance(base, SubsetSource):
             features = base.features[features]
         super().__init__(base.base if isinstance(base, SubsetSource) else base)
+        self.left_out, self.not_features = base.left_out, base.not_features
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
         base_names = self.base.names
@@ -196,14 +203,14 @@ class SubsetSource(AbstractView):
 
 
 def whole_of(source: AbstractSource) -> AbstractSource:
-    """Return the source that reads the store itself, all features of it."""
+    """Return the source that reads the store itself, with all its features."""
     while isinstance(source, AbstractView):
         source = source.base
     return source
 
 
 def stored_positions(source: AbstractSource) -> Index:
-    """Positions in the store of the features of a source, (d,)."""
+    """Return the positions in the store of the features of a source, (d,)."""
     return source.of_features(np.arange(source.n_features + source.n_features_filtered))
 
 
@@ -212,7 +219,7 @@ def _of(base: AbstractSource, features: Any) -> SubsetSource:
 
 
 class ScaledSource(AbstractView):
-    """Source that carries the `scaling` of its features (of type `Scaling`)."""
+    """Source with the `scaling` of its features (of type `Scaling`)."""
 
     def __init__(self, base: AbstractSource, scaling: Any) -> None:
         super().__init__(base)
@@ -226,9 +233,9 @@ class ScaledSource(AbstractView):
 
 
 class RecodedSource(AbstractView):
-    """A source some `codes` of which are missing values: NaN in floats, else all under one code.
+    """Source in which some `codes` are missing: NaN in floats; in integers, all become one code.
 
-    Where `base` has no code of its own that is `code`, the first of them by default.
+    This code is `code`, or the missing code of `base`, or the first of `codes`.
     """
 
     def __init__(
@@ -250,11 +257,11 @@ class RecodedSource(AbstractView):
 
 
 def checksums(raw: Array) -> Index:
-    """Checksum of every feature of stored values (c, m), (c,) int64, at 5 to 10 GB/s.
+    """Return the checksum of every feature of stored values (c, m), (c,) int64, at 5 to 10 GB/s.
 
-    ``sum_i a_i (x_i xor (x_i >> 32)) mod 2^64`` over words x_i of 64 bits, with odd random a_i:
-    any change of one word shows, and changes of several go unseen once in 2^32 times at most.
-    Words that follow each other bit for bit cannot stand for one another, as they could in a sum.
+    It is ``sum_i a_i (x_i xor (x_i >> 32)) mod 2^64`` over 64-bit words x_i, with odd random a_i.
+    Any change of a single word is detected; changes of several words are missed with a probability
+    of at most 2^-32. Unlike in a sum, a permutation of words is detected.
 
     Examples
     --------
@@ -283,7 +290,7 @@ def checksums(raw: Array) -> Index:
 
 @lru_cache(maxsize=4)
 def _weights(n: int) -> Array:
-    """Return odd numbers below 2^64, equal on all machines: this generator is stable."""
+    """Return n odd 64-bit numbers, the same on all machines, because the generator is stable."""
     drawn = np.asarray(np.random.PCG64(0).random_raw(n), dtype=np.uint64)
     return drawn | np.uint64(1)
 
@@ -291,7 +298,7 @@ def _weights(n: int) -> Array:
 class ChecksummedSource(AbstractView):
     """Source that compares every read with the checksums of the first pass.
 
-    `checksums` (d,) are those of all features over `rows`, the samples that took part.
+    `checksums` (d,) are those of all features over `rows`, the samples that were used.
     """
 
     def __init__(self, base: AbstractSource, checksums: Index, rows: Index | None) -> None:
@@ -327,15 +334,15 @@ class ChecksummedSource(AbstractView):
         changed = features[checksums(values) != self.checksums[features]]
         if changed.size:
             raise DataError(
-                f"The values of {describe_features(changed)} are not those that the first pass of "
-                "this run read: the data were changed while it ran, or come out differently each "
-                "time that they are computed. Put them back (or write them to Zarr), then go on "
-                "from the checkpoint; or start again."
+                f"The values of {describe_features(changed)} differ from those in the first pass "
+                "of this run. The data changed while the run was working, or they are computed "
+                "differently each time. Restore the data (or write them to Zarr) and resume from "
+                "the checkpoint, or start again."
             )
 
 
 def describe_features(features: Index) -> str:
-    """Features, ascending, in a few words.
+    """Describe features (ascending positions) briefly.
 
     >>> describe_features(np.array([3, 4, 5, 9]))
     '4 features (3 to 5, 9)'
@@ -352,14 +359,14 @@ def describe_features(features: Index) -> str:
 
 
 class ShadowedSource(AbstractView):
-    """The features of a source and its shadows: `n_copies` copies, permuted by a seed.
+    """The features of a source and their shadows: `n_copies` permuted copies, drawn with a seed.
 
-    A shadow has the values of its feature and nothing to do with the labels. In a copy all features
-    are permuted alike, so that shadows are to each other as their features are: linked ones stay
-    linked.
+    A shadow has the values of its feature, but does not depend on the labels. In a copy, all
+    features have the same permutation, so dependences between features are preserved in their
+    shadows.
 
-    Samples `rows` change places among each other, by default all of them. Features have no names,
-    and blocks are those of the source, once for each copy.
+    The samples `rows` are permuted; by default all. Features have no names. Blocks are those of the
+    source, once for each copy.
     """
 
     def __init__(
@@ -411,7 +418,7 @@ class ShadowedSource(AbstractView):
         return digest.hexdigest()
 
     def _copy(self, block: Block) -> int:
-        """Return the number of the copy that holds a block, 0 for the original features."""
+        """Return the number of the copy that contains a block; 0 for the original features."""
         return block.start // self.n_real
 
 

@@ -1,13 +1,13 @@
-"""A matrix in Zarr: one array of a store, read in whole chunks along its features; and written.
+"""Matrices in Zarr: one array of a store, read in whole chunks along the features, and written.
 
-Zarr reads a chunk that is not there as fill values, silently: a deleted file of genotypes becomes
-zeros, which are genotypes too. Here every chunk that a read asks for passes through `get` of a
-store whose absent chunks are errors (`stores`), so nothing is listed, nothing is asked twice, and
-nothing can vanish between a check and the read.
+Zarr silently replaces an absent chunk by fill values: a deleted file of genotypes becomes zeros,
+which are genotypes too. Here every chunk is read through the method `get` of a store in which
+absent chunks are errors (`stores`). Nothing is listed or requested twice, and a chunk cannot vanish
+between a check and the read.
 
-Zarr's default codecs let most bit flips pass. So every array that dhsic writes ends its codecs with
-crc32c, has every chunk written (an absent one is then lost, not empty) and a fill value outside its
-domain: -1 for integers, NaN for floats.
+The default codecs of Zarr do not detect most bit flips. In every array that dhsic writes, the last
+codec is therefore crc32c, every chunk is written (an absent chunk is lost and not empty), and the
+fill value is outside the domain: -1 for integers, NaN for floats.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, check_finite
 from dhsic.sources.chunked import ChunkedArray
 
-BLOSC_LEVEL = 5  # 7.4 x on genotypes, against 7.1 x at level 1 and 7.6 x at level 7, twice as slow
+BLOSC_LEVEL = 5  # genotypes: 7.4 x; level 1: 7.1 x; level 7, twice as slow: 7.6 x
 
 
 class ZarrSource(AbstractStored):
-    """A Zarr array: format 2 or 3, sharded or not, a folder, a zip file or an object store."""
+    """Source of a Zarr array: format 2 or 3, sharded or not, in a folder, zip file or bucket."""
 
     chunked: ChunkedArray
 
@@ -79,12 +79,12 @@ def create_array(
     fill_value: Any = None,
     codec: Literal["zstd", "lz4"] = "zstd",
 ) -> Any:
-    """Create an empty array with dhsic's codecs in `group`, whose Zarr format it takes.
+    """Create an empty array in `group`, in its Zarr format, with the codecs of dhsic.
 
-    Its elements are integers, floats, or `str` for text of any length; `dims` become
-    `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2. By default a `fill_value` is
-    outside the domain: -1 for integers, NaN for floats. The codec lz4 is for what is read again
-    soon: on noise it is ten times as fast.
+    Elements are integers, floats, or `str` for text of any length. `dims` become `dimension_names`
+    in format 3 and `_ARRAY_DIMENSIONS` in format 2. The default `fill_value` is outside the domain:
+    -1 for integers, NaN for floats. The codec lz4 is for arrays that are soon read again: on noise
+    it is ten times as fast.
     """
     kind, itemsize = ("T", 1) if dtype is str else (np.dtype(dtype).kind, np.dtype(dtype).itemsize)
     options: dict[str, Any] = {
@@ -112,9 +112,9 @@ def create_array(
 def write_array(
     group: zarr.Group, name: str, values: Any, dims: tuple[str, ...], chunk: int = 65536
 ) -> None:
-    """Write a whole small array, `chunk` elements of its first dimension at a time.
+    """Write a whole small array, in chunks of `chunk` elements of its first dimension.
 
-    Text is given as an object array.
+    Text is passed as an object array.
     """
     dtype = str if values.dtype == object else values.dtype
     chunks = (*(min(chunk, n) for n in values.shape[:1]), *values.shape[1:])
@@ -127,21 +127,21 @@ def write_array(
     array[...] = values
 
 
-#: Up to here all samples go into one chunk; elsewhere so many.
+#: Maximum number of samples that are stored in one chunk; with more, number of samples per chunk.
 ONE_CHUNK_SAMPLES, MANY_SAMPLES = 250_000, 10_000
 
 
 def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int, int]:
-    """Features and samples of a chunk: 4 to 16 MiB raw, all samples together while they are few."""
+    """Return the features and samples per chunk: 4 to 16 MiB, with all samples unless too many."""
     samples = n_samples if n_samples <= ONE_CHUNK_SAMPLES else MANY_SAMPLES
     return chunk_width(n_features, samples * value_bytes), samples
 
 
 def chunk_width(n_features: int, bytes_per_feature: int) -> int:
-    """Features per chunk: a power of two with 4 to 16 MiB raw, but at least eight chunks or so.
+    """Return the features per chunk: a power of two with 4 to 16 MiB, but about eight chunks.
 
-    Reading is fastest per core from 2 MiB on; a small matrix is cut finer (never below 256
-    features for that reason alone) so that there is something to spread over cores.
+    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks (but never fewer
+    than 256 features for this reason), so that several cores can read it.
     """
     least = -(-4 * 2**20 // bytes_per_feature)
     width = 1 << (least - 1).bit_length()
@@ -151,9 +151,9 @@ def chunk_width(n_features: int, bytes_per_feature: int) -> int:
 
 @contextmanager
 def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a path to write a store at; rename it to `path` when the block ends well.
+    """Yield a temporary path for a store; rename it to `path` if the block succeeds.
 
-    A run that is killed leaves `path` as it was.
+    A process that is killed leaves `path` unchanged.
     """
     check_free(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,8 +167,8 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def put_in_place(aside: Path, path: Path) -> None:
-    """Rename a folder that is whole, in the place of what is there."""
-    old = path.with_name(f".{path.name}.old")  # a folder is not renamed onto one with content
+    """Rename a complete folder to `path`, replacing what exists there."""
+    old = path.with_name(f".{path.name}.old")  # a folder cannot replace a non-empty one
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
         path.rename(old)
@@ -177,7 +177,7 @@ def put_in_place(aside: Path, path: Path) -> None:
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse to write where something is, unless it is a Zarr store to overwrite."""
+    """Refuse a path that exists, unless it is a Zarr store that may be overwritten."""
     if not path.exists():
         return
     if not overwrite:
@@ -186,6 +186,6 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         )
     if not any((path / name).is_file() for name in ("zarr.json", ".zgroup")):
         raise InputError(
-            f"{path} is not a Zarr store, so it is not overwritten. Choose another path, "
-            "or remove it yourself."
+            f"{path} is not a Zarr store, so it is not overwritten. Choose another path, or "
+            "remove it yourself."
         )

@@ -1,4 +1,4 @@
-"""Stores that survive the process: names and bytes in a folder or an object store.
+"""Durable stores of named files, in a folder or an object store.
 
 One process at a time writes to a store. `store_at` creates the store at a path or URL, a
 `dhsic.storage.folder.FileStore` or a `dhsic.storage.objects.ObjectStore`. Both implement
@@ -22,11 +22,14 @@ def store_at(
     what: str = "checkpoint=",
     refusal: type[DhsicError] = CheckpointError,
 ) -> AbstractStore:
-    """Create the store object of a path or URL, without any I/O; errors call it `what`."""
+    """Create the store object for a path or URL, without any I/O.
+
+    Errors have the class `refusal`, and call the argument `what`.
+    """
     if not isinstance(path, str | PathLike) or not str(path):
         raise refusal(
-            f"{what}{path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a URL, "
-            "such as 's3://bucket/run.dhsic'."
+            f"{what}{path!r} is not a path. Pass the name of a folder, such as 'run.dhsic', or a "
+            "URL, such as 's3://bucket/run.dhsic'."
         )
     if is_url(path):
         return ObjectStore(check_url(fspath(path), what, refusal))

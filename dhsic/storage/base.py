@@ -18,11 +18,11 @@ class LostError(CheckpointError):
 
 
 def store_removed_error(path: Path | str) -> CheckpointError:
-    """Create the error for a store that was removed while a run writes to it."""
+    """Return the error for a store that was removed while a run was writing to it."""
     return CheckpointError(
-        f"{path} was there when this run began to write in it, and is removed or moved now: the "
-        "rounds that were kept there are gone with it. Bring it back and start again, or start "
-        "again with a new checkpoint."
+        f"{path} was removed or moved while this run was writing to it, and the rounds stored "
+        "there are gone with it. Restore the folder and start again, or start again with a new "
+        "checkpoint."
     )
 
 
@@ -38,12 +38,12 @@ class AbstractStore(ABC):
     """Durable store of named files; names may contain slashes."""
 
     path: Path | str  # folder or URL
-    #: Factor on the interval between polls, relative to a local folder.
+    #: Factor by which polls are rarer than in a local folder.
     rarer: int = 1
 
     @abstractmethod
     def is_there(self) -> bool:
-        """Whether the folder exists, or anything is under the URL."""
+        """Whether the folder exists, or any object exists below the URL."""
 
     @abstractmethod
     def make(self) -> bool:
@@ -51,7 +51,7 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def names(self) -> set[str]:
-        """Names of top-level entries, without temporary files of writers."""
+        """Names of the top-level entries; temporary files of writers are omitted."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -65,18 +65,18 @@ class AbstractStore(ABC):
         """Read the content of a file; FileNotFoundError if it does not exist."""
         entry = self.get(name)
         if entry is None:
-            raise FileNotFoundError(f"{self.path}/{name} is not there")
+            raise FileNotFoundError(f"{self.path}/{name} does not exist")
         return entry.data
 
     @abstractmethod
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Read the content of each of these files that exists."""
+        """Read the contents of files, by name; files that do not exist are omitted."""
 
     @abstractmethod
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Replace a file atomically, and return when it is durable.
+        """Replace a file atomically; the call returns when the file is durable.
 
-        Without `sync` the call is faster, and the file may be lost if the machine crashes.
+        Without `sync` the call is faster, but the file may be lost if the machine crashes.
         """
 
     @abstractmethod
@@ -91,10 +91,11 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace version `tag` of a file, as last returned by `get` or `replace`; None if new.
+        """Replace version `tag` of a file by `data`; return the tag of the new version.
 
-        Only the holder of the lock may call this. In a folder the operating system guarantees a
-        single holder; an object store raises LostError if another process has taken over.
+        `tag` was returned by the last `get` or `replace`; None means that the file does not exist
+        yet. Only the holder of the lock may call this. In a folder, the operating system guarantees
+        a single holder; an object store raises LostError if another process has taken over.
         """
 
     @abstractmethod

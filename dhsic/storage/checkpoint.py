@@ -1,17 +1,18 @@
-"""`Checkpoint`: the state of a run, stored after every round, so that a crash loses one round.
+"""`Checkpoint`: the state of a run, stored after every round; a crash loses at most one round.
 
-It is a plain Zarr v3 group in a folder or at a URL of an object store, with a single writer::
+It is a Zarr v3 group in a folder or at a URL of an object store, with a single writer::
 
     run.dhsic/
       zarr.json       identity of the run, number of the last round; replaced atomically, last
-      start/          features: S before the first round; checksums: of the data, feature by feature
-      rounds/000001/  features, scores: removed in that round; its record in the attributes
-      lock            held by the process that writes; in an object store its lease
+      start/          features: S before the first round; checksums: one per feature of the data
+      rounds/000001/  features, scores: those removed in the round; its record in the attributes
+      lock            lock of the process that writes; in an object store a lease
 
-A round is written once, made durable, and counts only when the root refers to it.
+A round is written once and made durable. It is valid only when the root refers to it.
 
-A method that needs more than the removed features of each round (weights, say) stores arrays with
-it. Each round's arrays are complete, so only those of the last two rounds are kept.
+A method that needs more than the removed features of each round, such as weights, stores arrays
+with the round. The arrays of one round suffice to continue, so only those of the last two rounds
+are kept.
 """
 
 from __future__ import annotations
@@ -80,23 +81,24 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.store = store_at(path)
         self.path = self.store.path
-        self._is_own = False  # `begin` made the folder
-        self._is_new = False  # `begin` found no run in it
+        self._is_own = False  # whether `begin` created the folder
+        self._is_new = False  # whether `begin` found no run in it
         self.lock = lock_of(self.store, LOCK)
         self._root: Root | None = None
         self._tag: Tag | None = None  # version of the stored root
         self._digest = ""  # of the last round; part of the next digest
-        #: Arrays that `save` stored in the round that `begin` returned.
+        #: Arrays that `save` stored with the round whose state `begin` returned.
         self.arrays: Mapping[str, Array] = {}
 
     def begin(self, identity: Mapping[str, Any]) -> SelectionState | None:
-        """Open the checkpoint for writing; return the state of its run, None for a new one.
+        """Open the checkpoint for writing; return the state of its run, or None for a new run.
 
         Parameters
         ----------
         identity : mapping
-            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must be those of
-            the run that made the checkpoint; ``job`` is stored for `job` and not compared.
+            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must equal those
+            of the run that created the checkpoint; ``job`` is stored for the method `job`, and not
+            compared.
 
         Raises
         ------
@@ -121,7 +123,7 @@ class Checkpoint:
         extra = sorted(self.store.names() - {LOCK})
         if extra:
             raise CheckpointError(
-                f"{self.path} holds other things ({', '.join(extra[:3])}) and is not a dhsic "
+                f"{self.path} contains other files ({', '.join(extra[:3])}) and is not a dhsic "
                 "checkpoint. Pass a new or an empty folder."
             )
 
@@ -133,8 +135,8 @@ class Checkpoint:
             if DETACHED not in self.store.names():
                 raise
             raise CheckpointError(
-                f"{error} It was left to a cluster: follow it with `dhsic attach`, or stop it "
-                "with `dhsic cancel`; in Python, dhsic.attach and Run.cancel."
+                f"{error} The run was detached to a cluster: follow it with `dhsic attach`, or "
+                "stop it with `dhsic cancel` (in Python, dhsic.attach and Run.cancel)."
             ) from error
 
     def _discard(self) -> None:
@@ -142,7 +144,7 @@ class Checkpoint:
         self.lock.release()
         self.store.remove(START, "rounds", ROOT, LOCK)
         if self._is_own:
-            with suppress(OSError):  # it has files of others
+            with suppress(OSError):  # the folder also contains other files
                 Path(self.path).rmdir()
 
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
@@ -162,8 +164,8 @@ class Checkpoint:
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
         """Read the root of the stored run; None if there is none.
 
-        The root is rewritten first, so that a previous holder of the lock, which may not know yet
-        that it has lost it, cannot write the root any more.
+        The root is rewritten first. A previous holder of the lock may not know yet that it has
+        lost the lock; after this it cannot write the root any more.
         """
         while True:
             entry = self.store.get(ROOT)
@@ -174,12 +176,12 @@ class Checkpoint:
             try:
                 self._write(root)
             except LostError:
-                self.lock.confirm(surely=True)  # if it is ours, our predecessor wrote once more
+                self.lock.confirm(surely=True)  # if we hold it, the previous holder wrote once more
             else:
                 return root
 
     def _write(self, root: Root) -> None:
-        """Replace the root."""
+        """Replace the root, if this process still holds the lock."""
         self.lock.confirm()
         self._tag = self.store.replace(ROOT, root.encode(), self._tag)
         self._root = root
@@ -203,7 +205,11 @@ class Checkpoint:
         held: Mapping[str, Array],
         more: Mapping[str, Array],
     ) -> None:
-        """Write a node with its digest over texts `covered` and arrays, then update the root."""
+        """Write the node of a state, then update the root.
+
+        The node has the attributes `about`, and the arrays `held` and `more`. Its digest covers the
+        texts `covered` and all arrays.
+        """
         names = {name: sha(values) for name, values in more.items()}
         digest = digest_of(names, *covered, *held.values())
         files = encode({**about, "arrays": names, "sha256": digest}, {**held, **more})
@@ -214,8 +220,8 @@ class Checkpoint:
     def check_data(self, checksums: Array) -> None:
         """Raise CheckpointError if values of features have changed since the run began.
 
-        Checksums are (d,) int64, of all features, see `dhsic.sources.views`. Checkpoints without
-        checksums pass.
+        `checksums` (d,) int64 has one entry per feature, see `dhsic.sources.views`. Nothing is
+        checked if the checkpoint has no checksums.
         """
         stored_checksums = read_checksums(self.store) if self._writable().last_round >= 0 else None
         if stored_checksums is None:
@@ -223,9 +229,9 @@ class Checkpoint:
         changed = np.flatnonzero(stored_checksums != checksums)
         if changed.size:
             raise CheckpointError(
-                f"{self.path} belongs to other data: of {len(checksums)} features the values of "
-                f"{describe_features(changed)} changed since the run began. Put them back, or "
-                "start again in another folder."
+                f"{self.path} belongs to other data: the values of {describe_features(changed)}, "
+                f"out of {len(checksums)}, changed since the run began. Restore them, or start "
+                "again in another folder."
             )
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
@@ -239,8 +245,9 @@ class Checkpoint:
         root = self._writable()
         if state.round != root.last_round + 1:
             raise CheckpointError(
-                f"{self.path} holds round {root.last_round} and was given round {state.round}. "
-                "Keep every round once, in order, from the state that begin() returned."
+                f"{self.path} contains round {root.last_round}, so round {state.round} cannot be "
+                "saved next. Save every round once, in order, from the state that begin() "
+                "returned."
             )
         new = state.removed_in == state.round
         features = state.eliminated[new].astype(np.int64)
@@ -271,11 +278,11 @@ class Checkpoint:
         return self.store.has(ROOT)
 
     def job(self) -> Any:
-        """Read ``identity["job"]``: the arguments from which a command resumes the run."""
+        """Read ``identity["job"]``, the arguments with which a command resumes the run."""
         return Root.read(self.store).job
 
     def is_written(self) -> bool:
-        """Whether a process seems to be writing here now, without waiting."""
+        """Whether a process seems to be writing to the checkpoint; returns without waiting."""
         return self.lock.is_taken()
 
     def is_complete(self) -> bool:
@@ -302,7 +309,7 @@ class Checkpoint:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        refused = isinstance(error, InputError | DataError)  # the corrected call is another run
+        refused = isinstance(error, InputError | DataError)  # the corrected call is a new run
         if refused and self._is_new and self._root is not None and self._root.last_round <= 0:
             self._discard()
         self.close()

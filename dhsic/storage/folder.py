@@ -79,7 +79,7 @@ class FileStore(AbstractStore):
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise CheckpointError(
-                f"checkpoint={str(self.path)!r} is, or is in, a file. Pass a new folder."
+                f"checkpoint={str(self.path)!r} is a file, or inside a file. Pass a new folder."
             ) from error
         return is_new
 
@@ -91,13 +91,13 @@ class FileStore(AbstractStore):
         return (self.path / name).exists()
 
     def get(self, name: str) -> StoredFile | None:
-        """Read the file of this name; OSError for a pipe or a device, which may never end."""
+        """Read the file of this name; OSError for a pipe or a device, whose data may never end."""
         path = self.path / name
         try:
-            with open(path, "rb", opener=_unblocked) as file:  # has no opener
+            with open(path, "rb", opener=_unblocked) as file:  # Path.open has no opener
                 about = os.fstat(file.fileno())
                 if not stat.S_ISREG(about.st_mode):
-                    raise OSError(errno.EINVAL, "it is no file", str(path))
+                    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
                 return StoredFile(file.read(), {}, datetime.fromtimestamp(about.st_mtime, UTC))
         except FileNotFoundError:
             return None
@@ -135,7 +135,7 @@ class FileStore(AbstractStore):
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        folders = {(folder / part).parent for part in files}  # their entries need a sync too
+        folders = {(folder / part).parent for part in files}  # their entries must be synced, too
         # The folder of rounds was synced when it was created.
         above = (folder.parent,) if "/" in name else (self.path, self.path.parent)
         for changed in (*sorted(folders, reverse=True), *above):

@@ -1,7 +1,7 @@
-"""The format of a checkpoint: nodes of Zarr as names and bytes, the root, and rounds as a chain.
+"""Format of a checkpoint: Zarr nodes as named files of bytes, the root, and the chain of rounds.
 
 The root identifies the run and the last completed round. The digest of every round covers the
-digest of the round before, so rounds form a chain, which is read up to the first damaged one.
+digest of the round before, so the rounds form a chain. It is read up to the first damaged round.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def canonical(value: Any) -> str:
 
 
 def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, bytes]:
-    """Encode a Zarr group of one-chunk arrays (int64 or float64): file contents by name.
+    """Encode a Zarr group of one-chunk arrays (int64 or float64); return file contents by name.
 
-    The files are those that Zarr would write, in a hundredth of its time.
+    Zarr would write the same files, but takes a hundred times as long.
     """
     files = {META: _node("group", plain(attributes))}
     for name, values in arrays.items():
@@ -67,7 +67,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
             shape=[values.size],
             data_type=values.dtype.name,
             chunk_grid={"name": "regular", "configuration": grid},
-            # One folder less to sync than with Zarr's default chunk names.
+            # These chunk names need one folder less to sync than Zarr's default.
             chunk_key_encoding={"name": "v2", "configuration": {"separator": "."}},
             fill_value=-1 if values.dtype.kind == "i" else "NaN",
             codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
@@ -80,7 +80,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
 
 
 def _node(kind: str, attributes: Any, **about: Any) -> bytes:
-    """Encode the metadata file of a node; `about` are further entries."""
+    """Encode the metadata file of a node; `about` holds further entries."""
     node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
     return json.dumps(node, indent=1).encode()
 
@@ -88,18 +88,18 @@ def _node(kind: str, attributes: Any, **about: Any) -> bytes:
 def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Read the attributes of a node and its arrays of these names; errors if damaged."""
+    """Read the attributes and some arrays of a node; damaged files raise errors of any kind."""
     array_names = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in array_names)):
         if f"{node}/{meta}" not in files:
-            raise FileNotFoundError(f"{meta} is not there")
+            raise FileNotFoundError(f"{meta} does not exist")
     own = {name: files[name] for name in names_of(node, *array_names) if name in files}
     group: Any = zarr.open_group(in_memory(own), path=node, mode="r")
     return dict(group.attrs), [read_array(group[name]) for name in array_names]
 
 
 def names_of(node: str, *arrays: str) -> list[str]:
-    """List the files of a node with these arrays; the chunk of an empty array does not exist."""
+    """List the files of a node with these arrays (an empty array has no chunk file)."""
     parts = [META, *(f"{array}/{part}" for array in arrays for part in (META, "0"))]
     return [f"{node}/{part}" for part in parts]
 
@@ -110,7 +110,7 @@ def in_memory(files: Mapping[str, bytes]) -> MemoryStore:
 
 
 def as_bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
-    """File contents of a store in memory, as bytes."""
+    """Return the file contents of a Zarr store in memory, as bytes by name."""
     return {name: content.to_bytes() for name, content in files.items()}
 
 
@@ -132,21 +132,21 @@ def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
 
 # The root ----------------------------------------------------------------------------------
 
-#: 2: near-constant features weigh less by default.
+#: Version of the format. Since version 2, near-constant features have less weight by default.
 FORMAT = 2
 ROOT = META
 KEY = "dhsic_checkpoint"
 REMEDY = "Pass the folder given as checkpoint=, or a new one."
 #: Messages for parameters that are stored only as a digest.
 DIGESTS = {
-    "labels": "the labels differ (y, its covariates, or which samples take part)",
+    "labels": "the labels differ (y, its covariates, or the selected samples)",
     "values": "values of the data have changed",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Content of the root's `zarr.json`; `last_round` is -1 before the start is stored."""
+    """Content of the root `zarr.json`; `last_round` is -1 until the start state is stored."""
 
     identity: Mapping[str, Any]
     job: Any
@@ -155,7 +155,7 @@ class Root:
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """Encode the file, with a random mark so that no two writes are equal."""
+        """Encode the file; a random token ensures that no two writes are equal."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
         return _node("group", {KEY: content, "dhsic_write": secrets.token_hex(8)})
@@ -167,7 +167,7 @@ class Root:
             data = store.read(ROOT)
         except OSError as error:
             exists = store.is_there()
-            why = f"there is no {ROOT} in it" if exists else "there is no such folder"
+            why = f"it contains no {ROOT}" if exists else "the folder does not exist"
             raise CheckpointError(
                 f"{store.path} is not a dhsic checkpoint: {why}. {REMEDY}"
             ) from error
@@ -180,54 +180,55 @@ class Root:
         try:
             version = int(content["format"])
         except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(path, "it names no format") from error
+            raise _damaged(path, "it states no format version") from error
         if version > FORMAT:
             raise CheckpointError(
-                f"{path} has checkpoint format {version}, and this dhsic knows formats up "
-                f"to {FORMAT}. Upgrade dhsic, or start again in another folder."
+                f"{path} has checkpoint format {version}, but this version of dhsic reads "
+                f"formats up to {FORMAT}. Upgrade dhsic, or start again in another folder."
             )
         if version < FORMAT:
             raise CheckpointError(
-                f"{path} has checkpoint format {version}, of an earlier dhsic that scaled features "
-                "otherwise: rounds of both make no ranking. Start again in another folder, or go "
-                "on with that dhsic."
+                f"{path} has checkpoint format {version}, from an earlier dhsic that scaled "
+                "features differently, so its rounds cannot be combined with new ones. Start "
+                "again in another folder, or resume with that version of dhsic."
             )
         if content.pop("sha256", None) != sha(canonical(content)):
-            raise _damaged(path, "its content and its sha256 differ")
+            raise _damaged(path, "its content does not match its sha256")
         return cls(**content)
 
     def compare(self, given: Mapping[str, Any], path: Path | str) -> None:
-        """Raise CheckpointError if the identity `given` is not that of the stored run."""
+        """Raise CheckpointError if the identity `given` differs from that of the stored run."""
         stored_identity = self.identity
         if stored_identity["source"] != given["source"]:
             raise CheckpointError(
-                f"{path} belongs to other data: values, names, shape or chunks are not those of "
-                "this source. Pass the same data, or another folder."
+                f"{path} belongs to other data: its values, names, shape or chunks differ from "
+                "those of this source. Pass the same data, or another folder."
             )
         if differ := _differences(stored_identity["parameters"], given["parameters"]):
             raise CheckpointError(
-                f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
-                "folder."
+                f"{path} belongs to a run with other parameters: {differ}. Pass the same "
+                "parameters, or another folder."
             )
         if differ := _differences(stored_identity["versions"], given["versions"]):
             raise CheckpointError(
-                f"{path} was begun with other versions: {differ}. Scores round differently "
-                "between versions; finish it with those, or start again in another folder."
+                f"{path} was created with other versions: {differ}. Scores are rounded "
+                "differently between versions, so resume with those versions, or start again in "
+                "another folder."
             )
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """Parse our attributes in the root; CheckpointError if it is not a checkpoint."""
+    """Parse the attributes of dhsic in the root; CheckpointError if it is not a checkpoint."""
     try:
         node = json.loads(data)
     except ValueError as error:
-        raise _damaged(path, "it is no JSON") from error
+        raise _damaged(path, "it is not valid JSON") from error
     if not isinstance(node, dict) or not isinstance(node.get("attributes"), dict | None):
-        raise _damaged(path, "it describes no Zarr node")
+        raise _damaged(path, "it does not describe a Zarr node")
     content = (node.get("attributes") or {}).get(KEY)
     if not isinstance(content, dict):
         raise CheckpointError(
-            f"{path} is not a dhsic checkpoint: it is a Zarr store of something else. {REMEDY}"
+            f"{path} is not a dhsic checkpoint, but a Zarr store with other content. {REMEDY}"
         )
     return content
 
@@ -245,7 +246,8 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 
     return "; ".join(
         DIGESTS.get(name)
-        or f"{RENAMED.get(name, name)} is {shown(kept, name)} there and {shown(given, name)} here"
+        or f"{' or '.join(RENAMED.get(name, (name,)))} is {shown(kept, name)} in the checkpoint "
+        f"and {shown(given, name)} here"
         for name in sorted({*kept, *given})
         if shown(kept, name) != shown(given, name)
     )
@@ -254,9 +256,9 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 # The chain of rounds -----------------------------------------------------------------------
 
 START = "start"
-#: Array of the start with a checksum for each feature of the data.
+#: Name of the array of checksums, one per feature of the data, in the start node.
 CHECKSUMS = "checksums"
-#: Array of the first round that is kept: scores of all candidates.
+#: Name of the array of the scores of all candidates in the first round; it is never deleted.
 FIRST_SCORES = "first_scores"
 
 
@@ -267,7 +269,10 @@ def name_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Stored round: the state after it, its digest, digests of its arrays, and the arrays."""
+    """Stored round: the state after it, its digest, and its arrays.
+
+    `names` maps the names of the arrays to their digests.
+    """
 
     state: SelectionState
     digest: str
@@ -276,12 +281,12 @@ class Round:
 
 
 def recover(store: AbstractStore, root: Root) -> Round | None:
-    """Return the last undamaged round whose predecessors are all valid; None before the start."""
+    """Return the last valid round, all of whose predecessors are valid; None before the start."""
     if root.last_round < 0:
         return None
     numbers = range(1, root.last_round + 1)
     names = (names_of(name_of(number), "features", "scores") for number in numbers)
-    # One request for all, because remote stores have a high latency.
+    # One request for all files, because remote stores have a high latency.
     files = store.read_all([*names_of(START, "features"), *chain.from_iterable(names)])
     first = before = last = opening = _read_start(files, store)
     for number in numbers:
@@ -305,7 +310,7 @@ def recover(store: AbstractStore, root: Root) -> Round | None:
 def _warn(store: AbstractStore, root: Root, number: int, error: Exception, left: int) -> None:
     reason = f"{type(error).__name__}: {error}"
     logger.warning(
-        "%s: round %d of %d is damaged (%s). Going on from round %d.",
+        "%s: round %d of %d is damaged (%s). Resuming from round %d.",
         *(store.path, number, root.last_round, reason, left),
     )
 
@@ -314,13 +319,13 @@ def _read_start(files: Mapping[str, bytes], store: AbstractStore) -> Round:
     try:
         attributes, (start,) = decode(files, START, ["features"])
         digest = digest_of(attributes.get("arrays", {}), START, start)
-        reason = "" if attributes["sha256"] == digest else "its sha256 differs"
+        reason = "" if attributes["sha256"] == digest else "it does not match its sha256"
     except Exception as error:  # as above
         reason = f"{type(error).__name__}: {error}"
     if reason:
         raise CheckpointError(
-            f"Nothing valid is left in {store.path}: its list of features is damaged "
-            f"({reason}). Restore the folder from a copy, or start again in another one."
+            f"No round in {store.path} can be used, because its list of features is damaged "
+            f"({reason}). Restore the folder from a copy, or start again in another folder."
         )
     return Round(begin(start), digest)
 
@@ -330,7 +335,7 @@ def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Rou
     record, names = attributes["history"], attributes.get("arrays", {})
     digest = digest_of(names, previous.digest, canonical(record), features, scores)
     if (attributes["round"], attributes["sha256"]) != (number, digest):
-        raise ValueError("its sha256 differs, or it does not follow from the round before")
+        raise ValueError("it does not match its sha256, or does not follow from the previous round")
     return Round(previous.state.after(features, scores, record), digest, names)
 
 
@@ -339,12 +344,12 @@ def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict
     if not digests:
         return {}
     if not all(name.isidentifier() for name in digests):
-        raise ValueError("it names arrays that no run has")
+        raise ValueError("it lists arrays that no run writes")
     _, decoded = decode(store.read_all(names_of(node, *digests)), node, digests)
     arrays = dict(zip(digests, decoded, strict=True))
     differ = [name for name, values in arrays.items() if sha(values) != digests[name]]
     if differ:
-        raise ValueError(f"the sha256 of {differ[0]} differs")
+        raise ValueError(f"{differ[0]} does not match its sha256")
     return arrays
 
 
@@ -370,7 +375,7 @@ def read_checksums(store: AbstractStore) -> Array | None:
         raise
     except Exception as error:  # as above
         raise CheckpointError(
-            f"The checksums of the data in {store.path} are damaged ({type(error).__name__}: "
-            f"{error}), so nothing tells whether the data are the same. Restore the folder from a "
-            "copy, or start again in another one."
+            f"The data checksums in {store.path} are damaged ({type(error).__name__}: {error}), "
+            "so it cannot be checked whether the data are the same. Restore the folder from a "
+            "copy, or start again in another folder."
         ) from error

@@ -1,10 +1,11 @@
 """Write locks: one process at a time may write to a store.
 
-In a folder the operating system holds the lock. In an object store nothing notices that a process
-has died, so the lock is a lease: an object that its holder rewrites every few seconds. A process
-that sees it unchanged for the duration of a lease takes it over. Clocks of different machines are
-not compared, because the waiting process measures the time itself. A holder that was only paused
-or disconnected notices at its next write, which is conditional on the version it wrote last.
+In a folder the operating system holds the lock. An object store does not notice that a process has
+died, so the lock is a lease: an object that its holder rewrites every few seconds. A process that
+sees it unchanged for the duration of a lease takes it over. Clocks of different machines are not
+compared, because the waiting process measures the time itself. A holder that was only paused or
+disconnected notices the loss at its next write, which succeeds only if the stored version is the
+one that it wrote last.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class AbstractLock(ABC):
     @property
     @abstractmethod
     def is_held(self) -> bool:
-        """Whether this object has the lock, as far as it knows."""
+        """Whether this object holds the lock, as far as it knows without checking the store."""
 
     @abstractmethod
     def take(self) -> None:
@@ -48,14 +49,14 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has the lock, CheckpointError if the store is gone.
+        """Raise LostError if another process has the lock, CheckpointError if the store is removed.
 
-        With `surely` it checks even if the lock was renewed recently.
+        With `surely`, the store is checked even if the lock was renewed recently.
         """
 
     @abstractmethod
     def is_taken(self) -> bool:
-        """Whether some process seems to hold the lock now, without waiting."""
+        """Whether some process seems to hold the lock; returns without waiting."""
 
 
 def lock_of(store: AbstractStore, name: str) -> AbstractLock:
@@ -66,10 +67,10 @@ def lock_of(store: AbstractStore, name: str) -> AbstractLock:
 
 
 def written_by(holder: str, path: Path | str) -> CheckpointError:
-    """Create the error for a lock that another process holds."""
+    """Return the error for a lock that another process holds."""
     return CheckpointError(
-        f"{path} is being written by {holder or 'another process'}. Wait until it ends, stop it, "
-        "or pass another folder."
+        f"{path} is being written by {holder or 'another process'}. Wait until that process "
+        "ends, stop it, or pass another folder."
     )
 
 
@@ -79,8 +80,8 @@ def written_by(holder: str, path: Path | str) -> CheckpointError:
 class FileLock(AbstractLock):
     """Write lock of a folder: an advisory lock on a file.
 
-    The operating system releases it when its holder dies, in whatever way, even if another process
-    has its PID by then; PID and host in the file are only for the error message.
+    The operating system releases it when its holder dies for any reason, even if another process
+    has the same PID by then. The file contains the PID and host only for the error message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +106,9 @@ class FileLock(AbstractLock):
             raise written_by(writer, self.path.parent) from error
         except (ImportError, OSError) as error:  # Windows has no such locks
             logger.warning(
-                "%s cannot be locked (%s); see that one run writes it.", self.path, error
+                "%s cannot be locked (%s). Make sure that only one run writes to it.",
+                self.path,
+                error,
             )
         os.ftruncate(handle, 0)
         os.write(handle, this_process().encode())
@@ -128,13 +131,13 @@ class FileLock(AbstractLock):
             if not self.path.parent.is_dir():
                 raise store_removed_error(self.path.parent) from error
             raise LostError(
-                f"{self.path} was removed under the run that held it, so that others may write "
-                "there too. Start again: it goes on from the rounds that are left there."
+                f"{self.path} was removed while this run held it, so other runs may write there "
+                "as well. Start again: the run resumes from the rounds that are still there."
             ) from error
         if not is_ours:
             raise LostError(
-                f"{self.path.parent} was removed and is another one now, which another process "
-                "writes. Let that one go on, or start again with a new checkpoint."
+                f"{self.path.parent} was removed and replaced by a new folder, to which another "
+                "process writes. Let that process finish, or start again with a new checkpoint."
             )
 
     def is_taken(self) -> bool:
@@ -159,13 +162,14 @@ def this_process() -> str:
 
 LEASE = 45.0  # seconds without renewal after which a holder counts as dead
 BEAT = 10.0  # seconds between renewals
-LOOK = 1.0  # seconds between checks of a waiting process
+LOOK = 1.0  # seconds between checks while waiting for a lease
 PATIENCE = 15.0  # timeout of a renewal, in seconds
-SKEW = 900.0  # maximum clock difference, in seconds: stores refuse requests beyond it
-SMALL_SKEW = 60.0  # clock difference allowed if the next check corrects a mistake
+SKEW = 900.0  # maximum clock difference in seconds; object stores refuse requests beyond it
+SMALL_SKEW = 60.0  # clock difference allowed where the next check would correct a mistake
 
-#: Leases that this process holds, and processes whose leases have expired.
+#: Names of the leases that this process holds.
 ours: set[str] = set()
+#: Names of the processes whose leases this process has seen expire.
 dead: set[str] = set()
 
 
@@ -183,7 +187,7 @@ def process_name(pid: int) -> str:
 
 
 class Lease(AbstractLock):
-    """Write lock of an object store: a lease, stored as an object of this name."""
+    """Write lock of an object store: a lease, which is an object called `name`."""
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
@@ -233,7 +237,7 @@ class Lease(AbstractLock):
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
-        """Write our lease over version `tag`; None if the object has another version."""
+        """Write our lease over version `tag`; return its tag, or None if the version differs."""
         before, self._heard = self._heard, now()
         self._said = replace(self._said, beat=self._said.beat + 1)
         try:
@@ -243,14 +247,14 @@ class Lease(AbstractLock):
             raise
 
     def _watched(self, found: StoredFile) -> Tag | None:
-        """Wait until a lease is free or expired, and return its version; None if it was deleted."""
+        """Wait until a lease is free or expired; return its tag, or None if it was deleted."""
         word = LeaseContent.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
         if word.process == process_name(os.getpid()):
             raise written_by(word.holder, self._store.path)
         logger.warning(
-            "%s is held by %s; waiting up to %g s to hear whether it is still at work.",
+            "%s is locked by %s; waiting up to %g s to see whether that process is still running.",
             *(self._store.path, word.holder, word.seconds),
         )
         deadline = now() + word.seconds
@@ -262,16 +266,19 @@ class Lease(AbstractLock):
             if again.tag != found.tag:
                 raise written_by(LeaseContent.of(again).holder, self._store.path)
         dead.add(word.process)
-        logger.warning("%s: %s is dead; taking over.", self._store.path, word.holder)
+        logger.warning("%s: %s has stopped; this run takes over.", self._store.path, word.holder)
         return found.tag
 
     def _check_store(self) -> None:
-        """Raise CheckpointError if the store ignores conditions of writes: no single writer."""
+        """Raise CheckpointError if the store ignores conditions of writes.
+
+        In such a store, a single writer cannot be guaranteed.
+        """
         if self._store.put_if(self._name, replace(self._said, beat=-1).encode(), None) is not None:
             raise CheckpointError(
-                f"The object store of {self._store.path} does not honour conditional writes "
-                "(If-None-Match), without which two runs could write one checkpoint. Use another "
-                "store, or a folder."
+                f"The object store of {self._store.path} does not support conditional writes "
+                "(If-None-Match), so two runs could write to one checkpoint. Use another store, "
+                "or a folder."
             )
 
     def _live(self) -> None:
@@ -300,9 +307,9 @@ class Lease(AbstractLock):
                 self._successor = LeaseContent.of(entry).holder
                 ours.discard(self._said.lease)
             raise LostError(
-                f"{self._store.path} is now written by {self._successor or 'another process'}: "
-                f"this one was not heard of for {LEASE:g} s and has been followed by it. Let that "
-                "one go on; the rounds that are done are kept."
+                f"{self._store.path} is now written by {self._successor or 'another process'}, "
+                f"which took over because this process did not respond for {LEASE:g} s. Let that "
+                "process finish; completed rounds are kept."
             )
 
     def confirm(self, *, surely: bool = False) -> None:
@@ -338,15 +345,15 @@ class Lease(AbstractLock):
 class LeaseContent:
     """Content of a lease: its holder; empty if the lease is free."""
 
-    holder: str = ""  # process, machine and time, for people
+    holder: str = ""  # process, machine and time, for messages
     process: str = ""  # unique name of the process
     lease: str = ""  # unique name of the lease
     seconds: float = 0.0  # duration of the lease after this write
-    beat: int = 0  # counter of writes, so that no two are equal
+    beat: int = 0  # number of the write, so that no two contents are equal
 
     @classmethod
     def of(cls, found: StoredFile | None) -> LeaseContent:
-        """Parse a lease object; a damaged one counts as held."""
+        """Parse a lease object; None gives a free lease, damaged content a held one."""
         if found is None:
             return cls()
         try:
@@ -367,7 +374,10 @@ class LeaseContent:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the holder is known to be dead, or is a deleted object of this process."""
+        """Whether the holder is known to be dead.
+
+        A lease of this process counts as dead if no `Lease` object holds it any more.
+        """
         if self.process == process_name(os.getpid()):
             return self.lease not in ours
         return self.process in dead

@@ -1,8 +1,8 @@
 """Store in an object store, below a URL.
 
-A put of one object is atomic. If the response to a conditional put is lost and the request is
-repeated, the stored content shows whether the first one succeeded. This requires that no two
-writers ever write the same bytes conditionally; random marks in the contents ensure it.
+Writing one object is atomic. If the response to a conditional write is lost and the request is
+repeated, the stored content shows whether the first request succeeded. This requires that no two
+writers ever write the same bytes conditionally; random tokens in the contents ensure it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ TRIES = 4
 
 
 class ObjectStore(AbstractStore):
-    """Objects below a URL, named by the rest of their keys; "" is the object at the URL itself.
+    """Store of the objects below a URL.
 
-    Requests are retried for `patience` seconds (default: `PATIENCE` of `dhsic.object_store`).
+    The name of an object is the rest of its key; "" names the object at the URL itself. Requests
+    are retried for `patience` seconds (default: `PATIENCE` of `dhsic.object_store`).
     """
 
     path: str
@@ -53,14 +54,14 @@ class ObjectStore(AbstractStore):
         return {name for name in self._top() if not name.startswith(MOMENTARY)}
 
     def _top(self) -> set[str]:
-        """Names of all objects up to the first slash."""
+        """Names of all objects, each cut at its first slash."""
         with self._translate_errors() as obstore:
             listing = obstore.list_with_delimiter(self._bucket, self._prefix)
         keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
         return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
 
     def tree(self, name: str = "") -> list[str]:
-        """Names of all objects below a name."""
+        """Names of all objects below a name, at any depth."""
         with self._translate_errors() as obstore:
             pages = obstore.list(self._bucket, prefix=self._key(name), chunk_size=1000)
             keys = [str(meta["path"]) for page in pages for meta in page]
@@ -100,10 +101,10 @@ class ObjectStore(AbstractStore):
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write objects concurrently, each as a new one or over one of an interrupted run.
+        """Write objects concurrently; existing ones, left by an interrupted run, are replaced.
 
-        `confirm` checks the lease between reading the version of an existing object and replacing
-        that version. So an object of a successor is never overwritten.
+        `confirm` checks the lease after the version of an existing object was read and before this
+        version is replaced. So an object of a process that has taken over is never overwritten.
         """
 
         def put(part: str) -> None:
@@ -122,12 +123,15 @@ class ObjectStore(AbstractStore):
         if not self.has(name):
             raise store_removed_error(self.path)
         raise LostError(
-            f"{self.path}/{name} was written by another process, which has "
-            "followed this one. Let that one go on; the rounds that are done are kept."
+            f"{self.path}/{name} was written by another process, which took over from this one. "
+            "Let that process finish; completed rounds are kept."
         )
 
     def put_if(self, name: str, data: bytes, tag: Tag | None) -> Tag | None:
-        """Replace version `tag` (None: no object), return the new tag; None if it has changed."""
+        """Replace version `tag` of an object; return the new tag, or None if the version differs.
+
+        If `tag` is None, the object must not exist.
+        """
         exceptions = load_obstore().exceptions
         refused = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
         mode: Any = "create" if tag is None else dict(tag)
@@ -136,12 +140,12 @@ class ObjectStore(AbstractStore):
                 with self._translate_errors() as obstore:
                     return _tag(obstore.put(self._bucket, self._key(name), data, mode=mode))
             except (StoreError, *refused) as error:
-                entry = self.get(name)  # the answer may be lost, or belong to a retry
+                entry = self.get(name)  # the first answer may be lost
                 if entry is not None and entry.data == data:
                     return entry.tag
                 if (None if entry is None else entry.tag) != tag:
                     return None
-                if last:  # unchanged, and still not written
+                if last:  # still unchanged and not written
                     if isinstance(error, StoreError):
                         raise
                     raise StoreError(no_bucket(self.path)) from None
@@ -167,7 +171,7 @@ class ObjectStore(AbstractStore):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[Any]:
-        """Yield `obstore`, turning its errors into ours, except those of conditional writes."""
+        """Yield `obstore`; convert its errors to those of dhsic, except for conditional writes."""
         obstore = load_obstore()
         exceptions = obstore.exceptions
         try:
@@ -177,7 +181,7 @@ class ObjectStore(AbstractStore):
         except FileNotFoundError:
             raise StoreError(no_bucket(self.path)) from None
         except exceptions.BaseError as error:
-            raise StoreError(sentence(self.path, error)) from None  # its text may contain secrets
+            raise StoreError(sentence(self.path, error)) from None  # error may contain secrets
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:

@@ -26,30 +26,30 @@ def as_path(path: str | PathLike[str]) -> Path:
 
 
 def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
-    """Return the URL without trailing slashes; raise `refusal` if it cannot be used.
+    """Return the URL without trailing slashes; raise `refusal` if the URL cannot be used.
 
-    The message calls it `what`, such as ``"checkpoint="``.
+    The error message calls the URL `what`, such as ``"checkpoint="``.
     """
     parts = urlsplit(url)
     who, is_named, _ = parts.netloc.rpartition("@")  # Azure: container@account
     if is_named and (":" in who or parts.scheme not in ("abfs", "abfss")):
         raise refusal(
-            f"{what}{without_secrets(url)!r} was given with a user name or password in it, which "
-            "would be written down with it. Leave them out, and put keys into the environment."
+            f"{what}{without_secrets(url)!r} contains a user name or password, which would be "
+            "stored with it. Remove them, and put keys into environment variables."
         )
     if parts.query or parts.fragment:
         raise refusal(
-            f"{what}{without_secrets(url).partition('#')[0]!r} was given with a query or fragment "
-            "(?, #). Leave it out; keys belong into the environment."
+            f"{what}{without_secrets(url).partition('#')[0]!r} contains a query or fragment (?, "
+            "#). Remove it, and put keys into environment variables."
         )
     if parts.scheme not in SCHEMES:
         raise refusal(
-            f"{what}{url!r} is neither a folder nor the URL of an object store. Pass a folder, or "
-            "a URL such as s3://bucket/run.dhsic (gs://, az://)."
+            f"{what}{url!r} is neither a folder nor the URL of an object store. Pass a folder, "
+            "or a URL such as s3://bucket/run.dhsic (gs://, az://)."
         )
     if not parts.netloc or not parts.path.strip("/"):
         raise refusal(
-            f"{what}{url!r} names no folder in a bucket. Pass one, such as "
+            f"{what}{url!r} does not contain a folder in a bucket. Pass one, such as "
             f"{parts.scheme}://{parts.netloc or 'bucket'}/run.dhsic."
         )
     return url.rstrip("/")
@@ -60,6 +60,6 @@ def check_place(path: Path, what: str, refusal: type[DhsicError]) -> None:
     folder = path.absolute().parent
     if not folder.exists() and not folder.parent.exists():
         raise refusal(
-            f"{what} {str(path)!r} is to be in {folder}, and neither that folder nor the one "
-            "above is there. Make it first, or choose another path."
+            f"{what} {str(path)!r} cannot be created in {folder}, because neither that folder "
+            "nor its parent exists. Create it first, or choose another path."
         )

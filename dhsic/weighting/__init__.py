@@ -1,7 +1,7 @@
-r"""Descent over weights of features: interface of the methods, and their optimiser.
+r"""Gradient descent over feature weights: interface of the methods, and the optimiser.
 
 Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2)
-minimises f over a convex region, from x with gradient g:
+minimises f over a convex region. A step from x, with gradient g, is:
 
     1: d <- P(x - a g) - x                     P the projection, a the spectral step
     2: lambda <- 1
@@ -10,15 +10,15 @@ minimises f over a convex region, from x with gradient g:
            lambda <- the minimum of a parabola, or half, and back to 3
     5: s <- x' - x,  y <- g' - g,  a <- s's / s'y    (Barzilai and Borwein)
 
-Values need not decrease in every step, only below the largest of the last M, so that most spectral
-steps are accepted. They never rise above the first value. Line 4 only needs values; the gradient,
-which costs another pass over the data, is computed once per step.
+Values need not decrease in every step; they must only be below the largest of the last M values, so
+that most spectral steps are accepted. They never exceed the first value. Line 4 only needs values;
+the gradient, which takes another pass over the data, is computed once per step.
 
 The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). Its nearest point to
-v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` if this is within the budget and else the root of
-``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum decreases with tau, linearly between the edges
-``v_j - 1`` and ``v_j``: bisection over the sorted edges brackets the root, which then has a closed
-form (Duchi et al. 2008, without upper bounds).
+v is ``clip(v - tau, 0, 1)``. If ``tau = 0`` satisfies the budget, tau is 0; otherwise it is the
+root of ``s(tau) = 1' clip(v - tau, 0, 1) = b``. This sum decreases with tau, linearly between the
+edges ``v_j - 1`` and ``v_j``: bisection over the sorted edges brackets the root, which then has a
+closed form (Duchi et al. 2008, without upper bounds).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from dhsic._typing import Array, Float
 
 
 class WeightState(Protocol):
-    """Weights w, (n,), after some steps; `residual` is compared with the tolerance."""
+    """Interface of a state: weights w, (n,), after some steps.
+
+    The method has converged when `residual` is at most the tolerance.
+    """
 
     @staticmethod
     def restored(iteration: int, arrays: Mapping[str, Array]) -> WeightState:
@@ -50,24 +53,24 @@ class WeightState(Protocol):
     def residual(self) -> float: ...
 
     def arrays(self) -> dict[str, Array]:
-        """Arrays for `restored`, one-dimensional."""
+        """One-dimensional arrays from which `restored` restores the state."""
 
     def record(self) -> dict[str, float | int]:
-        """Record for the history of rounds."""
+        """Record of the state for the history of rounds."""
 
 
 class AbstractWeighting(ABC):
-    """A method that optimises weights step by step, for some data."""
+    """A method that optimises feature weights on some data, step by step."""
 
     state: ClassVar[type[WeightState]]
 
     @abstractmethod
     def begin(self, w: Float) -> WeightState:
-        """State before the first step, which starts at the weights w."""
+        """State before the first step, with weights w."""
 
     @abstractmethod
     def steps(self, state: Any, tolerance: float) -> Iterator[WeightState]:
-        """Generate states after every step, until the weights converge."""
+        """Yield the state after every step, until the weights converge."""
 
     @abstractmethod
     def potential(self, w: Float) -> Float:
@@ -76,7 +79,9 @@ class AbstractWeighting(ABC):
 
 @dataclass(frozen=True)
 class Region:
-    """Entries from 0 to `upper` with a sum of at most `total` (CCM eq. 17, 18; JMLR eq. 32).
+    """Region of points with entries from 0 to `upper`, and a sum of at most `total`.
+
+    See CCM eq. 17, 18 and JMLR eq. 32.
 
     Examples
     --------
@@ -88,9 +93,10 @@ class Region:
     total: float = np.inf
 
     def project(self, point: Float) -> Float:
-        """Nearest point of the region, a new array: clipped, after a shift to meet the sum.
+        """Nearest point of the region, as a new array.
 
-        A finite total requires the upper bound 1.
+        Entries are shifted so that the sum is at most `total`, and clipped. If `total` is finite,
+        `upper` must be 1.
         """
         w = point.clip(0.0, self.upper)
         if w.sum() <= self.total:
@@ -99,7 +105,7 @@ class Region:
 
 
 def _root(v: Float, budget: float) -> float:
-    """Tau with ``1' clip(v - tau, 0, 1) = budget``; the sum exceeds the budget at tau = 0."""
+    """Root tau of ``1' clip(v - tau, 0, 1) = budget``, if the sum exceeds it at tau = 0."""
     edges = np.unique(np.concatenate([v, v - 1.0]))
     first, last = 0, len(edges) - 1  # s(first) >= budget > s(last)
     while last - first > 1:
@@ -109,28 +115,28 @@ def _root(v: Float, budget: float) -> float:
         else:
             last = middle
     low, high = edges[first], edges[last]
-    within = (v >= high) & (v - 1.0 <= low)  # neither 0 nor 1 between the two edges
+    within = (v >= high) & (v - 1.0 <= low)  # entries between 0 and 1 for tau between the edges
     full = v - 1.0 >= high
     if not within.any():
         return float(low)
     return float((v[within].sum() + full.sum() - budget) / within.sum())
 
 
-#: M, the number of values that a new one is compared with.
+#: Number M of earlier values that a new value is compared with.
 MEMORY = 10
-#: Gamma: required fraction of the decrease that the gradient predicts.
+#: Gamma, the required decrease as a fraction of that predicted by the gradient.
 SUFFICIENT = 1e-4
-#: Bounds of a shortened step, relative to the last one.
+#: Bounds of a shortened step, relative to the previous one.
 SHORTEST, LONGEST = 0.1, 0.9
-#: Spectral steps lie between 1 / LIMIT and LIMIT times the first one.
+#: Spectral steps are between 1 / LIMIT and LIMIT times the first one.
 LIMIT = 1e10
-#: Maximum number of evaluations per step; more would only reduce rounding errors.
+#: Maximum number of evaluations per step; more would only change values by rounding errors.
 MOST_TRIALS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Value of f at a point, and a function that computes its gradient."""
+    """Value of f at a point, and a function that computes the gradient there."""
 
     value: float
     gradient: Callable[[], Float]
@@ -142,19 +148,19 @@ Objective = Callable[[Float], Evaluation]
 
 @dataclass(frozen=True, slots=True)
 class DescentState:
-    """State after a step; never changed, only replaced. The next step follows from it alone."""
+    """Immutable state after a step, which determines the next step."""
 
-    iteration: int  # steps done; 0 at the start
+    iteration: int  # number of steps done; 0 at the start
     point: Float  # x, (n,)
     gradient: Float  # g, (n,)
-    recent: tuple[float, ...]  # the last M values, the one at `point` last
-    step: float  # the spectral step a for the next iteration
-    first_step: float  # the scale that `LIMIT` is relative to
-    #: Largest entry of the gradient at the start, in magnitude: the scale of gradients.
+    recent: tuple[float, ...]  # the last M values; the last one is at `point`
+    step: float  # spectral step a of the next iteration
+    first_step: float  # first step, to which `LIMIT` is relative
+    #: Largest absolute entry of the gradient at the start, the scale of gradients.
     slope: float
-    #: Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
+    #: Largest absolute entry of ``P(x - g / slope) - x``, which is 0 if x is stationary.
     residual: float
-    n_evaluations: int  # number of evaluations in the step
+    n_evaluations: int  # number of evaluations of f in the step
 
     @property
     def value(self) -> float:
@@ -193,10 +199,10 @@ class DescentState:
 
 @dataclass(frozen=True)
 class ProjectedGradient:
-    """Spectral projected gradient.
+    """Optimiser by spectral projected gradient.
 
-    `reach` is the largest change of an entry in a step, before projection. If the function is not
-    convex, short steps follow the gradient; long ones end in the nearest corner.
+    `reach` is the maximum change of an entry in a step, before projection. If the function is not
+    convex, small values make steps follow the gradient, and large ones lead to the nearest corner.
     """
 
     objective: Objective
@@ -204,7 +210,7 @@ class ProjectedGradient:
     reach: float = np.inf
 
     def begin(self, point: Float) -> DescentState:
-        """State before the first step, which moves no entry by more than the point's mean."""
+        """State before the first step, which changes entries by at most the mean of `point`."""
         x = self.region.project(point)
         evaluation = self.objective(x)
         g = evaluation.gradient()
@@ -214,9 +220,9 @@ class ProjectedGradient:
         return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
 
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
-        """Generate states after every step, until the residual is at most `tolerance`.
+        """Yield the state after every step, until the residual is at most `tolerance`.
 
-        Stops early if no value along the direction is lower, at the level of rounding errors.
+        It stops earlier if no value along the direction is lower, because of rounding errors.
         """
         while state.residual > tolerance:
             new_state = self._step(state)
@@ -251,14 +257,15 @@ class ProjectedGradient:
     def _search(
         self, state: DescentState, ahead: Float, promised: float
     ) -> tuple[Float, Evaluation, int] | None:
-        """Lines 2 to 4: the new point, f there, and the number of evaluations.
+        """Lines 2 to 4: find the new point; returns it, f there, and the number of evaluations.
 
-        `ahead` is ``x + d``, in the region; `promised` is ``g'd``, below 0.
+        `ahead` is ``x + d``, in the region; `promised` is ``g'd``, which is negative. Returns None
+        if no value is low enough.
         """
         x, ceiling = state.point, max(state.recent)
         length = 1.0
         for trial in range(1, MOST_TRIALS + 1):
-            # Not x + (ahead - x), so that entries on the border of the region are exact.
+            # The first trial is `ahead` itself, so that entries on the border are exact.
             new = ahead if trial == 1 else x + length * (ahead - x)
             evaluation = self.objective(new)
             if evaluation.value <= ceiling + SUFFICIENT * length * promised:
@@ -274,7 +281,7 @@ class ProjectedGradient:
 
 
 def _spectral(s: Float, y: Float, first: float) -> float:
-    """``s's / s'y``; the longest step if f is not convex along s."""
+    """Spectral step ``s's / s'y``; the longest step if f is not convex along s."""
     curved = float(np.vdot(s, y))
     if curved <= 0:
         return first * LIMIT

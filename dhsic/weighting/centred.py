@@ -1,16 +1,17 @@
 r"""The centred kernel matrix of weighted features, ``G_w = H K_w H`` (CCM 4), and its derivative.
 
-``K_w = exp(-sigma ||w o x - w o x'||^2)``. Objectives need products and solutions with G_w and
-``d <L, G_w R> / dw`` with narrow matrices L and R. There are two representations of G_w:
+K_w is ``exp(-sigma ||w o x - w o x'||^2)``. Objectives need products with G_w, solutions of linear
+systems, and derivatives ``d <L, G_w R> / dw`` with narrow matrices L and R. There are two
+representations of G_w:
 
-- in full: with ``A = K o H (L R' + R L') H / 2``, by the chain rule
+- the full matrix: with ``A = K o H (L R' + R L') H / 2``, by the chain rule
   ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: one quadratic form per feature;
-- by D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
+- D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
   ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
 
-This takes two kinds of passes over the data. A weighted feature is ``w_j x_j``. Sums over weighted
-features give an array over the samples; derivatives are computed from such arrays, one number per
-feature. Features of weight 0 are left out of sums.
+This takes two kinds of passes over the data. A weighted feature is ``w_j x_j``. A pass that sums
+over weighted features returns an array over the samples; a pass for derivatives uses such an array
+and returns one number per feature. Features with weight 0 are not read for sums.
 """
 
 from __future__ import annotations
@@ -31,53 +32,56 @@ from dhsic.kernels.statistic import Statistic
 
 
 class WeightedData(Protocol):
-    """m samples of n features; x_j (m,) is feature j, scaled."""
+    """Interface of data with m samples and n features; x_j (m,) is feature j, scaled."""
 
     def compact(self, w: Float) -> None:
-        """Prepare for requests without features of weight 0, except `spreads` of all features."""
+        """Prepare for requests that do not use features of weight 0 (except `spreads` of all)."""
 
     def statistic(self, w: Float) -> Statistic:
-        """``G_w = sum_j w_j^2 x_j x_j'``."""
+        """Statistic of the features with weights w (n,), ``sum_j w_j^2 x_j x_j'``."""
 
     def spreads(self, A: Float, which: Mask) -> Float:
-        """``sum_ii' A_ii' (x_ij - x_i'j)^2`` for the features `which`, 0 for others, (n,).
+        """Sums ``sum_ii' A_ii' (x_ij - x_i'j)^2`` of features, weighted by A, (n,).
 
-        A is (m, m), symmetric.
+        A is (m, m), symmetric. Features outside the mask `which` have 0.
         """
 
     def projections(self, w: Float, n_directions: int) -> Float:
-        """``sum_j w_j omega_kj x_j`` for random directions omega, (n_directions, m)."""
+        """Projections ``sum_j w_j omega_kj x_j`` on random directions omega, (n_directions, m)."""
 
     def pulls(self, B: Float) -> Float:
-        """``sum_k omega_kj <B_k, x_j>`` for the same directions, (n,); B is (n_directions, m)."""
+        """Sums ``sum_k omega_kj <B_k, x_j>``, (n,), with the same directions omega.
+
+        B is (n_directions, m).
+        """
 
 
 def centred(Z: Float) -> Float:
-    """``H Z``: subtract the means of columns."""
+    """Subtract the means of columns: ``H Z``."""
     return np.asarray(Z - Z.mean(axis=0))
 
 
 class AbstractCentred(ABC):
-    """Centred kernel matrix G_w at one w."""
+    """Centred kernel matrix G_w for given weights w."""
 
     @abstractmethod
     def times(self, Z: Float) -> Float:
-        """``G_w Z``, (m, k)."""
+        """Product ``G_w Z``, (m, k)."""
 
     @abstractmethod
     def solve(self, Y: Float, ridge: float) -> Float:
-        """``(G_w + ridge I)^-1 Y``, (m, k)."""
+        """Solution ``(G_w + ridge I)^-1 Y``, (m, k)."""
 
     @abstractmethod
     def gradient(self, left: Float, right: Float) -> Float:
-        """``d sum_k <left_k, G_w right_k> / dw``, (n,); `left` and `right` are (m, k)."""
+        """Gradient ``d sum_k <left_k, G_w right_k> / dw``, (n,); `left` and `right` are (m, k)."""
 
     @abstractmethod
     def slopes(self, left: Float, right: Float) -> Float:
-        """Slopes, (n,), for every feature, in units that also rank features of weight 0.
+        """Derivatives for every feature, (n,), which also rank features of weight 0.
 
-        They are those of `gradient`, or derivatives by squared weights if K_w depends on these,
-        because the derivative by a weight of 0 is 0.
+        They are those of `gradient`. If K_w depends on squared weights, they are derivatives by the
+        squared weights, because the derivative by a weight of 0 would be 0.
         """
 
 
@@ -86,7 +90,7 @@ Centring = Callable[[Float], AbstractCentred]
 
 
 def gram_of(statistic: Statistic, sigma: float) -> Float:
-    """K from inner products, (m, m), both triangles."""
+    """Gaussian kernel matrix K from inner products, (m, m), with both triangles."""
     K = np.empty_like(statistic.upper, order="C")
     norms = statistic.diagonal
     for rows, columns, inner in statistic.tiles():
@@ -98,7 +102,7 @@ def gram_of(statistic: Statistic, sigma: float) -> Float:
 
 @dataclass(frozen=True)
 class FullCentred(AbstractCentred):
-    """G_w in full, O(m^2) memory."""
+    """The full matrix G_w, with O(m^2) memory."""
 
     data: WeightedData
     w: Float
@@ -107,14 +111,14 @@ class FullCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float) -> Centring:
-        """Function from w to G_w of these data."""
+        """Create the function from weights w to G_w of these data."""
         return lambda w: FullCentred(data, w, sigma, gram_of(data.statistic(w), sigma))
 
     def times(self, Z: Float) -> Float:
         return centred(self.K @ centred(Z))
 
     def solve(self, Y: Float, ridge: float) -> Float:
-        """Solve by Cholesky decomposition, O(m^3 / 3)."""
+        """Solve by Cholesky decomposition, in m^3 / 3 operations."""
         means = self.K.mean(axis=0)
         G = self.K - means
         G -= (means - means.mean())[:, None]
@@ -122,11 +126,11 @@ class FullCentred(AbstractCentred):
         return np.asarray(cho_solve(_decomposed(G), Y, check_finite=False))
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """``2 w_j`` times the slope; features of weight 0 are not read."""
+        """Compute ``2 w_j`` times the slope; features of weight 0 are not read."""
         return 2 * self.w * self._slopes(left, right, self.w)
 
     def slopes(self, left: Float, right: Float) -> Float:
-        """Slopes by squares of weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
+        """Derivatives by squared weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
         return self._slopes(left, right, np.ones_like(self.w))
 
     def _slopes(self, left: Float, right: Float, used: Float) -> Float:
@@ -139,7 +143,7 @@ class FullCentred(AbstractCentred):
 
 @dataclass(frozen=True)
 class FourierCentred(AbstractCentred):
-    """G_w by D random Fourier features, O(m D) memory (CCM 5.2; Rahimi and Recht, 2007)."""
+    """G_w by D random Fourier features, with O(m D) memory (CCM 5.2; Rahimi and Recht, 2007)."""
 
     data: WeightedData
     sigma: float
@@ -147,7 +151,7 @@ class FourierCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float, n_directions: int, seed: int) -> Centring:
-        """Function from w to G_w of these data; the phases p come from the seed."""
+        """Create the function from weights w to G_w; the seed determines the phases p."""
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=n_directions)
 
         def at(w: Float) -> FourierCentred:
@@ -159,7 +163,7 @@ class FourierCentred(AbstractCentred):
 
     @cached_property
     def V(self) -> Float:
-        """``H U``, (m, D)."""
+        """Centred Fourier features ``H U``, (m, D)."""
         return centred(np.cos(self.angles) * np.sqrt(2 / self.angles.shape[1]))
 
     def times(self, Z: Float) -> Float:
@@ -173,7 +177,7 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Gradient by ``d/dV = left right'V + right left'V``; reads every feature."""
+        """Compute the gradient from ``d/dV = left right'V + right left'V``; reads all features."""
         dV = left @ (right.T @ self.V)
         dV += right @ (left.T @ self.V)
         B = np.sin(self.angles)
@@ -182,12 +186,12 @@ class FourierCentred(AbstractCentred):
         return self.data.pulls(np.ascontiguousarray(B.T))
 
     def slopes(self, left: Float, right: Float) -> Float:
-        """Return the gradient: cosines are not even functions of a weight."""
+        """Return the gradient, because G_w is not a function of squared weights."""
         return self.gradient(left, right)
 
 
 def _decomposed(M: Float) -> tuple[Float, bool]:
-    """Cholesky decomposition; overwrites M."""
+    """Cholesky decomposition of M, which is overwritten."""
     try:
         factor: tuple[Float, bool] = cho_factor(M, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError as error:

@@ -24,9 +24,9 @@ def facts_of(X):
     )
 
 
-def question_of(X, y, kernel, estimator, sigma=None):
+def question_of(X, y, kernel, statistic, sigma=None):
     """The question of a first round: standardised X, sigma = 1 / (2d) unless given."""
-    W = weights(label_matrix(y).L, estimator)
+    W = weights(label_matrix(y).L, statistic)
     return ScoringProblem(kernel, sigma or 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
 
 
@@ -40,7 +40,7 @@ class EngineSuite(ABC):
         """What subclasses give."""
 
     @pytest.fixture(params=ESTIMATORS)
-    def estimator(self, request):
+    def statistic(self, request):
         return request.param
 
     @pytest.fixture(params=sorted(KERNELS))
@@ -58,8 +58,8 @@ class EngineSuite(ABC):
         return (X - X.mean(axis=0)) / X.std(axis=0)
 
     @pytest.fixture
-    def question(self, X, rng, kernel, estimator):
-        return question_of(X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, kernel, estimator)
+    def question(self, X, rng, kernel, statistic):
+        return question_of(X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, kernel, statistic)
 
     def scores(self, question, X):
         facts = facts_of(X)

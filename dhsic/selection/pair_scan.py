@@ -1,0 +1,217 @@
+"""Plan of the scans of pairs within a selection: which pairs, by which tests, at which cost.
+
+With ``interactions="auto"``, two scans are made if marginal p-values of all features are known
+(`dhsic.selection.marginal`):
+
+- products of all pairs of features, if this takes fewer than `MOST_FLOPS` operations;
+- products of several functions of ranks (`dhsic.pairs.products`), for all pairs among the features
+  with the smallest marginal p-values; this finds ring-shaped interactions.
+
+Each scan has half of the family-wise level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dhsic.errors import InputError
+from dhsic.kernels.labels import SELF
+from dhsic.memory import MemoryEstimate
+from dhsic.pairs.scan import n_pairs_of
+from dhsic.pairs.share import label_columns
+from dhsic.pairs.test import Forecast, PairTest
+from dhsic.selection.run import SelectionRun
+from dhsic.validation import seed_of
+
+#: Maximum floating-point operations of the scans of ``"auto"`` (one core-minute) and ``"best"``.
+MOST_FLOPS, MOST_OF_BEST = 2.5e12, 4e12
+#: Minimum number of samples per main effect that is regressed out, and per function of a feature.
+MOST_MAIN, MOST_FUNCTIONS = 4, 8
+#: Number of functions of each feature whose main effect ``"auto"`` regresses out.
+MAIN_FUNCTIONS = 4
+#: Scan of products of functions: number of features whose pairs are scanned; number of functions of
+#: each feature, in general and for dosages; minimum number of samples per product of functions.
+AMONG, FUNCTIONS, FUNCTIONS_OF_DOSAGES, SAMPLES_EACH = 128, 4, 2, 12
+#: Maximum number of pairs in the table of that scan.
+PAIRS_OF_FUNCTIONS = 20
+#: Permutations in ``"auto"``: number of features whose pairs are tested with permuted labels, for
+#: products and for products of functions; and number of permutations.
+PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
+#: Minimum number of samples for the scans of ``"auto"``.
+FEWEST = 100
+#: Family-wise level of features and of pairs.
+LEVEL = 0.05
+#: Reasons given if an optional scan is not made.
+ALL_EXPLAINED = (
+    "not scanned: the first features alone explain the labels, so pairs cannot add anything"
+)
+NO_MEMORY = "not scanned: the scan needs more memory than the limit (--memory)"
+
+
+@dataclass(frozen=True)
+class PairScan:
+    """Planned scans of pairs of a run.
+
+    Attributes
+    ----------
+    kind : str
+        ``"auto"``, ``"best"`` or ``"all"``.
+    forecasts : sequence of Forecast
+        Time and memory of each scan; empty if nothing is scanned.
+    skipped : str
+        Reason why no pair is scanned, for messages; empty if pairs are scanned.
+    """
+
+    kind: str
+    forecasts: tuple[Forecast, ...] = ()
+    skipped: str = ""
+
+    @property
+    def bytes_beside(self) -> int:
+        """Peak memory of the larger scan, in bytes."""
+        return max((each.bytes_beside for each in self.forecasts), default=0)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of all scans."""
+        return sum(each.flops + each.permuted_flops for each in self.forecasts)
+
+    @property
+    def core_time(self) -> str:
+        """Time of all scans on one core, as text such as "4 minutes"."""
+        return _core_time(self.flops)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the scan is skipped if memory is short."""
+        return self.kind == "auto"
+
+
+def scan_within(run: SelectionRun, promise: MemoryEstimate) -> PairScan | None:
+    """Planned scans of pairs; marked as skipped if they do not fit in memory. None without scan."""
+    scan = planned_scan(run)
+    if scan is not None and scan.bytes_beside > promise.tasks:
+        return PairScan(scan.kind, (), NO_MEMORY)
+    return scan
+
+
+def planned_scan(run: SelectionRun) -> PairScan | None:
+    """Plan the scans of pairs of a run; None if it makes none.
+
+    Raises
+    ------
+    InputError
+        Pairs are requested and cannot be scanned.
+    """
+    selector = run.selector
+    kind, y = selector.interactions, run.y
+    if kind is None or (selector.scans_pairs and kind == "auto" and not _is_default(run)):
+        return None
+    if y is None or run.groups is not None or selector.label_kernel in (SELF, "precomputed"):
+        raise InputError(
+            f"interactions={kind!r} tests pairs of single features against labels; leave out "
+            "interactions=, or groups and label_kernel='self' or 'precomputed'."
+        )
+    t, q = (
+        label_columns(y, selector.label_kernel).shape[1],
+        1 + (0 if run.covariates is None else run.covariates[0].size),
+    )
+    m, threads = run.n_samples, run.runtime.n_here
+    if kind != "auto":
+        n = n_scanned(run, t)
+        columns = t, q + n_main_effects(run)
+        return PairScan(kind, (pair_test(run).forecast(run.source, m, columns, threads, n),))
+    columns, d = (t, q + m // MOST_FUNCTIONS), run.source.n_features
+    forecasts = tuple(
+        test.forecast(run.source, m, columns, threads, n, d)
+        for test, n in zip(default_tests(run), (d, min(d, AMONG)), strict=False)
+    )
+    scan = PairScan(kind, forecasts)
+    return scan if scan.flops <= MOST_FLOPS else PairScan(kind, (), _too_many(d, scan.flops))
+
+
+def _is_default(run: SelectionRun) -> bool:
+    """Whether ``"auto"`` scans pairs in this run of the default method, if the scan is fast."""
+    selector = run.selector
+    ranks_again = getattr(selector, "again_from", lambda _: 0)(run) > 0
+    is_plain = run.groups is None and selector.label_kernel not in (SELF, "precomputed")
+    return bool(
+        ranks_again
+        and is_plain
+        and run.y is not None
+        and selector.control is None
+        and run.n_samples >= FEWEST
+    )
+
+
+def _core_time(flops: float) -> str:
+    """Time on one core for a number of floating-point operations, as text.
+
+    >>> _core_time(1e12), _core_time(1e13), _core_time(1e15)
+    ('24 seconds', '4 minutes', '7 hours')
+    """
+    minutes = flops / MOST_FLOPS
+    if minutes < 1.5:
+        seconds = round(60 * minutes)
+        return "a second" if seconds < 2 else f"{seconds} seconds"
+    return f"{minutes:,.0f} minutes" if minutes < 90 else f"{minutes / 60:,.0f} hours"
+
+
+def _too_many(d: int, flops: float) -> str:
+    """Message that a scan would take too long."""
+    return (
+        f"not scanned: the {n_pairs_of(d):,} pairs of {d:,} features would take about "
+        f"{_core_time(flops)} on one core. To scan them, use dhsic pairs; to scan pairs of the "
+        "best features, use --interactions best"
+    )
+
+
+def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
+    """Create the test of a scan; its checkpoint is beside that of the run, at `name`."""
+    selector = run.selector
+    checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"
+    seed = seed_of(selector.random_state)
+    promised = 1 << 62  # bytes; the scan is already part of the run's memory estimate
+    about: dict[str, Any] = {
+        "missing": selector.missing,
+        "checkpoint": checkpoint,
+        "memory_limit": promised,
+    }
+    about["label_kernel"] = selector.label_kernel
+    return PairTest(seed=seed, **about, **parameters)
+
+
+def default_tests(run: SelectionRun) -> list[PairTest]:
+    """Tests of ``"auto"``: products for all pairs; products of functions for the best features.
+
+    With few samples there is only the first test.
+    """
+    options: dict[str, Any] = {"n_permutations": PERMUTATIONS, "main_functions": MAIN_FUNCTIONS}
+    options |= {"alpha": LEVEL / 2, "warns": False}
+    functions = FUNCTIONS
+    if run.source.dosages or (run.values is not None and run.values.dosages):
+        functions = FUNCTIONS_OF_DOSAGES
+    while functions > 1 and SAMPLES_EACH * functions**2 > run.n_samples:
+        functions //= 2
+    if functions == 1:
+        return [pair_test(run, **options | {"alpha": LEVEL}, n_permuted=PERMUTED)]
+    beside: dict[str, Any] = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
+    beside["n_pairs"] = PAIRS_OF_FUNCTIONS
+    return [
+        pair_test(run, **options, n_permuted=PERMUTED),
+        pair_test(run, "functions", **options, **beside),
+    ]
+
+
+def n_main_effects(run: SelectionRun) -> int:
+    """Number of the best features whose main effects ``"best"`` and ``"all"`` regress out."""
+    return min(run.n_wanted, run.n_samples // MOST_MAIN)
+
+
+def n_scanned(run: SelectionRun, t: int) -> int:
+    """Number of the best features whose pairs are scanned, for labels with t columns."""
+    d = run.source.n_features
+    if run.selector.interactions == "all":
+        return d
+    return min(d, int((MOST_OF_BEST / (run.n_samples * t)) ** 0.5))
