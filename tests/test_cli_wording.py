@@ -68,6 +68,6 @@ def test_what_has_no_option_is_said():
     assert said("pass missing_chunks='fill'.") == "pass --missing-chunks fill."
     assert said("pass ploidy_policy='count'.") == "pass --ploidy count."
     assert said("pass storage_options.") == (
-        "pass storage_options. The command line has no option for storage_options: see "
-        "dhsic.open_source in Python."
+        "pass storage_options. There is no option for storage_options: use dhsic.open_source in "
+        "Python."
     )

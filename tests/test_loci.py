@@ -67,7 +67,7 @@ def test_two_planted_loci_are_two_rows_with_their_leads(cohort, tmp_path):
     assert set(table["contig"]) == {"1", "X"}
     assert (table["p"] <= 5e-8).all()
     assert ((table["start"] <= table["position"]) & (table["position"] <= table["end"])).all()
-    assert "2 loci of" in said
+    assert "2 loci with" in said
     assert "rs93" in said
 
 
@@ -101,13 +101,13 @@ def test_the_report_has_the_table(cohort, tmp_path):
     assert '<h2 id="loci">' in page
     section = page.split('id="loci"')[1].split("</section>")[0]
     assert all(f"<td>{name}</td>" in section for name in ("rs24", "rs93"))
-    assert "2 loci of" in page
+    assert "2 loci with" in page
     for name in ("t.tsv", "t.parquet"):
         dhsic.save(dhsic.load(tmp_path / "t.zarr"), tmp_path / name)
         run("report", tmp_path / name, "-o", tmp_path / "t.html", "--force")
         of_table = (tmp_path / "t.html").read_text()
         assert of_table.split('id="loci"')[1].split("</section>")[0] == section
-        assert "2 loci of" in of_table
+        assert "2 loci with" in of_table
     run("test", cohort[0], "--target", "sample_trait", "--out", tmp_path / "n.zarr")
     run("report", tmp_path / "n.zarr", "-o", tmp_path / "n.html")
     assert 'id="loci"' not in (tmp_path / "n.html").read_text()

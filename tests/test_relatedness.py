@@ -152,7 +152,7 @@ def test_components_are_covariates(tmp_path):
 def test_what_cannot_be_is_said(rng, tmp_path):
     X = rng.standard_normal((20, 6))
     for asked, sentence in (
-        ({"n_components": 7}, "20 samples of 6 features have at most 6"),
+        ({"n_components": 7}, "20 samples with 6 features have at most 6"),
         ({"n_components": 0}, "whole numbers from 1"),
         ({"passes": 0}, "whole numbers from 1"),
         ({"missing": "no"}, "missing='no' is unknown"),

@@ -137,7 +137,7 @@ def test_the_command_and_what_it_refuses(result, tmp_path):
     assert "has no column share" in refused.stderr
     with pytest.raises(InputError, match=r"ends in \.html"):
         dhsic.report(result, tmp_path / "report.pdf")
-    with pytest.raises(InputError, match="no result"):
+    with pytest.raises(InputError, match="not a result"):
         dhsic.report(xr.Dataset(), tmp_path / "other.html")
 
 

@@ -162,7 +162,7 @@ REFUSED = {
     ),
     "NaN": (lambda: rank_kernels([K * np.nan], Y), "kernel 0", "NaN"),
     "names": (lambda: rank_kernels([K, K], Y, names=["a"]), "2 kernels", "1 names"),
-    "names twice": (lambda: rank_kernels([K, K], Y, names="aa"), "1 of them different"),
+    "names twice": (lambda: rank_kernels([K, K], Y, names="aa"), "1 of them distinct"),
     "combine": (lambda: rank_kernels([K], Y, combine="mean"), "combine='mean'", "'product'"),
     "strategy": (lambda: rank_kernels([K], Y, strategy="up"), "strategy='up'", "'forward'"),
     "step": (lambda: rank_kernels([K], Y, step=1.5), "step=1.5", "(0, 1)"),
