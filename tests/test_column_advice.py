@@ -230,7 +230,7 @@ def test_several_codes_are_told_at_once_and_no_mark_is_glued_to_one(tmp_path, mo
         table.iloc[i + 2, i] = code
     table.assign(y=["a", "b"] * 12).to_csv("x.csv")
     sentence = refused("test", "x.csv", "--target", "y")
-    options = shlex.split(sentence.partition("missing values, use ")[2].partition(". ")[0])
+    options = shlex.split(sentence.partition("Use ")[2].partition(" if all of these")[0])
     assert options == ["--na", "#DIV/0!", "--na", "n.a.", "--na", "-"]
     run("test", "x.csv", "--target", "y", "-n", 2, *options)
 

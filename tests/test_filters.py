@@ -190,7 +190,7 @@ def test_what_is_not_there_is_said(store):
     for filters, why in {
         "keep=['who']": r"keep= lists 1 samples, but none of them is in the data \(who\)",
         "extract=[]": "the list is empty",
-        "keep='nowhere.txt'": "The table nowhere.txt does not exist",
+        "keep='nowhere.txt'": "The file nowhere.txt does not exist",
         "keep=5": "pass the path of a file, or a list of ids",
         "keep=np.ones(3, bool)": r"mask of shape \(3,\), but there are 30 samples",
         "keep=['s1'], remove=['s1']": "removes all 1 samples that remain after keep=",

@@ -478,4 +478,4 @@ def test_tables_that_only_count_their_rows_go_by_position(people):
     command = ("select", "x.csv", "--labels", "l.csv", "--target", "y", "-n", 1)
     assert "by position, for table and data only count their rows" in told(run(*command))
     y.iloc[:30].rename("y").to_frame().to_csv("l.csv")
-    assert "30 rows and the data have 40 samples" in told(run(*command, "--drop-missing", code=2))
+    assert "30 rows, but the data have 40 samples" in told(run(*command, "--drop-missing", code=2))

@@ -238,6 +238,11 @@ def test_some_names_that_are_written_in_another_way_are_named():
             ["f_a", "g_b"],
             r"case: for example, 'f_A' is 'f_a'",
         ),
+        (
+            {"barcode": ["AC", "GT"]},
+            ["AC-1", "GT-1"],
+            r"'AC' is 'AC-1'.* = \[s \+ '-1' for",
+        ),
     ],
 )
 def test_families_on_one_side_are_named(columns, ours, sentence):

@@ -536,7 +536,7 @@ def test_codes_beside_short_scales_of_labels_are_refused_and_the_options_work(
     assert f"values of 'q' are {' or '.join(map(str, dict(codes_in(labels))))}" in refused
     remedy = shlex.split(re.search(r"with ((--na \S+ )+--drop-missing)", refused)[1])
     left_out = run("test", "t.csv", "--target", "q", *remedy).stderr
-    assert f"{np.isin(labels, codes).sum()} of {m} samples left out" in " ".join(left_out.split())
+    assert f"{np.isin(labels, codes).sum()} of {m} samples excluded" in " ".join(left_out.split())
     kept = re.search(r"pass ((--not-na -?\d+ ?)+)\.", refused)[1].split()
     assert "left out" not in run("test", "t.csv", "--target", "q", *kept).stderr
 
@@ -637,7 +637,7 @@ def test_slips_among_labels_are_told_by_sample_and_left_out_by_the_options(rng, 
     remedy = shlex.split(re.search(r"out: (--na .*--drop-missing)", told)[1])
     again = " ".join(run(*command, *remedy).stderr.split())
     assert "extremely" not in again
-    assert "2 of 150 samples left out" in again
+    assert "2 of 150 samples excluded" in again
 
 
 DRAWS = {

@@ -309,7 +309,7 @@ def test_an_object_of_anndata_has_coordinates():
 
 
 def test_a_column_of_a_dataframe_in_obsm_is_a_target(tmp_path):
-    numbers = write_zarr(tmp_path / "a.zarr", COUNTS, OBS, meta=FRAME)
+    numbers = write_zarr(tmp_path / "a.zarr", COUNTS, OBS[["time"]], meta=FRAME)
     np.testing.assert_array_equal(dhsic.read_target(numbers, "obsm/meta/y"), XY[:, 1])
     slides = np.where(XY[:, 0] > 50, "left", "right").astype(object)
     path = write_h5ad(tmp_path / "a.h5ad", COUNTS, OBS, meta=FRAME.assign(slide=slides))

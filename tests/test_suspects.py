@@ -144,7 +144,7 @@ def test_numbers_that_fall_or_rise_in_fractions_are_told_and_left_out(
     words = ("test", "x.csv", *labels(tmp_path, ill=np.where(ILL, "case", "control")), "-n", 2)
     told = " ".join(run(*words).stderr.split())
     assert "'order', among the best features" in told
-    assert "may tell the order of the samples" in told
+    assert "may only encode the order of the samples" in told
     assert "Warning" not in run(*words, "--not-feature", "order").stderr
 
 

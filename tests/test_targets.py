@@ -13,6 +13,9 @@ from dhsic.errors import InputError
 from dhsic.independence import test_features
 from dhsic.interactions import find_pairs
 
+#: The labels of the frame are features under another name, which a warning reports.
+pytestmark = pytest.mark.filterwarnings("ignore:.*has the same order as the labels:UserWarning")
+
 M = 40
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.standard_normal((M, 4)), columns=list("abcd"))

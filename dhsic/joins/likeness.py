@@ -45,7 +45,7 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     >>> difference(["a", "b"], ["c", "d"])
     ('', 0)
     >>> difference(["AC", "GT"], ["AC-1", "GT-1"])[0]
-    "They are the same but for parts at the end: 'AC' there is 'AC-1' in the data."
+    "They differ only in parts at the end: for example, 'AC' is 'AC-1' in the data."
     """
     strangers, known = list(dict.fromkeys(names)), set(ours)
     strangers = [name for name in strangers if name not in known]
@@ -61,7 +61,7 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         pairs[_LONGER] = max(pairs.get(_LONGER, []), cut, key=len)
     for mark, _ in _parts_of(known):
         first = _beginning(mark, 1)
-        if len({first(name) for name in known}) == len(known):
+        if len({name.removeprefix(first(name)) for name in known}) == 1:  # such as "-1" of cells
             pairs[_LONGER] = max(pairs.get(_LONGER, []), matched(first), key=len)
     way = max(pairs, key=lambda way: len(pairs[way]))
     if not pairs[way]:

@@ -72,7 +72,7 @@ def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]
     odd = text_among_numbers(f"covariate {name!r}", name, values, place)
     if not is_measured(odd, values):
         return
-    markers = odd.limits or odd.markers
+    markers = list(dict.fromkeys((*odd.limits, *odd.markers)))
     na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in markers)
     missing = f" If these values are missing, use {na} --drop-missing." if na else ""
     raise InputError(

@@ -37,7 +37,7 @@ def warn_of_slips(
 
     `names` (m,) are those of the samples, if they have any; `remedy` is how to leave values out.
     """
-    numbers = as_numbers(values) if values.dtype.kind in "if" else None
+    numbers = as_numbers(values) if values.ndim == 1 and values.dtype.kind in "if" else None
     at = np.empty(0, dtype=np.int64) if numbers is None else slips_in(numbers)
     if numbers is None or not at.size:
         return

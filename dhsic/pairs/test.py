@@ -192,7 +192,7 @@ class PairTest:
             reader = reader.copy_unread()
         else:
             reader, _ = looked_at(source, runtime, given.rows)
-        measure(reader, self.missing, codes_checked=is_inspected)
+        measure(reader, self.missing, codes_checked=is_inspected or source.keeps_codes)
         with closing(reader), single_blas_thread():  # more threads would sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
             Q = basis(reader, given.covariates, main, self.main_functions)

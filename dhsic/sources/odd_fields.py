@@ -150,7 +150,7 @@ def advice(columns: Sequence[OddFields]) -> str:
             if len(markers) == 1
             else "all of these texts mean missing values"
         )
-        steps.append(f"If {them}, use na={markers!r}.")
+        steps.append(f"Use na={markers!r} if {them}.")
     text_columns = [c.name for c in columns if not (c.are_few or c.limits)]
     if text_columns:
         steps.append(no_features(text_columns))

@@ -50,6 +50,7 @@ SUM, NUMBER = "sum", "number"
 Values = Callable[[tuple[slice, Index]], Array]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # infinities are refused later
 def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
     """Statistics of the other rows that the last ones of a table are; empty for ordinary rows.
 
