@@ -311,19 +311,19 @@ def test_calibrated_tests_are_the_same_everywhere(families, client, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
-@pytest.mark.parametrize("estimator", ["unbiased", "biased"])
-def test_features_of_many_values_are_calibrated_as_those_of_few(families, rng, estimator):
+@pytest.mark.parametrize("statistic", ["unbiased", "biased"])
+def test_features_of_many_values_are_calibrated_as_those_of_few(families, rng, statistic):
     X, data, chromosome = families
     y = polygenic(rng, X, chromosome)
     shifted = data["call_dosage"] + 1e-6 * rng.standard_normal(data["call_dosage"].shape)
-    asked = {"loco": True, "bandwidth": 1e-3, "label_kernel": "linear", "estimator": estimator}
+    asked = {"loco": True, "bandwidth": 1e-3, "label_kernel": "linear", "statistic": statistic}
 
     few = dhsic.test_features(data, y, **asked)
     many = dhsic.test_features(data.assign(call_dosage=shifted), y, **asked)
 
     largest = np.abs(few.statistics).max()
     np.testing.assert_allclose(many.statistics, few.statistics, atol=1e-3 * largest)
-    if estimator == "biased":  # moments of the unbiased one lose digits at so wide a kernel
+    if statistic == "biased":  # moments of the unbiased one lose digits at so wide a kernel
         np.testing.assert_allclose(many.p_values, few.p_values, rtol=0.02)
 
 

@@ -105,8 +105,8 @@ def test_former_options_work_and_are_told(tmp_path):
     today = run(*command, "--no-rerank", "--solver=exact")
     former = run(*command, "--no-given-others", "--approx=exact")
     assert former.stdout == today.stdout
-    assert "--no-given-others is called --no-rerank now" in former.stderr
-    assert "--approx is called --solver now" in former.stderr
+    assert "--no-given-others has been renamed to --no-rerank" in former.stderr
+    assert "--approx has been renamed to --solver" in former.stderr
     loose = run(*command, "--tolerance=0.5", "--estimator=biased")
-    assert "--tolerance is called --max-expected-loss now" in loose.stderr
+    assert "--tolerance has been renamed to --max-expected-loss" in loose.stderr
     assert loose.stdout == run(*command, "--max-expected-loss=0.5", "--statistic", "biased").stdout

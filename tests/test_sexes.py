@@ -19,7 +19,10 @@ M, AUTOSOMAL, ON_X, ON_Y, ON_MT = 240, 40, 50, 12, 8
 CHROMOSOMES = ["1"] * AUTOSOMAL + ["23"] * ON_X + ["24"] * ON_Y + ["26"] * ON_MT
 D = len(CHROMOSOMES)
 X_FEATURES = np.arange(AUTOSOMAL, AUTOSOMAL + ON_X)
-TAKEN = "samples have no heterozygous calls on X where others have many: they are taken for males"
+TAKEN = (
+    "samples have almost no heterozygous calls on X, although others have many. They are treated "
+    "as males"
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +118,7 @@ def results_of(data, y, **filters):
     """Test of every feature, by the default method."""
     chosen = dhsic.Filters(**filters) if filters else None
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*(taken for males|Missing values depend)")
+        warnings.filterwarnings("ignore", message=".*(treated as males|Missing values depend)")
         return dhsic.select(data, y, method="hsic", progress=False, filters=chosen)
 
 
@@ -164,7 +167,7 @@ def test_a_selection_does_not_put_x_first(cohort, tmp_path):
     ranks = []
     for path in paths:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*taken for males")
+            warnings.filterwarnings("ignore", message=".*treated as males")
             warnings.filterwarnings("ignore", message="Missing values depend")
             ranks.append(dhsic.select(path, y, n_features_to_select=10, progress=False)["rank"])
     np.testing.assert_array_equal(*ranks)
