@@ -198,7 +198,7 @@ def test_the_first_column_names_the_samples(tmp_path, text, names, features):
         ("id,sex,a\ns,F,1\n", r"contains text \(column 'sex': 'F'\).* not_features="),
         ("id;a;b\ns;1,5;2,5\n", "text .'1,5'|Write decimal points, not commas"),
         ("id\ta\ns\t1\nt\t1,5\n", "'1,5' in line 3.*Write decimal points"),
-        ("class,a\nx,1\ny,2\nx,3\n", "would be used as sample names, but 1 of them"),
+        ("class,a\nx,1\ny,2\nx,3\n", "would be used as sample names, but some of them"),
         ("no,a\n4,1\n2,2\n9,3\n", "contains whole numbers that all differ .4, 2, 9., like names"),
         ("id,name\na,b\n", "only the columns 'id', 'name'|contains text"),
         ("id,a\n", "has no rows"),

@@ -654,7 +654,7 @@ def test_a_dash_is_declared_missing_as_the_sentence_says(option, rng, tmp_path):
     table, path = frame(rng).astype(object), tmp_path / "t.csv"
     table.iloc[3, 1] = "-"
     table.to_csv(path, index_label="sample")
-    assert "If this text means a missing value, use --na -." in ran(
+    assert "Use --na - if this text means a missing value." in ran(
         "select", path, "--target", "status", code=2
     )
     assert best(path, *option, "--drop-missing") == "g2"
@@ -883,7 +883,7 @@ def test_text_that_stands_for_missing_values_is_counted_named_and_declared(rng, 
     said = " ".join(ran("test", path, "--target", "status", code=2).split())
     assert "has '?' in line 5, column 'g2', but features must be numbers" in said
     assert "text in 3 of 40 values: '?' (2, first in line 5), 'n.d.' (1, first in line 14)" in said
-    option = shlex.split(said.partition("missing values, use ")[2].removesuffix("."))
+    option = shlex.split(re.search(r"Use (--na .*?) if ", said)[1])
     assert option == ["--na", "?", "--na", "n.d."]
     assert "g2" in ran("test", path, "--target", "status", *option, "-n", "1")
 

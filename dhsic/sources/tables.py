@@ -179,7 +179,7 @@ class TableColumns:
             )
             raise InputError(
                 f"The first column of {path} ({self.called(0)}) would be used as {what} names, "
-                f"but {len(repeated)} of them occur more than once "
+                "but some of them occur more than once "
                 f"({abbreviate(map(repr, repeated), 3)}). Make the names unique"
                 f"{command if turned else labels}"
             )
