@@ -16,7 +16,9 @@ from dhsic.errors import warn
 from dhsic.sources.ids import abbreviate
 
 #: Ends of names that number repetitions, and those that programs write to make names unique.
-REPETITION = r"[ _.-](tech(nical)?[ _.-]?)?(rep(l|licate)?|tech|techrep|R|r|run|dup)[ _.-]?\d{1,2}$"
+REPETITION = (
+    r"[ _.-](tech(nical)?[ _.-]?)?(rep|repl|replicate|tech|techrep|R|r|run|dup)[ _.-]?\d{1,2}$"
+)
 MADE_UNIQUE = r"\.\d{1,2}$"
 #: Samples that are measured again, at least, and the share of all names that number repetitions.
 FEWEST, MOST_SHARE = 10, 0.5
