@@ -129,8 +129,8 @@ class MemoryEstimate:
         elif squares - self.blocks > half:
             advice = f" Most of it is for m x m matrices: {smaller}."
         raise MemoryBudgetError(
-            f"This run needs peak memory {self}, but the limit is {human(allowed)}; {remedy}, or "
-            f"raise the limit (memory_limit=).{advice}"
+            f"The peak memory of this run is {self}, but the limit is {human(allowed)}; {remedy}, "
+            f"or raise the limit (memory_limit=).{advice}"
         )
 
     def check_worker(self, memory: WorkerMemory, smaller: str) -> None:

@@ -104,9 +104,9 @@ COVARIATES = {
     ),
     "infinite": (lambda: fit(covariates=every(np.inf)), InputError, "6 values", "inf", "drop"),
     "huge": (lambda: fit(covariates=X * 1e200), InputError, "72 values", "rescale them"),
-    "too short": (lambda: fit(covariates=X[:5]), InputError, "(5, 6)", "12 samples", "one row a"),
-    "turned": (lambda: fit(covariates=X.T), InputError, "(6, 12)", "12 samples", "one row a"),
-    "three axes": (lambda: fit(covariates=X[..., None]), InputError, "(12, 6, 1)", "one row a"),
+    "too short": (lambda: fit(covariates=X[:5]), InputError, "(5, 6)", "12 samples", "one row per"),
+    "turned": (lambda: fit(covariates=X.T), InputError, "(6, 12)", "12 samples", "one row per"),
+    "three axes": (lambda: fit(covariates=X[..., None]), InputError, "(12, 6, 1)", "one row per"),
     "a name": (lambda: fit(covariates="age"), InputError, "covariates='age' (str)", "one row per"),
     "text that is missing": (
         lambda: fit(covariates=pd.DataFrame({"sex": ["m", None] * 6})),

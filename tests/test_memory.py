@@ -114,7 +114,7 @@ def test_survivors_get_what_the_limit_leaves_them():
 
 
 def test_what_does_not_fit_is_refused_with_both_numbers():
-    with pytest.raises(MemoryBudgetError, match=r"1\.1 GB.*there are 1\.0 GB; use fewer"):
+    with pytest.raises(MemoryBudgetError, match=r"1\.1 GB.*the limit is 1\.0 GB; use fewer"):
         MemoryEstimate(0, squares=GB).check(GB)
 
 
@@ -124,7 +124,7 @@ def test_a_refused_run_reads_nothing(monkeypatch):
     monkeypatch.setattr(type(source), "read", lambda *args: pytest.fail("it was read"))
 
     model = dhsic.BAHSIC(1, solver="exact", progress=False, memory_limit=8 * GB)
-    with pytest.raises(MemoryBudgetError, match=r"This run needs .* solver='lowrank'"):
+    with pytest.raises(MemoryBudgetError, match=r"peak memory of this run .* solver='lowrank'"):
         model.fit(source, np.arange(40_000) % 2)
 
 

@@ -229,7 +229,7 @@ def _raised():
 #: Options in texts of the package, but for those that stand for a prefix.
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![-\w])")
 #: Commands of PLINK, whose options are its own.
-OF_PLINK = re.compile("plink|--make-bed")
+OF_PLINK = re.compile("plink|--make-bed|psql")
 #: Options of other programs that sentences hand over to.
 OF_OTHERS = frozenset(("--samples-chunk-size", "--variants-chunk-size", "--clump-p1"))
 #: Commands that open data, and those that take labels too.

@@ -257,7 +257,7 @@ def test_select_by_name_of_the_target(problem):
         ({"runtime": "spark"}, "runtime='spark'"),
         ({"target": "trait"}, "is the name of a variable"),
         ({"target": [0, 1, 1]}, "3"),
-        ({"memory_limit": 1000}, "This run needs peak memory"),
+        ({"memory_limit": 1000}, "The peak memory of this run is at most"),
     ],
 )
 def test_bad_parameters_get_a_sentence(problem, options, sentence):

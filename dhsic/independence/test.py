@@ -298,7 +298,7 @@ def hsic_test(
     >>> from dhsic.independence import hsic_test
     >>> x = np.linspace(-1, 1, 50)
     >>> print(hsic_test(x, x**2))
-    HSIC = 0.02872, p = 0.000999 (permutation of 1,000; 50 samples, sigma = 1.33)
+    HSIC = 0.02872, p = 0.000999 (permutation, 1,000 draws; 50 samples, sigma = 1.33)
     >>> hsic_test(x, np.tile([0, 1], 25)).p_value > 0.5
     True
     """

@@ -108,7 +108,7 @@ def check_matrix(shape: tuple[int, ...], what: str) -> None:
     if len(shape) != 2:
         raise InputError(
             f"{what} has shape {shape}, but a matrix has two axes, samples and features. Reshape "
-            "the data, or select one element of the other axes; a single feature is "
+            "your data, or select one element of the other axes; a single feature is "
             "X.reshape(-1, 1)."
         )
 

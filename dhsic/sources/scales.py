@@ -67,7 +67,7 @@ def _is_tail(counts: Index, n_scale: int, gap: int, *, from_zero: bool) -> bool:
     if n_codes >= n:
         return True
     if n_scale == 2:
-        return False
+        return bool(n_last < FEWEST)
     if gap == GAP and PER_CODE * n_codes < n_last:
         return True
     if n_codes < MANY:  # counts begin at 0, and their largest ones are rarer than others
