@@ -402,15 +402,15 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
 
 
 def autosomal(source: AbstractSource) -> AbstractSource:
-    """Restrict a source to autosomes, like PLINK for components; all if none lie there."""
+    """Restrict a source to autosomes, as PLINK does for components; keep all if none is on them."""
     codes_and_names = chromosome_codes(source)
     if codes_and_names is None:
         return source
     codes, names = codes_and_names
-    is_one = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))[codes]
-    return (
-        source if is_one.all() or not is_one.any() else SubsetSource(source, np.flatnonzero(is_one))
-    )
+    on_autosome = ~np.isin(names, (*NOWHERE, *NOT_AUTOSOMES))[codes]
+    if on_autosome.all() or not on_autosome.any():
+        return source
+    return SubsetSource(source, np.flatnonzero(on_autosome))
 
 
 @dataclass(frozen=True, slots=True)

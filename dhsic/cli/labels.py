@@ -304,7 +304,7 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
                 names,
                 m,
                 wanted=tuple(name.removeprefix("#") for name in wanted),
-                said=key_column if is_here else None,
+                sample_column=key_column if is_here else None,
                 drop_missing=job.drop_missing,
                 count_rows=count_rows,
             )

@@ -170,7 +170,7 @@ class Content:
                     self.values[name] = self.dims[1:2], phenotype(path, name)
 
     def add_sexes(self, on_x: DosagesOnX | None, d: int) -> None:
-        """Add SEX with its codes, and which of d features are on X where no chromosomes tell."""
+        """Add the codes of SEX; without chromosomes, also the mask (d,) of the features on X."""
         sex = None if on_x is None or SEX in self.arrays else on_x.sex()
         if on_x is None or sex is None:
             return

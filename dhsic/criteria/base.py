@@ -109,7 +109,7 @@ class AbstractCriterion(ABC):
         return self.labels.prepare(labels)
 
     def covariances(self, state: Any) -> Sequence[ResidualCovariance]:
-        """Covariances of labels that are residuals of relatives, one per target; else none."""
+        """Covariances of residuals of relatives, one per target; empty for other labels."""
         return ()
 
     @abstractmethod

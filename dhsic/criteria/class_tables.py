@@ -1,4 +1,4 @@
-"""Exact tails of features with two or three values, for two classes of which one is rare.
+"""Exact small p-values of features with two or three values, for a rare and a frequent class.
 
 Under independence the members of the rarer class are a random sample of all samples. The numbers of
 members with each value follow the multivariate hypergeometric distribution, and determine the
@@ -34,21 +34,23 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ClassTable:
-    """Numbers of samples with each of q values of a feature, in total and in the rarer class.
+    """Numbers of samples with each of q values of a feature, in total and in the rarer class."""
 
-    `rare` and `others` are the values of the labels' direction in the rarer and the other class.
-    """
-
-    counts: Float
-    members: Float
-    rare: float
-    others: float
+    counts: Float  # (q,), numbers of samples
+    members: Float  # (q,), numbers of samples of the rarer class
+    rare: float  # value of the label direction in the rarer class
+    others: float  # value of the label direction in the other class
 
     @staticmethod
     def of(counts: Float, sums: Float, two: tuple[float, float]) -> ClassTable:
-        """Compute the table from `sums` (q,) of the direction over the samples with each value.
+        """Compute the table from sums of the label direction.
 
-        `counts` (q,) are the numbers of these samples, `two` the values of the direction.
+        Parameters
+        ----------
+        counts, sums : (q,)
+            Number of samples with each value of the feature, and sum of the direction over them.
+        two : pair of float
+            Values of the direction in the two classes.
         """
         low, high = two
         n_high = np.rint((sums - low * counts) / (high - low))
@@ -57,7 +59,7 @@ class ClassTable:
         return ClassTable(counts, n_high, high, low)
 
     def is_skewed(self, values: Float) -> bool:
-        """Whether the approximation is wrong in the tail; `values` (q,) are the feature's."""
+        """Whether approximate p-values are wrong in the tail, for a feature with `values` (q,)."""
         n, k = self.counts.sum(), self.members.sum()
         if n - self.counts.max() <= FEW or not 0 < k < n:
             return False  # these variants are handled by `dhsic.criteria.rare`

@@ -278,9 +278,9 @@ class Independence(AbstractCriterion):
         residuals: Sequence[Float],
         covariances: Sequence[ResidualCovariance],
     ) -> Permuted | Multiscale:
-        """State for labels that are residuals (m, n) of each target, with their covariances.
+        """Add the covariances of labels that are residuals (m, n) of each target.
 
-        Labels without few directions are taken for exchangeable.
+        If the label matrix has too many directions, samples are treated as exchangeable.
         """
         if isinstance(state, Multiscale):
             B = state.labels.B
@@ -409,7 +409,7 @@ class Independence(AbstractCriterion):
         samples = np.arange(len(x))[None]
         observed = state.C.inner(samples, [A])[0]
         if ratios is not None and isinstance(C := state.C, LowRankSymmetric):
-            # The kernel sees directions that are exchangeable; the diagonal is as it was.
+            # Off the diagonal of the kernel, directions are corrected; its diagonal is unchanged.
             scaled = LowRankSymmetric.of(exchangeable(C.F, x, state.basis, ratios[0]), C.weights)
             K = K.changed(statistic_scale(len(x), self.statistic), np.zeros(len(x)))
             observed += scaled.inner(samples, [K])[0] - C.inner(samples, [K])[0]

@@ -1,10 +1,15 @@
-r"""Directions of residual labels of relatives, and the variance of their products with features.
+r"""Correction of the test statistic for related samples, whose labels are residuals.
 
-Residuals e of a target have the variance ratio gamma along a feature
-(`dhsic.linalg.residual_covariance`). A direction b of the labels is a function of the residuals:
-with r its correlation with e, the part ``r^2`` of its variance behaves like e, and the rest, which
-is not linear in e, nearly as if samples were exchangeable. So the ratio of b is ``1 + r^2 (gamma -
-1)``. Products with features are divided by its root; then they have the law of permuted labels.
+If samples are related, a test uses the residuals e of a target given its relatives. Their product
+with a feature has another variance than with exchangeable samples. The quotient of both is the
+variance ratio gamma of the feature (`dhsic.linalg.residual_covariance`).
+
+The test multiplies features not only by e but by several directions b, which are functions of e.
+With r the correlation of b and e, the fraction ``r^2`` of the variance of b is linear in e and has
+the ratio gamma. The remaining fraction is not linear in e and behaves nearly as if samples were
+exchangeable: its ratio is 1. So the ratio of b is ``1 + r^2 (gamma - 1)``. Products of b with the
+feature are divided by the square root of this ratio. They then have the distribution that permuted
+labels have, and the permutation test is valid.
 """
 
 from __future__ import annotations
@@ -19,19 +24,22 @@ from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.linalg.rank_basis import level_functions
 from dhsic.linalg.residual_covariance import ResidualCovariance
 
-#: Fraction of the norm of a column of residuals below which earlier ones contain it.
+#: A column of residuals counts as a linear combination of earlier columns if at most this fraction
+#: of its norm is left after projection on them.
 NOTHING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class LabelCovariance:
-    """Covariances of the residuals of each target, and the part that directions have of them.
+    """Covariances of the residuals of each target, and their shares in the label directions.
 
     Attributes
     ----------
     covariances : tuple of t ResidualCovariance
+        Covariance of the residuals of each target.
     parts : (S, t)
-        Fraction of the variance of each direction that is linear in the residuals of each target.
+        Fraction of the variance of each of S directions that is a linear function of the residuals
+        of each target.
     """
 
     covariances: tuple[ResidualCovariance, ...]
@@ -41,7 +49,11 @@ class LabelCovariance:
     def of(
         B: Float, residuals: Sequence[Float], covariances: Sequence[ResidualCovariance]
     ) -> LabelCovariance:
-        """Create it for directions B (m, S), and residuals (m, n) of each target."""
+        """Compute the shares for directions B (m, S) and the residuals (m, n) of each target.
+
+        If residuals of several targets are correlated, their shares are scaled to sum to the
+        fraction that all residuals explain together.
+        """
         Q = covariances[0].Q
         unit = B / np.linalg.norm(B, axis=0)
         alone = [_explained(unit, columns, Q) for columns in residuals]
@@ -51,21 +63,35 @@ class LabelCovariance:
         return LabelCovariance(tuple(covariances), parts * (together / total)[:, None])
 
     def ratios(self, of_targets: Float) -> Float:
-        """Variance ratios for directions, (c, R, S), from those of targets, (c, R, t)."""
+        """Compute variance ratios for directions, (c, R, S), from those of targets, (c, R, t)."""
         return np.asarray(1.0 + (of_targets - 1.0) @ self.parts.T)
 
 
 def exchangeable(B: Float, x: Float, Q: Float, ratios: Float) -> Float:
-    """Directions B (m, r) whose products with x (m,) are divided by the roots of `ratios` (r,)."""
+    """Change directions B (m, r) along a feature x (m,), to correct their products with x.
+
+    The products are divided by the roots of `ratios` (r,), the variance ratios of the directions.
+    Before, the covariates (basis Q) are regressed out of x.
+    """
     x = x - Q @ (Q.T @ x)
     along = x @ B / (x @ x)
     return np.asarray(B + np.outer(x, along * (1.0 / np.sqrt(ratios) - 1.0)))
 
 
 def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> Float:
-    """`exchangeable` for sums U (c, q, r) of directions over levels: products with two functions.
+    """Apply the correction of `exchangeable` to features of q levels, by their sums over levels.
 
-    The functions are the value and dominance, with `ratios` (c, 2, r).
+    Products with two functions of a feature are divided by the roots of their ratios: its value,
+    and its dominance (the part of the square that is not linear in the value).
+
+    Parameters
+    ----------
+    U : (c, q, r)
+        Sums of r directions over the samples of each level of c features.
+    counts, values : (c, q)
+        Number of samples and value of each level.
+    ratios : (c, 2, r)
+        Variance ratios for both functions.
     """
     functions = level_functions(counts, values, 2)
     n = counts.sum(axis=1)[:, None, None]
@@ -74,6 +100,9 @@ def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> 
 
 
 def _explained(unit: Float, columns: Float, Q: Float) -> Float:
-    """Fraction of each column of `unit` (m, S) in the span of `columns` (m, n) beyond Q: (S,)."""
+    """Fraction of the variance of each column of `unit` that `columns` explain beyond Q, (S,).
+
+    Columns of `unit` (m, S) have norm 1; `columns` is (m, n).
+    """
     basis, _ = orthonormal_columns(columns, Q, NOTHING)
     return np.asarray(np.square(basis.T @ unit).sum(axis=0))

@@ -1,9 +1,9 @@
 """Missing values of a set of features that are tested together.
 
 A missing value is replaced by the mean of the feature. If cases have more missing values than
-controls, this creates a spurious dependence. So missing values are tested first: those of each
-feature, and whether a sample lacks any value. If they depend on the labels, the set is tested only
-on the samples that have all values.
+controls, this creates a spurious dependence. So before the test of a set, another test shows
+whether missing values depend on the labels: those of each feature, and whether a sample lacks any
+value. If they do, the set is tested only on the samples that have all values.
 """
 
 from __future__ import annotations
@@ -17,59 +17,60 @@ from dhsic.errors import warn
 from dhsic.linalg.symmetric import LowRankSymmetric, Symmetric
 from dhsic.sources.ids import abbreviate
 
-#: Number of feature names in the warning.
+#: Maximum number of feature names in the warning.
 MOST_NAMED = 5
 
 
 def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> Mask | None:
-    """Mask (m,) of samples that have all values, if missing values depend on the labels; else None.
+    """Select complete samples and warn, if missing values depend on the labels.
 
-    In the first case a warning is given. The mask is all False if fewer than `fewest` samples have
-    all values.
+    Returns the mask (m,) of the samples that have all values, or None if missing values do not
+    depend on the labels. The mask is all False if fewer than `fewest` samples have all values.
 
     Parameters
     ----------
     C : Symmetric
         Label matrix (m, m), centred.
     absent : (m, n) bool
-        Missing values of the features.
+        Mask of the missing values of the features.
     names : (n,)
         Names or positions of the features.
     """
-    lacking = absent.any(axis=1)
-    if not lacking.any():
+    is_incomplete = absent.any(axis=1)
+    if not is_incomplete.any():
         return None
-    masks = np.column_stack([absent, lacking]).astype(np.float64)
+    masks = np.column_stack([absent, is_incomplete]).astype(np.float64)
     log10_p = _log10_p(C, masks)
     by_label = missing_by_label(log10_p, np.arange(len(log10_p)))
     if not by_label.size:
         return None
-    called = [names[j] for j in by_label.tolist() if j < len(names)]
+    shown = [names[j] for j in by_label.tolist() if j < len(names)]
     where = "samples with any missing value in the set"
-    if called:
-        where = f"{len(called):,} of the {len(names):,} features ({abbreviate(called, MOST_NAMED)})"
-    complete: Mask = np.logical_not(lacking)
+    if shown:
+        where = f"{len(shown):,} of the {len(names):,} features ({abbreviate(shown, MOST_NAMED)})"
+    complete: Mask = np.logical_not(is_incomplete)
     n = int(complete.sum())
     if n < fewest:
-        told = (
+        consequence = (
             f"Only {n:,} samples have all values, so the set is not tested. Pass fewer features, "
             "or use the p-values of the single features."
         )
-        complete = np.zeros_like(lacking)
+        complete = np.zeros_like(is_incomplete)
     else:
-        told = f"The set is therefore tested on the {n:,} samples that have all values."
+        consequence = f"The set is therefore tested on the {n:,} samples that have all values."
     warn(
         f"Missing values depend on the labels: {where}. If they were replaced by the mean of their "
-        f"feature, this would look like dependence of the set. {told}",
+        f"feature, this would look like dependence of the set. {consequence}",
     )
     return complete
 
 
 def _log10_p(C: Symmetric, masks: Float) -> Float:
-    """``-log10 p`` of the dependence of each mask (m, k) on the labels, (k,).
+    """Compute ``-log10 p`` of the dependence of each of k masks (m, k) on the labels, (k,).
 
-    A dense label matrix, such as that of many classes, may have equal eigenvalues and so no leading
-    directions. Then the test is HSIC of the mask, with the moments of all permutations.
+    If the label matrix is dense, for example for many classes, its eigenvalues may be equal. Then
+    it has no leading directions to test, and the test statistic is HSIC of mask and labels. Its
+    null distribution has the moments over all permutations.
     """
     if isinstance(C, LowRankSymmetric):
         test = MissingnessTest(np.asarray(C.F * np.sqrt(np.abs(C.weights))))

@@ -36,6 +36,7 @@ def as_text(values: Any) -> Array:
 
 
 def _written(value: Any) -> str:
+    """Convert one id to text, see `as_text`."""
     if isinstance(value, tuple):
         return "_".join(map(_written, value))
     if isinstance(value, bytes):
@@ -79,12 +80,12 @@ class Key:
     """A possible match of the rows of a table to samples, by the names in one or two columns."""
 
     columns: tuple[str, ...]  # columns; the names are their joined values
-    told: str  # description of the columns for messages
+    description: str  # of the columns, for messages
     values: Array  # (rows,), the names
     at: Index  # (rows,), position of the named sample; -1 if none
     m: int  # number of samples
     is_id: bool = True  # the column name is typical of ids
-    is_luck: bool = False  # the match may be chance
+    is_luck: bool = False  # the match may be due to chance
     is_family: bool = False  # a FID with repeats, in a table with IIDs
 
     @cached_property
@@ -119,21 +120,21 @@ class Key:
     @property
     def counts(self) -> bool:
         """Whether the key is plausible, and not a few numbers that match by chance."""
-        sure = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
-        return sure and self.n_named > 0 and not self.is_family
+        is_certain = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
+        return is_certain and self.n_named > 0 and not self.is_family
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Sort key of keys: the best key has the largest.
+        """Value by which keys are compared: the best key has the largest.
 
-        Criteria are, in this order: id columns before FID and unnamed columns, and these before
+        The criteria are, in this order: id columns before FID and unnamed columns, and these before
         others; complete matches without repeated samples; matches that are not chance; the number
         of matched samples; IID.
         """
-        called = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
-        by_name = self.is_id and called not in {FAMILY, *NAMELESS}, self.is_id
-        sure = self.is_whole and not self.repeated.size
-        return *by_name, sure, not self.is_luck, self.is_whole, self.n_named, called == SAMPLE
+        name = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
+        by_name = self.is_id and name not in {FAMILY, *NAMELESS}, self.is_id
+        is_clean = self.is_whole and not self.repeated.size
+        return *by_name, is_clean, not self.is_luck, self.is_whole, self.n_named, name == SAMPLE
 
     def differs(self, other: Key) -> Index:
         """Return the samples for which `other` names a different or an additional row."""
@@ -151,19 +152,21 @@ class Keys:
     #: Whether the sample names only count rows; such an index of the table is not a key either.
     count_rows: bool = False
 
-    def all(self, said: str | None = None) -> list[Key]:
-        """Return all keys, or those of the column `said`.
+    def all(self, sample_column: str | None = None) -> list[Key]:
+        """Return all keys, or those of the column `sample_column`.
 
         If none of them is plausible, keys for doubled ids are appended.
         """
-        direct = list(self._direct(said))
+        direct = list(self._direct(sample_column))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
-    def _direct(self, said: str | None) -> Iterator[Key]:
-        if said is not None and said in self.columns:
-            yield self._of((said,), quoted(said), self.columns[said])
+    def _direct(self, sample_column: str | None) -> Iterator[Key]:
+        """Yield the keys whose names are compared as they are, without doubled ids."""
+        if sample_column is not None and sample_column in self.columns:
+            values = self.columns[sample_column]
+            yield self._of((sample_column,), quoted(sample_column), values)
             return
-        names = free(self.columns, self.wanted) if said is None else []
+        names = free(self.columns, self.wanted) if sample_column is None else []
         has_ids = any(is_id(name) and plain(name) not in NAMELESS for name in names)
         for name in names:
             if not ((has_ids or self.count_rows) and is_index(name, self.columns[name])):
@@ -171,6 +174,7 @@ class Keys:
         yield from self._combined_keys()
 
     def _combined_keys(self) -> Iterator[Key]:
+        """Yield the key that joins FID and IID, if the table has both."""
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
         if fid is not None and iid is not None:
             pairs = zip(self.columns[fid], self.columns[iid], strict=True)
@@ -189,14 +193,15 @@ class Keys:
         for key in keys:
             once = written_once(key.values)
             if once is not None:
-                yield self._of(key.columns, f"{key.told} without its repetition", once)
+                yield self._of(key.columns, f"{key.description} without its repetition", once)
             elif key.is_id and are_twice:
                 twice = np.array([f"{value}_{value}" for value in key.values], dtype=object)
-                yield self._of(key.columns, f"{key.told} written twice", twice)
+                yield self._of(key.columns, f"{key.description} written twice", twice)
 
-    def _of(self, columns: tuple[str, ...], told: str, values: Array) -> Key:
+    def _of(self, columns: tuple[str, ...], description: str, values: Array) -> Key:
+        """Create a key from the names (rows,) in one or two columns."""
         at = self._index.get_indexer(pd.Index(values, dtype=object))
-        return Key(columns, told, values, at.astype(np.int64), len(self.ours))
+        return Key(columns, description, values, at.astype(np.int64), len(self.ours))
 
     def _judged(self, key: Key) -> Key:
         """Classify a key by the name and the values of its column."""
@@ -210,6 +215,7 @@ class Keys:
         return replace(key, is_family=repeats and self._called(SAMPLE) is not None)
 
     def _called(self, name: str) -> str | None:
+        """Return the column that has a plain name (`plain`); None if there is none."""
         return next((column for column in self.columns if plain(column) == name), None)
 
     @cached_property

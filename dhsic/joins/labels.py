@@ -1,6 +1,6 @@
 """Labels and covariates as users pass them, matched to the samples of the data.
 
-They are arrays, frames with sample names, or names of variables (`dhsic.joins.variables`).
+Users pass arrays, frames with sample names, or names of variables (`dhsic.joins.variables`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Labelled:
     y: Array | None  # (m,) or (m, t); None if the data are their own labels
     covariates: Array | None  # (m, q)
     rows: Index | None = None  # (m,), positions of the samples in the data; None: all
-    #: Numbers of excluded samples, by the names in `dhsic.results.schema.LEFT_OUT`.
+    #: Number of excluded samples, by the reasons in `dhsic.results.schema.LEFT_OUT`.
     left_out: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # sentences: origin of the labels, and how rows were matched
+    notes: tuple[str, ...] = ()  # sentences on the origin of the labels, and how rows were matched
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
 
     @classmethod
@@ -134,7 +134,7 @@ class Inputs:
 
     @property
     def n_samples(self) -> int | None:
-        """Number of samples according to the labels, which identifies the axis of the samples.
+        """Number of samples according to the labels, to find the axis of the samples in the data.
 
         It is None if there are no labels, if they are matched by name, or if a table contains them.
         """
@@ -152,6 +152,7 @@ class Inputs:
 
     @cached_property
     def _values(self) -> tuple[Array | None, Any]:
+        """Labels as an array, and covariates, before they are matched to samples."""
         return self._read(self.data)
 
     def _read(self, data: Any) -> tuple[Array | None, Any]:
@@ -171,8 +172,8 @@ class Inputs:
     ) -> Labelled:
         """Match labels and covariates to the samples of a source, by name if both sides have names.
 
-        `counting` computes the counts that filters need. With `compares_samples`, some features are
-        read to warn of samples that occur twice.
+        `counting` computes the allele counts that filters need. With `compares_samples`, some
+        features are read, to warn of samples that occur twice.
         """
         target, what = self.target, self.what
         data = source if self._holds_labels else self.data
@@ -189,8 +190,8 @@ class Inputs:
         rows = _Rows(self, data, names, filtered, source)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
         ours = None if names is None else filtered.samples_of(names)
-        for column in [] if y is None else np.atleast_2d(y.T):
-            warn_of_slips(what, column, ours)
+        for label_column in [] if y is None else np.atleast_2d(y.T):
+            warn_of_slips(what, label_column, ours)
         warn_of_leaks(self.passed, source, y, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
         warn_of_replicates(ours)
@@ -199,45 +200,43 @@ class Inputs:
 
 @dataclass
 class _Rows:
-    """Samples of opened data, to which rows of labels and covariates are matched.
-
-    `names` (m,) are the names of all samples, or None. `notes` are sentences on how rows were
-    matched.
-    """
+    """Samples of opened data, to which rows of labels and covariates are matched."""
 
     inputs: Inputs
-    data: Any
-    names: Array | None
+    data: Any  # the data without label columns, before they were opened
+    names: Array | None  # (m,), names of all samples; None if the data have none
     filtered: Filtered
     source: AbstractSource
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # sentences on how rows were matched
 
-    def aligned(self, given: Any, called: str, values: Array | None = None) -> Array | None:
+    def aligned(self, labels: Any, what: str, values: Array | None = None) -> Array | None:
         """Return the rows of labels or covariates for the samples used, in their order.
 
-        `called` is the name of the parameter, and `values` are the values of `given` if they are
-        known. The result is None if `given` is None.
+        `what` is their name in messages, and `values` are the values of `labels` if they are known.
+        The result is None if `labels` is None.
         """
-        if given is None:
+        if labels is None:
             return None
         names, filtered, by_position = self.names, self.filtered, self.inputs.by_position
         n_samples, count_rows = self.source.n_samples, False
-        if self.source.row_numbers and id_columns(given):
-            columns = {str(name): np.asarray(given[name]) for name in given.columns}
+        if self.source.row_numbers and id_columns(labels):
+            columns = {str(name): np.asarray(labels[name]) for name in labels.columns}
             names, count_rows = names_to_match(self.source, columns)
-        store = hasattr(given, "iloc") and not hasattr(self.data, "iloc")
-        remedy = f"{called}.loc[dhsic.open_source(X).sample_names()]" if store else None
-        values = covariates_of(given) if values is None else values
-        is_of_all = len(values) == n_samples and not id_columns(given)
+        only_labels_have_index = hasattr(labels, "iloc") and not hasattr(self.data, "iloc")
+        remedy = None
+        if only_labels_have_index:
+            remedy = f"{what}.loc[dhsic.open_source(X).sample_names()]"
+        values = covariates_of(labels) if values is None else values
+        is_of_all = len(values) == n_samples and not id_columns(labels)
         ours = names if names is None or is_of_all else filtered.samples_of(names)
         order = join(
-            ours, given, called, by_position=by_position, remedy=remedy, count_rows=count_rows
+            ours, labels, what, by_position=by_position, remedy=remedy, count_rows=count_rows
         )
         if order is None:
-            if is_of_all or by_position or ours is None or names_of(given) is None:
-                return _remaining_rows(values, called, filtered, n_samples)
-            return values  # they are those of the remaining samples, by name
-        self.notes.append(f"{called}: {order.note}")
+            if is_of_all or by_position or ours is None or names_of(labels) is None:
+                return _remaining_rows(values, what, filtered, n_samples)
+            return values  # their names are those of the remaining samples, in the same order
+        self.notes.append(f"{what}: {order.note}")
         return order.take(values)
 
 
@@ -260,7 +259,11 @@ def _filtered(
 def _columns_apart(
     data: Any, target: Any, covariates: Any, not_features: Collection[str]
 ) -> dict[str, Any]:
-    """Return the option `not_features`; in tables it includes label and covariate columns."""
+    """Return the option `not_features` of `open_source`: columns that are not features.
+
+    If the data are a table, these include the columns of labels and covariates. The result is {} if
+    there are none.
+    """
     if not_features and isinstance(data, np.ndarray | list | tuple):
         raise InputError(
             f"not_features={[*not_features]!r} lists feature names, but the features of an array "
@@ -273,14 +276,14 @@ def _columns_apart(
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
-    """Return the source unchanged, after warning of its `hint`."""
+    """Warn of the `hint` of a source, if it has one; return the source unchanged."""
     if source.hint:
         warn(source.hint)
     return source
 
 
 def _remaining_rows(values: Array, what: str, filtered: Filtered, m: int) -> Array:
-    """Select the rows of the remaining samples from labels or covariates of all m samples."""
+    """Select the rows of the samples that remain after filters from rows (m,) of all samples."""
     if filtered.samples is not None and len(values) != m:
         raise InputError(
             f"{what} has {len(values)} rows, but the data have {m} samples, and "
@@ -291,7 +294,7 @@ def _remaining_rows(values: Array, what: str, filtered: Filtered, m: int) -> Arr
 
 
 def _check_each_other(target: Any, covariates: Any, what: str) -> None:
-    """Raise InputError if labels and covariates differ in sample order and data have no names."""
+    """Refuse labels and covariates in different orders, if the data have no sample names."""
     first, second = names_of(target), names_of(covariates)
     if first is None or second is None or set(map(str, first)) != set(map(str, second)):
         return
@@ -333,7 +336,7 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
 
 
 def _refuse_texts(labels: Array) -> None:
-    """Refuse text (m,) of numbers most of which differ, so that they are not classes."""
+    """Refuse labels (m,) that are numbers as text, if most values differ and so are not classes."""
     if labels.ndim != 1 or labels.dtype.kind not in "OUT":
         return
     texts = [value.strip() for value in labels.tolist() if isinstance(value, str)]
@@ -355,11 +358,12 @@ def _of_categories(y: Any) -> Any:
     if not isinstance(y, pd.Series | pd.DataFrame):
         return y
     frame = y.to_frame() if y.ndim == 1 else y
-    of = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.CategoricalDtype)]
-    if not of:
+    dtypes = frame.dtypes
+    categorical = [i for i, dtype in enumerate(dtypes) if isinstance(dtype, pd.CategoricalDtype)]
+    if not categorical:
         return y
     columns = [frame.iloc[:, i].astype(object) for i in range(frame.shape[1])]
-    for i in of:
+    for i in categorical:
         columns[i] = columns[i].where(columns[i].notna(), "").map(str)
     return columns[0] if y.ndim == 1 else pd.concat(columns, axis=1)
 
@@ -373,30 +377,30 @@ def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
     return tuple(names) if is_named else ()
 
 
-def _as_covariates(given: Any, data: Any, missing_chunks: MissingChunks) -> Any:
-    """Return covariates; names of variables of `data` become their columns, (m, q)."""
-    names = _names_in(given, data)
+def _as_covariates(covariates: Any, data: Any, missing_chunks: MissingChunks) -> Any:
+    """Replace names of variables of `data` by their values (m, q); keep other covariates."""
+    names = _names_in(covariates, data)
     columns = [(name, read_target(data, name, missing_chunks)) for name in names]
     for name, values in columns:
         _check_names_of(name, values)
     as_groups = "pass pandas.Series(dhsic.read_target(X, {name!r}), dtype='category')"
     warn_of_codes(columns, as_groups.format)
-    return np.column_stack([design_of(*column) for column in columns]) if columns else given
+    return np.column_stack([design_of(*column) for column in columns]) if columns else covariates
 
 
 def _check_names_of(name: str, values: Array) -> None:
-    """Refuse words for missing values, and dates, among the classes or groups (m,) of `name`."""
+    """Refuse words for missing values, and dates, in a text variable `name` with values (m,)."""
     if values.ndim == 1 and values.dtype.kind in "OUT":
         check_names(f"dhsic.read_target(X, {name!r})", values, are_apart=True)
 
 
 def refuse_ids(name: Any, labels: Array) -> None:
-    """Raise InputError for labels that are ids: named like ids, and nearly all distinct."""
+    """Refuse labels that are ids: their name is typical of ids, and nearly all values differ."""
     is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
     if not is_named or labels.ndim != 1:
         return
     n = len(set(labels.tolist()))
-    is_measured = n > MOST_CLASSES and labels.dtype.kind in "iuf"  # too many values for classes
+    is_measured = n > MOST_CLASSES and labels.dtype.kind in "iuf"  # too many values to be classes
     if 2 * n > len(labels) > 2 or is_measured:
         raise InputError(
             f"The labels are {name!r}, which looks like a column of sample ids: {n:,} of "

@@ -1,9 +1,10 @@
-"""Technical replicates: samples whose names differ by the number of a repetition.
+"""Technical replicates: several measurements of one sample, recognised by their names.
 
-Measurements of one sample are no independent samples: p-values of three of each are far too small.
-Names alone tell: ``P001_rep1``, ``P001_rep2``; and ``P001``, ``P001.1``, as programs make names
-unique. Repetitions of a few conditions (``treated_rep1``) are samples of their own, so there must
-be many names, with a number in each.
+Repeated measurements are not independent, so p-values that count each as a sample are far too
+small. Replicates are recognised by the ends of their names: ``P001_rep1``, ``P001_rep2``; or
+``P001``, ``P001.1``, which programs write to make names unique. Biological replicates of a few
+conditions (``treated_rep1``) are independent samples. To exclude them, a name counts only if it
+contains a number before the end, and a warning needs many such names.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from dhsic._typing import Array
 from dhsic.errors import warn
 from dhsic.sources.ids import abbreviate
 
-#: Ends of names that number repetitions, and those that programs write to make names unique.
+#: Ends of names: numbers of replicates, and numbers that programs append to make names unique.
 REPETITION = (
     r"[ _.-](tech(nical)?[ _.-]?)?(rep|repl|replicate|tech|techrep|R|r|run|dup)[ _.-]?\d{1,2}$"
 )
 MADE_UNIQUE = r"\.\d{1,2}$"
-#: Samples that are measured again, at least, and the share of all names that number repetitions.
-FEWEST, MOST_SHARE = 10, 0.5
-#: Samples beyond which they are cells or single molecules, which nobody names by hand.
+#: Minimum number of samples with replicates; and the share of all names that must be exceeded by
+#: the names of their replicates.
+FEWEST, MIN_SHARE = 10, 0.5
+#: Maximum number of samples: more are cells or molecules, which nobody names by hand.
 MOST = 20_000
-#: Names that a sentence shows.
+#: Number of names that the warning shows.
 SHOWN = 3
 
 
 def warn_of_replicates(names: Array | None) -> None:
-    """Warn of samples whose `names` (m,) say that they are measurements of fewer ones."""
+    """Warn if many `names` (m,) look like repeated measurements of fewer samples."""
     if names is None or len(names) > MOST:
         return
     texts = [str(name) for name in names]
@@ -49,25 +51,29 @@ def warn_of_replicates(names: Array | None) -> None:
 
 
 def repeated(names: Iterable[str], pattern: str) -> list[list[str]]:
-    """Names that are equal but for their ends, by groups; none if they are few.
+    """Group names that are equal except for an end matching `pattern`; [] if they are too few.
 
     >>> names = [f"P{i}_rep{k}" for i in range(12) for k in (1, 2)]
     >>> len(repeated(names, REPETITION)), repeated(["wt_rep1", "wt_rep2", "ko_rep1"], REPETITION)
     (12, [])
     """
-    end, groups, m = re.compile(pattern), dict[str, list[str]](), 0
+    end, by_base, m = re.compile(pattern), dict[str, list[str]](), 0
     for name in names:
-        groups.setdefault(end.sub("", name), []).append(name)
+        by_base.setdefault(end.sub("", name), []).append(name)
         m += 1
-    several = [of for base, of in groups.items() if len(of) > 1 and _is_id(base, of, pattern)]
-    n = sum(map(len, several))
-    return several if len(several) >= FEWEST and n > MOST_SHARE * m else []
+    groups = [
+        group
+        for base, group in by_base.items()
+        if len(group) > 1 and _are_of_one_sample(base, group, pattern)
+    ]
+    n = sum(map(len, groups))
+    return groups if len(groups) >= FEWEST and n > MIN_SHARE * m else []
 
 
-def _is_id(base: str, names: list[str], pattern: str) -> bool:
-    """Whether names that have one begin may be of one sample: it holds a number.
+def _are_of_one_sample(base: str, names: list[str], pattern: str) -> bool:
+    """Whether names may be of one sample: their common beginning `base` contains a number.
 
-    A program that makes names unique leaves the first as it is.
+    If a program made the names unique, one of them must be `base`, which it left unchanged.
     """
     made_unique = pattern == MADE_UNIQUE
     return any(map(str.isdigit, base)) and (not made_unique or base in names)

@@ -10,7 +10,7 @@ from dhsic.sources.marked_numbers import command
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """A column of labels or covariates, with its description and the code that accesses it.
+    """A column of labels or covariates, and where it comes from: a table, or a Python object.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class WrittenColumn:
     path : str
         Path of the table; "" if there is none.
     values : str
-        Python expression for the values; "" for a column of a table.
+        Python expression that returns the values; "" if the column is in a table.
     """
 
     called: str
@@ -30,9 +30,10 @@ class WrittenColumn:
     values: str = ""
 
     def rewritten(self, expression: str) -> str:
-        """Return advice on how to convert the column.
+        """Return advice on how to convert the column: a command, or Python code.
 
-        `expression` is a pandas expression, in which {p} is pandas and {v} the text of the column.
+        `expression` is a pandas expression with two placeholders: {p} for the module pandas, and
+        {v} for the series of the column's texts.
         """
         if self.values:
             return f"pass {expression.format(p='pandas', v=f'pandas.Series({self.values})')}"
@@ -42,12 +43,15 @@ class WrittenColumn:
         )
 
     def _command(self, expression: str) -> str:
-        """Return a command that converts the table; "" if it has no header or is not text."""
+        """Return a shell command that converts the column in a copy of its table, NEW.csv.
+
+        It is "" if the table is not a text file, or if no header names the column.
+        """
         if not is_text_table(self.path):
             return ""
         table = Delimited(self.path)
         if table.names is None or self.name not in table.names:
             return ""
         changes = {table.names.index(self.name): expression}
-        written = command(self.path, table.separator, table.top.n_skipped, changes)
-        return f"{written}, then pass NEW.csv"
+        conversion = command(self.path, table.separator, table.top.n_skipped, changes)
+        return f"{conversion}, then pass NEW.csv"

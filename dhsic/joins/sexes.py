@@ -17,24 +17,24 @@ from dhsic.sources.views import SubsetSource, stored_positions, whole_of
 
 #: Chromosomes with at most one copy, and chromosomes whose copy number depends on the sex.
 ONE_COPY, BY_SEX = ("Y", "MT", "W"), ("X", "Z")
-#: Chromosome that only males have, and the one of which they have one copy.
+#: Chromosome that only males have; and chromosome of which males have one copy, females two.
 OF_MALES, OF_BOTH = "Y", "X"
 #: Sources of the sexes, for sentences.
 KNOWN_BY = "Sexes are read from .fam and .psam files, or inferred from the calls on X."
 
 
 def on_y(source: AbstractSource) -> Mask | None:
-    """Features on Y, (d,); None if there are none, or no chromosomes are known."""
+    """Mask of the features on Y, (d,); None without any, or if chromosomes are unknown."""
     return _on(source, (OF_MALES,))
 
 
 def of_one_copy(source: AbstractSource) -> Mask | None:
-    """Features on Y, MT and W, (d,); None if there are none, or no chromosomes are known."""
+    """Mask of the features on Y, MT and W, (d,); None as for `on_y`."""
     return _on(source, ONE_COPY)
 
 
 def _on(source: AbstractSource, chromosomes: tuple[str, ...]) -> Mask | None:
-    """Features on some chromosomes, (d,); None if there are none."""
+    """Mask of the features on some chromosomes, (d,); None if there are none."""
     placed = chromosome_codes(source)
     if placed is None:
         return None
@@ -43,25 +43,25 @@ def _on(source: AbstractSource, chromosomes: tuple[str, ...]) -> Mask | None:
 
 
 def males_of(source: AbstractSource) -> Mask | None:
-    """Mask of the male samples, (m,), of all samples; None if the sex of all samples is unknown.
+    """Mask of the males among all samples, (m,); None if the sex of every sample is unknown.
 
-    Sexes are SEX of .fam and .psam, or told by the calls on X.
+    Sexes are read from SEX of .fam and .psam files, or inferred from the calls on X.
     """
     sexes = source.sexes()
     return sexes.males if sexes is not None and sexes.are_known else None
 
 
 def features_on_x(source: AbstractSource) -> Index:
-    """Positions of the features on X of a source of dosages; none of others."""
+    """Positions of the features on X of a source of dosages; empty for other sources."""
     if source.on_x is None:
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(np.isin(stored_positions(source), source.on_x.positions))
 
 
 def full_dosages(source: AbstractSource) -> Float:
-    """Dosage of a call that has A1 alone, of each feature, (d,).
+    """Dosage of a call with A1 only, for each feature, (d,).
 
-    It is the ploidy of the data, but 1 where haploid calls are stored as such and not scaled.
+    It is the ploidy of the data, or 1 for features with haploid calls that are not scaled.
     """
     full = np.full(source.n_features, float(source.ploidy or DIPLOID))
     whole = whole_of(source)

@@ -7,9 +7,10 @@ error. Id columns contain names, never values.
 
 The same rules hold for tables and for frames with id columns:
 
-1. Possible keys are all columns except those used as values and those that name parents, and FID
-   and IID joined by "_". Doubled ids (``1_1`` for ``1``) are tried only if none of these keys
-   matches a sample, and the table has no family names (every FID is 0 or the IID).
+1. A key is a column, or FID and IID joined by "_", that may name the samples. All columns are
+   possible keys, except those used as values and those that name parents. Doubled ids (``1_1`` for
+   ``1``) are tried only if none of these keys matches a sample, and the table has no family names
+   (every FID is 0 or the IID).
 2. The key that matches *all* samples is used. It is refused if a sample has several rows, or if
    another key matches the samples to different rows: any other key that matches all samples, or an
    id column that matches some. Id columns that match any sample take precedence over other columns;
@@ -60,8 +61,10 @@ from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, abbreviate, did_you_mean, is_id, is_index, plain
 from dhsic.validation import as_array
 
-#: Advice if a table does not match: on columns that are not the key, and on samples without a row.
+#: Advice if a table does not match: on columns that contain no sample names, and on samples without
+#: a row.
 REMEDIES = "drop the columns that do not contain them", "Keep only the samples that are in both"
+#: Advice on how to match rows by position.
 BY_POSITION = "pass by_position=True if the rows are in the order of the data."
 
 
@@ -69,11 +72,11 @@ BY_POSITION = "pass by_position=True if the rows are in the order of the data."
 class RowOrder:
     """Match of the rows of a table to the samples of the data."""
 
-    rows: Index  # (m,), row of every sample of the data, -1 if there is none
+    rows: Index  # (m,), row of each sample of the data; -1 if it has none
     key: tuple[str, ...]  # columns with the sample names; empty if matched by position
     note: str  # sentence on how rows were matched
-    n_passed_over: int = 0  # rows that match no sample of the data
-    n_elsewhere: int = 0  # rows matched by position that name another sample
+    n_passed_over: int = 0  # number of rows that match no sample of the data
+    n_elsewhere: int = 0  # number of rows matched by position that name another sample
 
     def take(self, values: Array) -> Array:
         """Return the rows of `values` in the order of the samples; "" for samples without a row."""
@@ -98,7 +101,7 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def column_name(self, name: str) -> str:
-        """Return the name of a column, given with or without the "#" of a header."""
+        """Return the name of a column without the "#" of a header; InputError if there is none."""
         bare = name.removeprefix("#")
         if bare not in self.columns:
             assumed = f" ({self.assumed})" if self.assumed else ""
@@ -127,9 +130,9 @@ class Table:
         return RowOrder(np.arange(m), (), f"rows matched by position, {why}")
 
     def n_elsewhere(self, names: Array, wanted: tuple[str, ...] = ()) -> int:
-        """Number of rows that name a sample of the data other than the one at their position.
+        """Count the rows that name another sample of the data than the one at their position.
 
-        `names` are those of the samples. Columns in `wanted` are values, not names.
+        `names` (m,) are the sample names of the data. Columns in `wanted` are values, not names.
         """
         text = {name: as_text(values) for name, values in self.columns.items()}
         keys = [key for key in Keys(text, wanted, as_text(names)).all() if key.counts]
@@ -138,10 +141,11 @@ class Table:
             return 0
         return int(((best.at >= 0) & (best.at != np.arange(best.at.size))).sum())
 
-    def has_key(self, said: str) -> bool:
-        """Whether the table has the column `said`; FID_IID means both FID and IID."""
-        both = {FAMILY, SAMPLE} <= set(map(plain, self.columns))
-        return said.removeprefix("#") in self.columns or (both and plain(said) == JOINED)
+    def has_key(self, column: str) -> bool:
+        """Whether the table has a column with this name; FID_IID means both FID and IID."""
+        has_both = {FAMILY, SAMPLE} <= set(map(plain, self.columns))
+        is_joined = has_both and plain(column) == JOINED
+        return column.removeprefix("#") in self.columns or is_joined
 
     def by_name(
         self,
@@ -149,11 +153,11 @@ class Table:
         m: int,
         *,
         wanted: tuple[str, ...] = (),
-        said: str | None = None,
+        sample_column: str | None = None,
         drop_missing: bool = False,
         count_rows: bool = False,
     ) -> RowOrder:
-        """Match rows by name, according to the rules of the module.
+        """Match rows by name, according to the rules of `dhsic.joins.table`.
 
         Parameters
         ----------
@@ -161,47 +165,50 @@ class Table:
             Sample names of the data.
         wanted : tuple of str
             Columns that contain labels or covariates, and therefore no names.
-        said : str, optional
+        sample_column : str, optional
             Column with the sample names; FID_IID for both FID and IID.
         drop_missing : bool
             Whether samples without a row are dropped.
         count_rows : bool
-            Whether `names` only count the rows of the data, see `names_to_match`.
+            Whether `names` are only numbers of the rows of the data, see `names_to_match`.
         """
-        if said is not None and (said in self.columns or plain(said) != JOINED):
-            said = self.column_name(said)
+        is_joined = sample_column not in self.columns and plain(sample_column or "") == JOINED
+        if sample_column is not None and not is_joined:
+            sample_column = self.column_name(sample_column)
         text = {name: as_text(values) for name, values in self.columns.items()}
         if names is None:
-            self._check_nameless(text, wanted, said)
+            self._check_nameless(text, wanted, sample_column)
             return self.in_order(m, "because neither the table nor the data have sample names")
         ours = as_text(names)
         if not pd.Index(ours).is_unique:
-            twice = np.unique(ours[pd.Index(ours).duplicated()].astype(str))
+            repeated = np.unique(ours[pd.Index(ours).duplicated()].astype(str))
             raise InputError(
-                f"Some sample names occur more than once in the data ({abbreviate(twice)}), so "
+                f"Some sample names occur more than once in the data ({abbreviate(repeated)}), so "
                 f"rows of {self.what} cannot be matched by name. Make sample names unique, or "
                 f"{BY_POSITION}"
             )
-        able = [key for key in Keys(text, wanted, ours, count_rows).all(said) if key.counts]
-        if not able and count_rows and any(is_index(name, text[name]) for name in text):
-            self._check_nameless(text, wanted, said)
+        all_keys = Keys(text, wanted, ours, count_rows).all(sample_column)
+        keys = [key for key in all_keys if key.counts]
+        if not keys and count_rows and any(is_index(name, text[name]) for name in text):
+            self._check_nameless(text, wanted, sample_column)
             return self.in_order(m, "for table and data only count their rows")
-        if not able:
-            only = text if said is None or said not in text else {said: text[said]}
-            self._refuse_strangers(only, wanted, ours)
-        key = self._best(able, ours)
+        if not keys:
+            is_all = sample_column is None or sample_column not in text
+            columns = {name: text[name] for name in text if is_all or name == sample_column}
+            self._refuse_strangers(columns, wanted, ours)
+        key = self._best(keys, ours)
         if not key.is_whole:
-            is_sure = said is not None or key.is_large
-            self._check_lacking(key, ours, is_asked=drop_missing, is_sure=is_sure)
+            is_certain = sample_column is not None or key.is_large
+            self._check_lacking(key, ours, may_drop=drop_missing, is_certain=is_certain)
         return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
 
     def _check_nameless(
-        self, text: Mapping[str, Array], wanted: tuple[str, ...], said: str | None
+        self, text: Mapping[str, Array], wanted: tuple[str, ...], sample_column: str | None
     ) -> None:
         """Refuse a table with sample names if the data have none."""
-        if said is not None:
+        if sample_column is not None:
             raise InputError(
-                f"sample_column={said!r} has no effect, because the data have no sample names to "
+                f"{sample_column=} has no effect, because the data have no sample names to "
                 "compare with. Remove it, and pass by_position=True to match rows by position."
             )
         for name in _ids(text, wanted):
@@ -213,45 +220,47 @@ class Table:
                     "a first column with these names to the data."
                 )
 
-    def _best(self, able: list[Key], ours: Array) -> Key:
+    def _best(self, keys: list[Key], ours: Array) -> Key:
         """Return the key that matches all or most samples; InputError if others contradict it."""
-        best, *other_keys = sorted(able, key=lambda key: key.worth, reverse=True)
+        best, *other_keys = sorted(keys, key=lambda key: key.worth, reverse=True)
         if best.is_luck:
             raise InputError(
-                f"Column {best.told} of {self.what} contains whole numbers, like the sample "
+                f"Column {best.description} of {self.what} contains whole numbers, like the sample "
                 f"names of the data ({abbreviate(ours)}), but its name does not suggest ids, so "
                 "the match may be chance. If the column contains the sample names, "
                 f"{self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
-                f"In column {best.told} of {self.what}, some sample names occur more than once "
-                f"({abbreviate(best.repeated)}). Give each sample one row."
+                f"In column {best.description} of {self.what}, some sample names occur more than "
+                f"once ({abbreviate(best.repeated)}). Give each sample one row."
             )
         for other in other_keys:
             self._check_other(best, other)
         return best
 
     def _check_other(self, best: Key, other: Key) -> None:
+        """Raise InputError if another key matches different rows and contradicts the best key."""
         differs = best.differs(other)
         if not differs.size or (best.is_whole and not (other.is_whole or other.is_id)):
             return
         raise InputError(
-            f"{best.told} and {other.told} of {self.what} match different rows to the samples of "
-            f"the data: the first matches {best.n_named} of {best.m} samples, the second "
-            f"{other.n_named}, and for {len(differs)} of these the rows differ. If one of them "
-            f"contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
+            f"{best.description} and {other.description} of {self.what} match different rows to "
+            f"the samples of the data: the first matches {best.n_named} of {best.m} samples, the "
+            f"second {other.n_named}, and for {len(differs)} of these the rows differ. If one of "
+            f"them contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
         )
 
     def _refuse_strangers(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
-        alike = {name: difference(text[name], ours) for name in free(text, wanted)}
-        alike |= self._alike_by_family(text, ours)
-        likely = max(alike, key=lambda name: alike[name][1], default="")
+        """Raise InputError: no column contains sample names of the data; explain the spelling."""
+        differences = {name: difference(text[name], ours) for name in free(text, wanted)}
+        differences |= self._family_difference(text, ours)
+        likely = max(differences, key=lambda name: differences[name][1], default="")
         hint = ""
-        if alike and alike[likely][1]:
-            ids, hint = [likely], f" {alike[likely][0]}"
+        if differences and differences[likely][1]:
+            ids, hint = [likely], f" {differences[likely][0]}"
         else:  # with IID, FID contains family names
             ids = sorted(_ids(text, wanted), key=lambda name: plain(name) == FAMILY)
         if ids:
@@ -296,19 +305,22 @@ class Table:
         )
 
     @staticmethod
-    def _alike_by_family(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
-        """Return the `difference` of FID and IID, joined, from names of the data, by IID column."""
+    def _family_difference(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
+        """Return the `difference` between names of the data and IID, alone or joined to FID.
+
+        The key of the result is the IID column; it is {} if the table has not both columns.
+        """
         by_name = {plain(name): name for name in text}
         if not {FAMILY, SAMPLE} <= set(by_name):
             return {}
         iid = by_name[SAMPLE]
         pairs = zip(text[by_name[FAMILY]], text[iid], strict=True)
-        joined = difference((f"{fid}_{sample}" for fid, sample in pairs), ours)
-        own = difference(text[iid], ours)
-        return {iid: max(joined, own, key=lambda one: one[1])}
+        of_both = difference((f"{fid}_{sample}" for fid, sample in pairs), ours)
+        of_iid = difference(text[iid], ours)
+        return {iid: max(of_both, of_iid, key=lambda sentence_and_count: sentence_and_count[1])}
 
-    def _check_lacking(self, key: Key, ours: Array, *, is_asked: bool, is_sure: bool) -> None:
-        """Refuse samples without a row, unless they may be dropped and the key is not chance."""
+    def _check_lacking(self, key: Key, ours: Array, *, may_drop: bool, is_certain: bool) -> None:
+        """Refuse samples without a row, unless they may be dropped and the match is not chance."""
         lacking = ours[key.rows < 0]
         if set(lacking) & set(self.columns):
             raise InputError(
@@ -316,49 +328,53 @@ class Table:
                 f"({abbreviate(self.columns)}), but it should contain the column names. Add a "
                 "row of column names."
             )
-        if is_asked and is_sure:
+        if may_drop and is_certain:
             return
-        more = int((key.at < 0).sum())
-        luck = f" It also has {more} name{'s' * (more > 1)} not in the data." if more else ""
-        luck += " Only few samples match, which may be chance." if is_asked else ""
-        told, n_alike = difference(key.values[key.at < 0], lacking)
-        luck += f" {told.replace('They', f'{n_alike} of these names', 1)}" if told else ""
-        if told and len(key.columns) == 1 and key.columns[0] in self.columns:
-            renamed = self._renamed(key.columns[0], key.values, ours)
-            luck += f" {renamed}" if renamed else ""
+        n_unknown = int((key.at < 0).sum())
+        hints = ""
+        if n_unknown:
+            hints = f" It also has {n_unknown} name{'s' * (n_unknown > 1)} not in the data."
+        hints += " Only few samples match, which may be chance." if may_drop else ""
+        spelling, n_alike = difference(key.values[key.at < 0], lacking)
+        if spelling:
+            hints += f" {spelling.replace('They', f'{n_alike} of these names', 1)}"
+        if spelling and len(key.columns) == 1 and key.columns[0] in self.columns:
+            advice = self._renamed(key.columns[0], key.values, ours)
+            hints += f" {advice}" if advice else ""
         raise InputError(
-            f"Column {key.told} of {self.what} lacks {len(lacking)} of the {key.m} samples of "
-            f"the data: {abbreviate(lacking)}.{luck} {self.remedies[1]}, or {self.remedies[0]}."
+            f"Column {key.description} of {self.what} lacks {len(lacking)} of the {key.m} samples "
+            f"of the data: {abbreviate(lacking)}.{hints} {self.remedies[1]}, or {self.remedies[0]}."
         )
 
 
 def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
-    """Return the columns that contain names, according to their own name or their values."""
+    """Return the columns that contain sample names, judged by the column name or the values."""
     return [name for name in free(text, wanted) if is_id(name) or names_rows(text[name])]
 
 
 def _note(key: Key) -> str:
+    """Return a sentence on how rows were matched by a key."""
     named_rows = key.rows[key.rows >= 0]
     order = "the same" if (np.diff(named_rows) > 0).all() else "another"
-    told = f" ({key.told})" if key.columns != ("",) else ""
-    note = f"rows matched by sample name{told}, in {order} order"
-    more, lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
-    if more:
-        note += f"; {more:,} rows of other samples were ignored"
-    if lacking:
-        note += f"; {lacking:,} samples of the data have no row"
+    columns = f" ({key.description})" if key.columns != ("",) else ""
+    note = f"rows matched by sample name{columns}, in {order} order"
+    n_ignored, n_lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
+    if n_ignored:
+        note += f"; {n_ignored:,} rows of other samples were ignored"
+    if n_lacking:
+        note += f"; {n_lacking:,} samples of the data have no row"
     return note
 
 
-def in_pandas(given: Any) -> Any:
-    """Convert a polars frame or series to pandas, nulls to NaN or None; keep other input."""
-    if type(given).__module__.partition(".")[0] != "polars":
-        return given
-    if hasattr(given, "collect"):
+def in_pandas(data: Any) -> Any:
+    """Convert a polars frame or series to pandas, nulls to NaN or None; return others unchanged."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return data
+    if hasattr(data, "collect"):
         raise InputError("A polars LazyFrame is a query, not data. Pass its .collect().")
-    if hasattr(given, "columns"):
-        return pd.DataFrame({name: _of_polars(given[name]) for name in given.columns})
-    return pd.Series(_of_polars(given), name=given.name or None)
+    if hasattr(data, "columns"):
+        return pd.DataFrame({name: _of_polars(data[name]) for name in data.columns})
+    return pd.Series(_of_polars(data), name=data.name or None)
 
 
 def _of_polars(series: Any) -> Array:
@@ -368,51 +384,51 @@ def _of_polars(series: Any) -> Array:
     return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
 
 
-def names_of(given: Any) -> Array | None:
+def names_of(data: Any) -> Array | None:
     """Return the names of the rows of a pandas or xarray object; None if it has none."""
-    if hasattr(given, "iloc"):  # pandas, whose names are its index
-        return np.asarray(given.index)
-    dims = getattr(given, "dims", ())
-    if hasattr(given, "coords") and isinstance(dims, tuple) and dims and dims[0] in given.coords:
-        return np.asarray(given.coords[dims[0]].values)
+    if hasattr(data, "iloc"):  # a pandas object, whose index contains the names
+        return np.asarray(data.index)
+    dims = getattr(data, "dims", ())
+    if hasattr(data, "coords") and isinstance(dims, tuple) and dims and dims[0] in data.coords:
+        return np.asarray(data.coords[dims[0]].values)
     return None
 
 
-def id_columns(given: Any) -> list[Hashable]:
+def id_columns(data: Any) -> list[Hashable]:
     """Return the id columns of a frame, recognised by name, or by a different word in every row.
 
-    Words count as ids only if there is another column.
+    Words count as ids only if there is another column. Objects other than frames have no columns.
     """
-    if not (hasattr(given, "iloc") and hasattr(given, "columns")):
+    if not (hasattr(data, "iloc") and hasattr(data, "columns")):
         return []
 
-    def names(i: int, dtype: Any) -> bool:
+    def has_words(i: int, dtype: Any) -> bool:
         is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
-        return len(given.columns) > 1 and is_text and names_rows(as_text(given.iloc[:, i]))
+        return len(data.columns) > 1 and is_text and names_rows(as_text(data.iloc[:, i]))
 
     return [
         name
-        for i, (name, dtype) in enumerate(zip(given.columns, given.dtypes, strict=True))
-        if (is_id(name) and isinstance(name, str)) or names(i, dtype)
+        for i, (name, dtype) in enumerate(zip(data.columns, data.dtypes, strict=True))
+        if (is_id(name) and isinstance(name, str)) or has_words(i, dtype)
     ]
 
 
-def values_of(given: Any, what: str) -> Array:
-    """Return labels or covariates as an array, without id columns."""
-    ids = id_columns(given)
+def values_of(data: Any, what: str) -> Array:
+    """Convert labels or covariates, called `what` in messages, to an array without id columns."""
+    ids = id_columns(data)
     if not ids:
-        return as_array(given, what)
-    if len(ids) == len(given.columns):
+        return as_array(data, what)
+    if len(ids) == len(data.columns):
         raise InputError(
             f"{what} has no columns other than {', '.join(map(repr, ids))}, which are sample "
             f"names. Pass values too; if these columns are the values, pass {what}.to_numpy()."
         )
-    return as_array(given.drop(columns=ids), what)
+    return as_array(data.drop(columns=ids), what)
 
 
 def join(
     names: Array | None,
-    given: Any,
+    labels: Any,
     what: str,
     *,
     by_position: bool = False,
@@ -421,45 +437,65 @@ def join(
 ) -> RowOrder | None:
     """Match labels or covariates to the samples of the data; None if they are in order already.
 
-    `names` (m,) are the sample names; `given` may have names too. `what` is its name in messages.
-    With `by_position`, rows are in the order of the samples, regardless of their names. `remedy` is
-    advice: an expression that puts the rows in order. With `count_rows`, the names only count rows,
-    see `names_to_match`.
+    Parameters
+    ----------
+    names : (m,) array or None
+        Sample names of the data.
+    labels : array, frame or series
+        Labels or covariates, which may have names too.
+    what : str
+        Their name in messages.
+    by_position : bool
+        Whether rows are in the order of the samples, regardless of their names.
+    remedy : str, optional
+        Expression that puts the rows in order, as advice in messages.
+    count_rows : bool
+        Whether `names` are only numbers of the rows of the data, see `names_to_match`.
     """
-    ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
+    ids = [] if by_position else [c for c in id_columns(labels) if plain(c) not in PARENTS]
     if not ids:
-        check_order(names, given, what, remedy, by_position=by_position)
+        check_order(names, labels, what, remedy, by_position=by_position)
         return None
-    columns = {str(name): np.asarray(given[name]) for name in ids}
+    columns = {str(name): np.asarray(labels[name]) for name in ids}
     row_names = None if names is None or is_count(names) else names
-    index = given.index
+    index = labels.index
     is_same = names is not None and np.array_equal(as_text(names), as_text(index))
     if index.name is not None or is_same or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
-    m = len(given) if row_names is None else len(row_names)
+    m = len(labels) if row_names is None else len(row_names)
     return Table(what, columns).by_name(row_names, m, count_rows=count_rows)
 
 
 def names_to_match(
     source: AbstractSource, columns: Mapping[str, Array], wanted: tuple[str, ...] = ()
 ) -> tuple[Array | None, bool]:
-    """Names of samples that rows of a table are matched by, and whether they only count rows.
+    """Choose the sample names of the data by which a table is matched.
 
-    If they do, columns of the data that are no features may name the samples, where the table has
-    the same names: in a column that is called the same, or words of their own in each row.
+    If the names of the data are only numbers of the rows, another column of the data that is not a
+    feature may contain the sample names. It is used if the table has names in common with it,
+    either in a column of the same name, or in any column if the names are different words in every
+    row.
 
     Parameters
     ----------
     columns : mapping
         Columns of the table, (rows,) each.
     wanted : tuple of str
-        Those that hold labels or covariates.
+        Columns that contain labels or covariates, and therefore no names.
+
+    Returns
+    -------
+    names : (m,) array or None
+        Sample names; None if the data have none.
+    count_rows : bool
+        Whether they are only numbers of the rows.
     """
     names = source.sample_names()
     if names is None or not source.row_numbers:
         return names, False
     ours = {name: as_text(values) for name, values in source.sample_coords().items()}
-    ours = {name: of for name, of in ours.items() if pd.Index(of).is_unique and name not in wanted}
+    unusable = {name for name, values in ours.items() if not pd.Index(values).is_unique}
+    ours = {name: values for name, values in ours.items() if name not in unusable.union(wanted)}
     theirs = {name: {*as_text(columns[name])} for name in free(columns, wanted)}
     for name, values in ours.items():
         if not theirs.get(name, set()).isdisjoint(values):
@@ -472,7 +508,7 @@ def names_to_match(
 
 def in_order(
     X: Any,
-    given: Any,
+    labels: Any,
     what: str,
     values: Array | None = None,
     *,
@@ -481,28 +517,29 @@ def in_order(
 ) -> Array:
     """Return labels or covariates as an array, in the order of the samples of X in memory.
 
-    `values` are the values of `given`, if they are known already.
+    `values` are the values of `labels`, if they are known already; other parameters are those of
+    `join`.
     """
-    alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
-    values = values_of(given, what) if values is None else values
+    alignment = join(names_of(X), labels, what, remedy=remedy, by_position=by_position)
+    values = values_of(labels, what) if values is None else values
     return values if alignment is None else alignment.take(values)
 
 
 def check_order(
     samples: Array | None,
-    given: Any,
+    labels: Any,
     what: str,
     remedy: str | None = None,
     *,
     by_position: bool = False,
 ) -> None:
-    """Refuse labels or covariates whose sample names differ from those of the data in set or order.
+    """Refuse labels or covariates with other sample names than the data, or in another order.
 
-    A count 0, 1, 2, ..., which pandas creates by default, is ignored. It is compared only if the
-    other side has whole numbers, some of them the same, so that both may come from one frame.
+    The index 0, 1, 2, ... that pandas creates by default is ignored, unless the names of the other
+    side are whole numbers, too, and some of them are equal: then both may come from one frame.
     `samples` are the sample names of the data; other parameters are those of `join`.
     """
-    theirs = names_of(given)
+    theirs = names_of(labels)
     if by_position or samples is None or theirs is None or len(samples) != len(theirs):
         return
     ours, row_names = as_text(samples), as_text(theirs)
@@ -518,14 +555,14 @@ def check_order(
     )
     problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
     position = "by_position=True if the rows already match by position"
-    lacking = len(set(ours) - set(row_names))
-    if lacking:
-        told, _ = difference(row_names, set(ours) - set(row_names))
+    n_lacking = len(set(ours) - set(row_names))
+    if n_lacking:
+        spelling, _ = difference(row_names, set(ours) - set(row_names))
         raise InputError(
-            f"{what} and X have different samples: {lacking} of the {len(set(ours))} sample "
+            f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
             f"names of X are not in {what} ({problem}). "
-            f"{_explain_mismatch(told, what, row_names, ours)}Keep only the samples that are in "
-            f"both, or pass {position}."
+            f"{_explain_mismatch(spelling, what, row_names, ours)}Keep only the samples that are "
+            f"in both, or pass {position}."
         )
     if len(set(ours)) < len(ours):
         raise InputError(
@@ -533,18 +570,19 @@ def check_order(
             "some names repeat, so they cannot be matched. Make sample names unique, or pass "
             f"{position}."
         )
-    in_pandas = hasattr(given, "iloc")
-    put = ".loc[X.index]" if in_pandas else f".sel({given.dims[0]}=X[{given.dims[0]!r}])"
+    is_pandas = hasattr(labels, "iloc")
+    reordering = ".loc[X.index]" if is_pandas else f".sel({labels.dims[0]}=X[{labels.dims[0]!r}])"
     raise InputError(
         f"The samples of {what} are in a different order from those of X: {problem}. Pass "
-        f"{remedy or f'{what}{put}'}, or {position}."
+        f"{remedy or f'{what}{reordering}'}, or {position}."
     )
 
 
 def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
-    """Return a Python expression that renames sample s, and statements that precede it.
+    """Return a Python expression that converts a name s, and the statements that it needs.
 
-    `data` is an expression for the data. Both results are "" if no rule makes the names equal.
+    It converts `names` of a table to `ours`, those of the data. `data` is an expression for the
+    data. Both results are "" if no rule makes the names equal.
     """
     if change := renaming(names, ours):
         return change, ""
@@ -554,12 +592,12 @@ def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
     return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
 
 
-def _explain_mismatch(told: str, what: str, named: Array, ours: Array) -> str:
-    """Return a sentence on how the names of an index differ from those of the data, with advice."""
-    change, setup = _renaming(named, ours, "X") if told else ("", "")
+def _explain_mismatch(spelling: str, what: str, names: Array, ours: Array) -> str:
+    """Add advice on how to rename `names` to a sentence on their spelling, see `difference`."""
+    change, setup = _renaming(names, ours, "X") if spelling else ("", "")
     if not change:
-        return f"{told} " if told else ""
+        return f"{spelling} " if spelling else ""
     return (
-        f"{told} Make the names the same: import re; {setup}{what}.index = [{change} for s in "
+        f"{spelling} Make the names the same: import re; {setup}{what}.index = [{change} for s in "
         f"{what}.index.astype(str)]. Otherwise: "
     )

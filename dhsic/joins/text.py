@@ -321,11 +321,11 @@ def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
     if PLINK_MISSING not in code_counts:  # -8 and -7 may be values
         code_counts = {code: n for code, n in code_counts.items() if code not in BESIDE_9}
     code_counts |= _beside_scale(numbers, kept)
-    return dict(sorted(code_counts.items(), key=lambda one: -one[1]))
+    return dict(sorted(code_counts.items(), key=lambda code_and_count: -code_and_count[1]))
 
 
 def _beside_scale(numbers: Array, kept: Collection[float]) -> dict[float, int]:
-    """Count codes beside a short scale of whole numbers; those that are `kept` are none."""
+    """Count codes beside a short scale of whole numbers; numbers in `kept` are not codes."""
     levels, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
     at = codes_beside_scale(levels, counts, [code for code in SCALE_CODES if code not in kept])
     n_of = zip(levels[at].tolist(), counts[at].tolist(), strict=True)

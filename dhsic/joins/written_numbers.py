@@ -27,7 +27,7 @@ DAY_OF_YEAR = "{p}.to_datetime({v} + '.2000', format='%d.%m.%Y', errors='coerce'
 
 
 def refuse_written(column: WrittenColumn, text: Array) -> None:
-    """Refuse numbers whose texts (m,), none of them missing, mean something else.
+    """Refuse numbers whose texts probably mean something else; `text` (m,) has no missing values.
 
     Raises
     ------

@@ -1,17 +1,21 @@
-r"""Covariance of the residuals of related samples, and the variance that it gives to features.
+r"""Covariance of the residuals of related samples, and variance ratios of features.
 
-Under a mixed model labels have covariance V up to a factor, with V = K + lambda I, K the
-relationship of the samples, and mean and covariates (orthonormal basis Q) projected out. With
-``P = V^-1`` on the complement of Q, residuals of predicting each sample by all others are ``e = D P
-y`` (`dhsic.relatedness`), D the inverse of the diagonal of P. A feature x that does not depend on
-the labels has, with ``R = I - Q Q'``, the product ``x'R e`` of variance proportional to
+In a mixed model, labels y of m related samples have the covariance ``V = K + lambda I``, up to a
+factor. K is the relationship matrix, after the mean and the covariates (orthonormal basis Q, (m,
+q)) are projected out. P is the inverse of V on the orthogonal complement of Q, and D the inverse of
+the diagonal of P. If each sample is predicted from all others, the residuals are ``e = D P y``
+(`dhsic.relatedness`).
 
-    ``x'S x``,  ``S = R D P D R``,
+With ``R = I - Q Q'``, the product ``x'R e`` of the residuals and a feature x that is independent of
+the labels has a variance proportional to
 
-and to ``x'R x tr S / (m - q)`` if the residuals were exchangeable. The quotient is the *variance
-ratio* of the feature: below 1 for features that follow relatedness, because predicted parts, which
-vary along it, are no longer in the residuals. Its mean over variants is the gamma of GRAMMAR-Gamma
-(Svishcheva et al., 2012); here each feature has its own, because among close relatives it varies.
+    ``x'S x``,  ``S = R D P D R``.
+
+If residuals were exchangeable, it would be proportional to ``x'R x tr S / (m - q)``. The quotient
+of the two is the *variance ratio* of the feature. It is below 1 for features that follow
+relatedness, because the predicted part of the labels, which follows it too, is not in the
+residuals. GRAMMAR-Gamma (Svishcheva et al., 2012) uses the mean ratio over variants. Here each
+feature has its own ratio, because ratios differ among close relatives.
 """
 
 from __future__ import annotations
@@ -23,10 +27,11 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 
-#: Number of features per product with S: products of equal shape have the same bits for a feature
-#: at any position.
+#: Number of features that are multiplied by S at a time. It is always the same, because results for
+#: a feature are then bit-identical at any position.
 HEIGHT = 240
-#: Fraction of the variance of a feature not explained by covariates, below which it has no ratio.
+#: A feature counts as explained by the covariates if at most this fraction of its variance is left
+#: after they are regressed out. Its ratio is 1.
 EXPLAINED = 1e-6
 
 
@@ -53,7 +58,7 @@ class ResidualCovariance:
 
     @staticmethod
     def of(P: Float, Q: Float) -> ResidualCovariance:
-        """Create it from ``P`` (m, m), which is overwritten."""
+        """Compute the covariance from P (m, m), which is overwritten, and Q (m, q)."""
         scale = 1.0 / np.diagonal(P)
         P *= scale
         P *= scale[:, None]
@@ -61,7 +66,7 @@ class ResidualCovariance:
         return ResidualCovariance(P.astype(np.float32), scale, Q, trace / (len(Q) - Q.shape[1]))
 
     def forms(self, X: Float) -> tuple[Float, Float, Float]:
-        """``x'R x``, ``x'S x`` and ``x'R D P R x`` of features X (c, m): (c,) each."""
+        """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m); (c,) each."""
         sizes, squares, slopes = (np.empty(len(X)) for _ in range(3))
         for rows, strip in _strips(X):
             n = rows.stop - rows.start
@@ -73,17 +78,17 @@ class ResidualCovariance:
         return sizes, squares, slopes
 
     def ratios(self, X: Float) -> Float:
-        """Variance ratios of features X (c, m); 1 for those that covariates explain."""
+        """Compute variance ratios of features X (c, m), (c,); 1 if covariates explain a feature."""
         sizes, squares, _ = self.forms(X)
-        is_left = sizes > EXPLAINED * np.vecdot(X, X)
-        expected = np.where(is_left, sizes * self.mean, 1.0)
-        return np.asarray(np.where(is_left, squares, expected) / expected)
+        is_unexplained = sizes > EXPLAINED * np.vecdot(X, X)
+        expected = np.where(is_unexplained, sizes * self.mean, 1.0)
+        return np.asarray(np.where(is_unexplained, squares, expected) / expected)
 
 
 def variance_ratios(
     covariances: Sequence[ResidualCovariance], X: Float, missing: Mask | None, has_three: Mask
 ) -> Float:
-    """Variance ratios of the values and of dominance for each target, (c, 2, t).
+    """Compute variance ratios of the values and the dominance of features for t targets, (c, 2, t).
 
     Parameters
     ----------
@@ -92,20 +97,20 @@ def variance_ratios(
     missing : (c, m) bool, optional
         Mask of missing values.
     has_three : (c,) bool
-        Features of three values, which have dominance: the part of their square that is orthogonal
-        to them. The ratio of others is 1.
+        Features with three distinct values. Only these have dominance, which is the part of their
+        square that is orthogonal to the values; for other features its ratio is 1.
     """
     ratios = np.ones((len(X), 2, len(covariances)))
-    which = np.flatnonzero(has_three)
-    curved = _dominance(X[which], None if missing is None else missing[which])
+    with_dominance = np.flatnonzero(has_three)
+    dominance = _dominance(X[with_dominance], None if missing is None else missing[with_dominance])
     for t, covariance in enumerate(covariances):
         ratios[:, 0, t] = covariance.ratios(X)
-        ratios[which, 1, t] = covariance.ratios(curved)
+        ratios[with_dominance, 1, t] = covariance.ratios(dominance)
     return ratios
 
 
 def _dominance(X: Float, missing: Mask | None) -> Float:
-    """Squares of X (c, m) over the samples present, orthogonal to 1 and X."""
+    """Squares of features X (c, m), orthogonal to 1 and X over the samples that have a value."""
     present = np.ones(X.shape) if missing is None else (~missing).astype(np.float64)
     squares = X * X
     mean = squares.sum(axis=1) / present.sum(axis=1)
@@ -115,7 +120,7 @@ def _dominance(X: Float, missing: Mask | None) -> Float:
 
 
 def _strips(X: Float) -> Iterator[tuple[slice, Float]]:
-    """Copies of X (c, m) in strips of `HEIGHT` rows, of which the last is padded with zeros."""
+    """Yield copies of X (c, m) in strips of `HEIGHT` rows; the last is padded with zeros."""
     for start in range(0, len(X), HEIGHT):
         rows = slice(start, min(start + HEIGHT, len(X)))
         strip = np.zeros((HEIGHT, X.shape[1]))

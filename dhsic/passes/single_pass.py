@@ -114,7 +114,7 @@ class Judge(AbstractShared):
         return self.criterion.directions(self.prepared)
 
     def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
-        """Add the variance of products with the labels, if these are residuals of relatives."""
+        """Add variance ratios to features, if the labels are residuals of relatives."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
         X, missing = features.X, features.missing

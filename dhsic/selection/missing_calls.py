@@ -1,6 +1,7 @@
 """Warning of features whose missing values depend on the labels (`dhsic.criteria.missingness`).
 
-Females lack Y, so missing values on Y are those of males, as in the filters (`dhsic.joins.sexes`).
+On chromosome Y only missing values of males are tested, because females have no Y. Filters do the
+same (`dhsic.joins.sexes`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.sexes import dosages_of
 from dhsic.sources.views import SubsetSource
 
-#: Maximum number of features that the warning names, and that its filter lists.
+#: Maximum number of features that the warning names, and that it lists in the parameter that
+#: excludes them.
 MOST_NAMED, MOST_LISTED = 5, 50
-#: Fewest males whose missing values are tested, and features read at a time.
+#: Minimum number of males for a test of features on Y; number of features read at a time.
 FEWEST_MALES, BLOCK_FEATURES = 3, 1024
 
 
@@ -33,32 +35,33 @@ def warn_of_missing(
     Parameters
     ----------
     run : SelectionRun
-        Run whose samples and features they are.
+        Run that tests the features.
     log10_p : (n,)
-        ``-log10 p`` of the test of missing values (`dhsic.criteria.missingness`).
+        ``-log10 p`` of the test whether missing values of a feature depend on the labels.
     alive : (n,)
-        Positions of the features that vary.
+        Positions of these features: those that vary.
     test : MissingnessTest or None
-        Test of the labels of the run, for features on Y.
+        Test for the labels of the run. Features on Y are tested again with it, in males; None if
+        they are not tested.
     """
     source = run.source
-    features = missing_by_label(_of_males_on_y(run, log10_p, alive, test), alive)
+    features = missing_by_label(_with_y_of_males(run, log10_p, alive, test), alive)
     n = features.size
     if not n:
         return 0
-    first, variable = features[:MOST_LISTED].tolist(), described(source).get(NAME)
-    if variable is not None:
-        names = [str(variable.read(slice(j, j + 1))[0]) for j in first]
-    elif (every := source.feature_names()) is not None:
-        names = [str(every[j]) for j in first]
+    first, name_variable = features[:MOST_LISTED].tolist(), described(source).get(NAME)
+    if name_variable is not None:
+        names = [str(name_variable.read(slice(j, j + 1))[0]) for j in first]
+    elif (all_names := source.feature_names()) is not None:
+        names = [str(all_names[j]) for j in first]
     else:
         names = []
     exclude = _exclusion(names, n)
-    named = (names or [f"feature {j}" for j in first])[:MOST_NAMED]
+    shown = (names or [f"feature {j}" for j in first])[:MOST_NAMED]
     more = ", ..." if n > MOST_NAMED else ""
     what = "1 feature" if n == 1 else f"{n:,} features"
     warn(
-        f"Missing values depend on the labels in {what} ({', '.join(named)}{more}; Bonferroni "
+        f"Missing values depend on the labels in {what} ({', '.join(shown)}{more}; Bonferroni "
         f"level {LEVEL:g}). The missing values themselves cannot cause an association, because "
         "each feature is tested on the samples that have a value. But if samples were measured "
         "in different ways, the values may differ too. To exclude "
@@ -68,7 +71,7 @@ def warn_of_missing(
 
 
 def _exclusion(names: Sequence[str], n: int) -> str:
-    """Return the parameter that excludes `n` features, with their names if all are known."""
+    """Return the Python parameter that excludes n features, with their `names` if they are few."""
     if not names or n > MOST_LISTED:
         return "exclude="
     is_plain = all(name.split() == [name] for name in names)  # spaces separate ids in a file
@@ -76,10 +79,13 @@ def _exclusion(names: Sequence[str], n: int) -> str:
     return f"filters=dhsic.Filters(exclude={listed!r})" if is_plain else f"not_features={listed!r}"
 
 
-def _of_males_on_y(
+def _with_y_of_males(
     run: SelectionRun, log10_p: Float, alive: Index, test: MissingnessTest | None
 ) -> Float:
-    """``-log10 p`` (n,) in which features on Y have that of males; 0 if sexes are not known."""
+    """Replace ``-log10 p`` (n,) of features on Y by that of a test in males.
+
+    It is 0 for these features if sexes are unknown, or if there are too few males.
+    """
     mask = on_y(run.source) if (log10_p > 0).any() else None
     if mask is None:
         return log10_p
@@ -93,10 +99,10 @@ def _of_males_on_y(
     F = F - F.mean(axis=0) if len(F) else F
     if len(F) < FEWEST_MALES or np.allclose(F, 0.0):
         return log10_p
-    of_males, here = MissingnessTest(F), SubsetSource(run.source, alive[at])
-    for block in here.blocks(BLOCK_FEATURES):
-        _, missing = dosages_of(here, block, np.arange(block.width), rows[is_male])
-        lacking = missing.astype(np.float64)
-        values = of_males.log10_p(lacking @ F, lacking.sum(axis=1))
+    test_of_males, features_on_y = MissingnessTest(F), SubsetSource(run.source, alive[at])
+    for block in features_on_y.blocks(BLOCK_FEATURES):
+        _, mask_of_males = dosages_of(features_on_y, block, np.arange(block.width), rows[is_male])
+        missing = mask_of_males.astype(np.float64)
+        values = test_of_males.log10_p(missing @ F, missing.sum(axis=1))
         log10_p[at[block.start : block.stop]] = values
     return log10_p

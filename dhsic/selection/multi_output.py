@@ -98,7 +98,7 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
     return copy(selector).set_params(checkpoint=place)
 
 
-# # Targets and classes ----------------------------------------------------------------
+# Targets and classes ----------------------------------------------------------------
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:

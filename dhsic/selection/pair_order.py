@@ -1,18 +1,18 @@
 """Order of the features after a scan of pairs: features of significant pairs are moved up.
 
-First, the main effects of features that are individually significant (family-wise) are regressed
-out, using several functions of the ranks of each.
+Before the scan, the main effects of individually significant features (family-wise) are regressed
+out of the labels, with several functions of the ranks of each feature.
 
 **Order of features.** Features that are individually significant (family-wise level `STRICT`) keep
 their ranks. Other features of a significant pair move before the first feature with weaker
-evidence. The evidence for a feature is its marginal p-value times the number of features; the
+evidence. The evidence for a feature is its marginal p-value times the number of features. The
 evidence for a pair is its p-value times the number of pairs, doubled because there are two scans.
-If marginal p-values are not known, the features of pairs follow the selected ones, and are selected
-too.
+If marginal p-values are unknown, the features of pairs are placed after the selected features, and
+are selected too.
 
-If two variants act together, every pair of variants in linkage with them is significant. A pair is
-therefore used only if it is still significant after all better pairs (both features and their
-product) are regressed out of the labels.
+**Lead pairs.** If two variants act together, every pair of variants in linkage with them is
+significant. So a pair moves its features only if it is still significant after all better pairs
+(both features and their product) are regressed out of the labels.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ from dhsic.sources.views import stored_positions
 
 #: Family-wise level at which a feature keeps its rank.
 STRICT = 1e-3
-#: Column of marginal p-values in `Order.extra`; and lower bound of values before a logarithm.
+#: Name of the column of marginal p-values in `Order.extra`; and lower bound of values whose
+#: logarithm is taken.
 P_MARGINAL, TINY = "p_marginal", 1e-300
+#: Descriptions of columns of the result and of the table of pairs.
 LEAD = "whether the pair is significant, also after the effects of better pairs are regressed out"
 PARTNER = "position of its partner in its best significant pair; -1 if there is none"
 OF_FUNCTIONS = "functions of each feature whose products are tested"
@@ -64,12 +66,20 @@ def with_pairs(
     unscaled: Reader,
     n: int,
 ) -> tuple[Order, xr.Dataset | None]:
-    """Scan pairs; return the order with features of significant pairs moved, and the pair table.
+    """Scan pairs; return the order with features of significant pairs moved up, and the pair table.
 
-    n is the number of requested features. `data` is a reader that knows the scaling of features;
-    `unscaled` reads them without scaling, for the scans. `Order.extra` gets ``pair_with`` (d,), the
-    partner of each feature. The table gets a column ``lead``, which marks the significant pairs
-    whose features were moved.
+    The order gets a column ``pair_with`` (d,), the partner of each feature, in `Order.extra`. The
+    table gets a column ``lead``, which marks the significant pairs whose features were moved. It is
+    None if no pair is scanned.
+
+    Parameters
+    ----------
+    data : AbstractReader
+        Reader that knows the scaling of features.
+    unscaled : Reader
+        Reader of features without scaling, for the scans.
+    n : int
+        Number of requested features.
     """
     if scan.skipped:
         return replace(
@@ -80,7 +90,7 @@ def with_pairs(
     best = order.features[::-1]
     p = order.extra[P_MARGINAL][0] if P_MARGINAL in order.extra else None
     if scan.kind == "auto":
-        main, functions = _main_of(run, best, p), MAIN_FUNCTIONS
+        main, functions = _main_effects(run, best, p), MAIN_FUNCTIONS
         try:
             table = _in_one_table(_scanned(run, labelled, (data, unscaled), main, best, p))
         except InputError as error:  # such as labels fully explained
@@ -101,10 +111,11 @@ def with_pairs(
     return order, table.assign(lead=("pairs", leads, {"description": LEAD}))
 
 
-def _main_of(run: SelectionRun, best: Index, p: Float | None) -> Index:
-    """Features whose main effects are regressed out, ascending.
+def _main_effects(run: SelectionRun, best: Index, p: Float | None) -> Index:
+    """Select the features whose main effects are regressed out; return positions, ascending.
 
-    These are the individually significant ones if p-values `p` are known, else the best ones.
+    These are the individually significant features, or the best features if p-values `p` (d,) are
+    unknown. `best` are all features that vary, the best first.
     """
     most = max(1, run.n_samples // MOST_FUNCTIONS // (1 + MAIN_FUNCTIONS))
     if p is None:
@@ -115,19 +126,20 @@ def _main_of(run: SelectionRun, best: Index, p: Float | None) -> Index:
 
 def _scanned(
     run: SelectionRun,
-    given: Labelled,
+    labelled: Labelled,
     readers: tuple[AbstractReader, Reader],
     main: Index,
     best: Index,
     p: Float | None,
 ) -> list[xr.Dataset]:
-    """Tables of the scans of ``"auto"``.
+    """Make the scans of ``"auto"``; return one table of pairs per scan.
 
-    Significant pairs of the first scan are regressed out in the second scan.
+    Significant pairs of the first scan are regressed out of the labels in the second scan.
+    `readers` are the readers with and without scaling of `with_pairs`.
     """
     assert run.y is not None, "it was checked"
     tests, (data, unscaled) = default_tests(run), readers
-    tables = [tests[0].of(given, run.runtime, main, reader=unscaled)]
+    tables = [tests[0].of(labelled, run.runtime, main, reader=unscaled)]
     if len(tests) > 1:
         by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
@@ -135,35 +147,34 @@ def _scanned(
         pairs = _pairs_of(run, tables[0])
         _, effects = _leads(data, pairs, tables[0], columns, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])
-        more = effects if effects.size else None
-        options: dict[str, Any] = {"effects": more, "with_all": True, "reader": unscaled}
-        tables.append(tests[1].of(given, run.runtime, main, among, **options))
+        options: dict[str, Any] = {"with_all": True, "reader": unscaled}
+        options["effects"] = effects if effects.size else None
+        tables.append(tests[1].of(labelled, run.runtime, main, among, **options))
     return tables
 
 
-def _pairs_of(run: SelectionRun, found: xr.Dataset) -> Index:
-    """Positions of the features of each pair in the source, (n, 2)."""
-    stored = np.column_stack([found["first"], found["second"]])
+def _pairs_of(run: SelectionRun, table: xr.Dataset) -> Index:
+    """Positions of both features of each pair of a table among the features of the run, (n, 2)."""
+    stored = np.column_stack([table["first"], table["second"]])
     return np.searchsorted(stored_positions(run.source), stored)
 
 
 def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
-    """Merge tables: all pairs of the first scan, and the significant pairs of the others.
+    """Merge the tables of all scans: all pairs of the first, and significant pairs of the others.
 
-    Family-wise p-values are adjusted to hold for all scans together.
+    A pair that occurs in several tables is listed once, with its smallest family-wise p-value.
+    These p-values are adjusted to hold for all scans together.
     """
-    each = []
+    adjusted_tables = []
     for table in tables:
         column = np.full(table.sizes["pairs"], table.attrs["functions"])
-        described = ("pairs", column, {"description": OF_FUNCTIONS})
+        functions = ("pairs", column, {"description": OF_FUNCTIONS})
         p = np.minimum(table["family_wise"].to_numpy() * len(tables), 1.0)
-        together = ("pairs", p, table["family_wise"].attrs)
-        each.append(table.assign(functions=described, family_wise=together))
-    first, significant = (
-        each[0],
-        [table.isel(pairs=table["family_wise"] <= LEVEL) for table in each[1:]],
-    )
-    more = {
+        adjusted = ("pairs", p, table["family_wise"].attrs)
+        adjusted_tables.append(table.assign(functions=functions, family_wise=adjusted))
+    first, *others = adjusted_tables
+    significant = [table.isel(pairs=table["family_wise"] <= LEVEL) for table in others]
+    attributes = {
         f"{name}_of_functions": table.attrs[name]
         for table in significant
         for name in ("n_pairs", "threshold", "functions")
@@ -178,22 +189,22 @@ def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
             listed.add(pairs[i])
             rows.append(i)
     joint = joint.isel(pairs=rows)
-    return joint.assign_attrs({**first.attrs, **more, "alpha": LEVEL})
+    return joint.assign_attrs({**first.attrs, **attributes, "alpha": LEVEL})
 
 
 def _placed(
     order: Order, pairs: Index, strength: Float, p: Float | None, n: int, n_features: int
 ) -> Order:
-    """Move the features of significant pairs up in the order, see the module docstring.
+    """Move the features of significant pairs up in the order, by the rules of the module.
 
     Parameters
     ----------
     order : Order
         All features that vary, the least relevant first.
     pairs : (k, 2) int
-        Interacting pairs, the strongest first.
+        Positions of the features of each lead pair, the strongest pair first.
     strength : (k,)
-        Logarithm of the number of pairs with so small a p-value that are expected by chance.
+        Logarithm of the number of pairs that are expected to have a smaller p-value by chance.
     p : (d,) or None
         Marginal p-values. Features that are individually significant at level `STRICT` do not move
         and are not overtaken, because their main effects determine their ranks.
@@ -203,14 +214,16 @@ def _placed(
     best, size = order.features[::-1], order.features.size
     partner, position = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
     position[best] = np.arange(size)
-    by_chance = np.full(size, np.inf)  # log of the number expected by chance
+    by_chance = np.full(size, np.inf)  # log of the number of features expected by chance
     if p is not None:
         by_chance = np.log(np.maximum(np.nan_to_num(p[best], nan=np.inf) * size, TINY))
     acts_alone = by_chance <= np.log(STRICT)
     places, may_be_overtaken = np.arange(float(size)), ~acts_alone & ~np.isin(best, pairs)
     is_placed = np.zeros(size, dtype=bool)
-    for i, ((j, k), of_pair) in enumerate(zip(pairs.tolist(), strength.tolist(), strict=True)):
-        weaker = np.flatnonzero(may_be_overtaken & (by_chance > of_pair))
+    for i, ((j, k), pair_by_chance) in enumerate(
+        zip(pairs.tolist(), strength.tolist(), strict=True)
+    ):
+        weaker = np.flatnonzero(may_be_overtaken & (by_chance > pair_by_chance))
         place = weaker[0] if weaker.size and p is not None else n
         for feature, other in ((j, k), (k, j)):
             at = position[feature]
@@ -230,33 +243,49 @@ def _placed(
 def _leads(
     data: AbstractReader,
     pairs: Index,
-    found: xr.Dataset,
+    table: xr.Dataset,
     columns: Float,
     Q: Float,
     functions: int = 1,
 ) -> tuple[Mask, Float]:
-    """Mask (n,) of the pairs that are significant given all better pairs, and their regressors.
+    """Find the lead pairs, which are significant given all better pairs; and their regressors.
 
-    `pairs` is (n, 2). The regressors (m, r) of these pairs are `functions` functions of each
-    feature, and products.
+    Parameters
+    ----------
+    pairs : (n, 2)
+        Positions of the features of each pair of `table`.
+    columns : (m, t)
+        Columns of the labels.
+    Q : (m, q)
+        Orthonormal basis of what is regressed out before.
+    functions : int
+        Number of functions of each feature among the regressors.
+
+    Returns
+    -------
+    leads : (n,) bool
+        Mask of the lead pairs.
+    regressors : (m, r)
+        Functions of both features of each lead pair, and their products.
     """
-    leads, about = np.zeros(len(pairs), dtype=bool), found.attrs
+    leads, attributes = np.zeros(len(pairs), dtype=bool), table.attrs
     regressors = [np.empty((len(columns), 0))]
-    if "threshold" not in about:
+    if "threshold" not in attributes:
         return leads, regressors[0]
     m = len(columns)
-    several = int(about.get("functions_of_functions", 1))
-    shapes = several if several > 1 else functions
-    levels = {1: _level(columns, Q, 1, about["threshold"])}
-    if "threshold_of_functions" in about:
-        levels[several] = _level(columns, Q, several, about["threshold_of_functions"])
-    kinds = found["functions"].to_numpy() if "functions" in found else np.ones(len(pairs), int)
-    for i in np.flatnonzero(found["family_wise"].to_numpy() <= about["alpha"]):
-        kind = int(kinds[i])
-        labels = Labels.of(columns, Q, functions=kind)
-        x, w = (each[None] / each.std() for each in data.values(np.sort(pairs[i])))
-        share, effects = _of_pair(x, w, labels, shapes)
-        leads[i] = labels.log_p(share) <= levels[kind]
+    n_functions = int(attributes.get("functions_of_functions", 1))  # of the scan of functions
+    n_regressors = n_functions if n_functions > 1 else functions
+    levels = {1: _level(columns, Q, 1, attributes["threshold"])}
+    if "threshold_of_functions" in attributes:
+        threshold = attributes["threshold_of_functions"]
+        levels[n_functions] = _level(columns, Q, n_functions, threshold)
+    n_of_pairs = table["functions"].to_numpy() if "functions" in table else np.ones(len(pairs), int)
+    for i in np.flatnonzero(table["family_wise"].to_numpy() <= attributes["alpha"]):
+        n_of_pair = int(n_of_pairs[i])
+        labels = Labels.of(columns, Q, functions=n_of_pair)
+        x, w = (values[None] / values.std() for values in data.values(np.sort(pairs[i])))
+        share, effects = _of_pair(x, w, labels, n_regressors)
+        leads[i] = labels.log_p(share) <= levels[n_of_pair]
         if leads[i]:
             regressors.append(effects)
             Q = covariate_basis(np.column_stack([Q, effects]), m)
@@ -266,25 +295,30 @@ def _leads(
 
 
 def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
-    """Log p-value of a pair whose share of explained labels is `threshold`."""
+    """Log p-value of a pair whose share (see `dhsic.pairs.share`) is `threshold`."""
     return float(Labels.of(columns, Q, functions=functions).log_p(threshold))
 
 
 def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, Float]:
-    """Share of the labels that a pair of features, (1, m) each, explains, and its `_effects`."""
+    """Share of a pair of features x and w, (1, m) each, and the regressors of the pair.
+
+    The share is defined in `dhsic.pairs.share`. `effects` is the number of functions of each
+    feature among the regressors, see `_regressors`.
+    """
     if labels.functions == 1:
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)
         least = np.minimum(share[0], share_given_squares(x[0], w[0], labels))
-        return float(least), _effects(x, w, effects)
-    left, right = (FunctionRun.of_values(each, labels.functions) for each in (x, w))
+        return float(least), _regressors(x, w, effects)
+    left, right = (FunctionRun.of_values(values, labels.functions) for values in (x, w))
     shares, _ = product_shares(left, right, np.zeros((1, 2), dtype=np.int64), labels)
-    return float(np.nan_to_num(shares[0, 0])), _effects(x, w, max(effects, labels.functions))
+    n = max(effects, labels.functions)
+    return float(np.nan_to_num(shares[0, 0])), _regressors(x, w, n)
 
 
-def _effects(x: Float, w: Float, functions: int) -> Float:
+def _regressors(x: Float, w: Float, functions: int) -> Float:
     """Regressors of a pair of features, (m, r): functions of each and their products."""
     rows = [x, w, x * w]
     if functions > 1:
-        F, G = (FunctionRun.of_values(each, functions).F for each in (x, w))
+        F, G = (FunctionRun.of_values(values, functions).F for values in (x, w))
         rows += [F[0], G[0], (F[0][:, None] * G[0]).reshape(-1, F.shape[2])]
     return np.concatenate(rows, dtype=np.float64).T

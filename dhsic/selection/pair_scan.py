@@ -7,7 +7,7 @@ With ``interactions="auto"``, two scans are made if marginal p-values of all fea
 - products of several functions of ranks (`dhsic.pairs.products`), for all pairs among the features
   with the smallest marginal p-values; this finds ring-shaped interactions.
 
-Each scan has half of the family-wise level.
+Each scan uses half of the family-wise level.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from dhsic.pairs.test import Forecast, PairTest
 from dhsic.selection.run import SelectionRun
 from dhsic.validation import seed_of
 
-#: Maximum floating-point operations of the scans of ``"auto"`` (one core-minute) and ``"best"``.
+#: Maximum number of floating-point operations of the scans of ``"auto"`` (one minute on one core),
+#: and of ``"best"``.
 MOST_FLOPS, MOST_OF_BEST = 2.5e12, 4e12
-#: Minimum number of samples per main effect that is regressed out, and per function of a feature.
+#: Minimum number of samples per main effect that ``"best"`` and ``"all"`` regress out, and per
+#: function of a feature that ``"auto"`` regresses out.
 MOST_MAIN, MOST_FUNCTIONS = 4, 8
 #: Number of functions of each feature whose main effect ``"auto"`` regresses out.
 MAIN_FUNCTIONS = 4
@@ -35,14 +37,14 @@ MAIN_FUNCTIONS = 4
 AMONG, FUNCTIONS, FUNCTIONS_OF_DOSAGES, SAMPLES_EACH = 128, 4, 2, 12
 #: Maximum number of pairs in the table of that scan.
 PAIRS_OF_FUNCTIONS = 20
-#: Permutations in ``"auto"``: number of features whose pairs are tested with permuted labels, for
-#: products and for products of functions; and number of permutations.
+#: Permutation tests of ``"auto"``: number of features whose pairs are tested with permuted labels,
+#: for products and for products of functions; and number of permutations.
 PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
 #: Minimum number of samples for the scans of ``"auto"``.
 FEWEST = 100
 #: Family-wise level of features and of pairs.
 LEVEL = 0.05
-#: Reasons given if an optional scan is not made.
+#: Reasons why an optional scan is not made, for messages.
 ALL_EXPLAINED = (
     "not scanned: the first features alone explain the labels, so pairs cannot add anything"
 )
@@ -51,7 +53,7 @@ NO_MEMORY = "not scanned: the scan needs more memory than the limit (--memory)"
 
 @dataclass(frozen=True)
 class PairScan:
-    """Planned scans of pairs of a run.
+    """Plan of the scans of pairs of a run.
 
     Attributes
     ----------
@@ -70,12 +72,12 @@ class PairScan:
     @property
     def bytes_beside(self) -> int:
         """Peak memory of the larger scan, in bytes."""
-        return max((each.bytes_beside for each in self.forecasts), default=0)
+        return max((forecast.bytes_beside for forecast in self.forecasts), default=0)
 
     @property
     def flops(self) -> float:
         """Floating-point operations of all scans."""
-        return sum(each.flops + each.permuted_flops for each in self.forecasts)
+        return sum(forecast.flops + forecast.permuted_flops for forecast in self.forecasts)
 
     @property
     def core_time(self) -> str:
@@ -88,10 +90,13 @@ class PairScan:
         return self.kind == "auto"
 
 
-def scan_within(run: SelectionRun, promise: MemoryEstimate) -> PairScan | None:
-    """Planned scans of pairs; marked as skipped if they do not fit in memory. None without scan."""
+def scan_within(run: SelectionRun, estimate: MemoryEstimate) -> PairScan | None:
+    """Plan the scans of pairs of a run, within its memory estimate; None if it makes none.
+
+    If the scans need more memory than the estimate allows for tasks, they are skipped.
+    """
     scan = planned_scan(run)
-    if scan is not None and scan.bytes_beside > promise.tasks:
+    if scan is not None and scan.bytes_beside > estimate.tasks:
         return PairScan(scan.kind, (), NO_MEMORY)
     return scan
 
@@ -113,10 +118,8 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
             f"interactions={kind!r} tests pairs of single features against labels; leave out "
             "interactions=, or groups and label_kernel='self' or 'precomputed'."
         )
-    t, q = (
-        label_columns(y, selector.label_kernel).shape[1],
-        1 + (0 if run.covariates is None else run.covariates[0].size),
-    )
+    t = label_columns(y, selector.label_kernel).shape[1]
+    q = 1 + (0 if run.covariates is None else run.covariates[0].size)
     m, threads = run.n_samples, run.runtime.n_here
     if kind != "auto":
         n = n_scanned(run, t)
@@ -132,7 +135,11 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
 
 
 def _is_default(run: SelectionRun) -> bool:
-    """Whether ``"auto"`` scans pairs in this run of the default method, if the scan is fast."""
+    """Whether ``"auto"`` scans pairs in this run, provided that the scan is fast.
+
+    The conditions are: the method re-ranks the best features jointly, there are enough samples,
+    features have no groups, labels are not a kernel matrix, and no control is set.
+    """
     selector = run.selector
     ranks_again = getattr(selector, "again_from", lambda _: 0)(run) > 0
     is_plain = run.groups is None and selector.label_kernel not in (SELF, "precomputed")
@@ -159,7 +166,7 @@ def _core_time(flops: float) -> str:
 
 
 def _too_many(d: int, flops: float) -> str:
-    """Message that a scan would take too long."""
+    """Return the message that a scan of the pairs of d features would take too long."""
     return (
         f"not scanned: the {n_pairs_of(d):,} pairs of {d:,} features would take about "
         f"{_core_time(flops)} on one core. To scan them, use dhsic pairs; to scan pairs of the "
@@ -168,24 +175,28 @@ def _too_many(d: int, flops: float) -> str:
 
 
 def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
-    """Create the test of a scan; its checkpoint is beside that of the run, at `name`."""
+    """Create the test of a scan, with the options of the run.
+
+    Its checkpoint is stored beside that of the run, with the suffix `name`.
+    """
     selector = run.selector
     checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"
     seed = seed_of(selector.random_state)
-    promised = 1 << 62  # bytes; the scan is already part of the run's memory estimate
-    about: dict[str, Any] = {
+    unlimited = 1 << 62  # bytes; the scan is already part of the run's memory estimate
+    options: dict[str, Any] = {
         "missing": selector.missing,
         "checkpoint": checkpoint,
-        "memory_limit": promised,
+        "memory_limit": unlimited,
     }
-    about["label_kernel"] = selector.label_kernel
-    return PairTest(seed=seed, **about, **parameters)
+    options["label_kernel"] = selector.label_kernel
+    return PairTest(seed=seed, **options, **parameters)
 
 
 def default_tests(run: SelectionRun) -> list[PairTest]:
-    """Tests of ``"auto"``: products for all pairs; products of functions for the best features.
+    """Create the tests of ``"auto"``: products, and products of functions of ranks.
 
-    With few samples there is only the first test.
+    The first test scans all pairs, the second one pairs of the best features. With few samples
+    there is only the first test.
     """
     options: dict[str, Any] = {"n_permutations": PERMUTATIONS, "main_functions": MAIN_FUNCTIONS}
     options |= {"alpha": LEVEL / 2, "warns": False}
@@ -196,11 +207,11 @@ def default_tests(run: SelectionRun) -> list[PairTest]:
         functions //= 2
     if functions == 1:
         return [pair_test(run, **options | {"alpha": LEVEL}, n_permuted=PERMUTED)]
-    beside: dict[str, Any] = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
-    beside["n_pairs"] = PAIRS_OF_FUNCTIONS
+    of_functions: dict[str, Any] = {"functions": functions, "n_permuted": PERMUTED_OF_FUNCTIONS}
+    of_functions["n_pairs"] = PAIRS_OF_FUNCTIONS
     return [
         pair_test(run, **options, n_permuted=PERMUTED),
-        pair_test(run, "functions", **options, **beside),
+        pair_test(run, "functions", **options, **of_functions),
     ]
 
 

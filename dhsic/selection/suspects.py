@@ -191,10 +191,9 @@ def is_same_scale(x: Float, y: Array) -> bool:
 
 
 def is_same_order(x: Float, y: Array) -> bool:
-    """Whether no two samples are in one order by a feature and in another by labels (m,).
+    """Whether a feature and labels (m,) order the samples in the same way, or exactly in reverse.
 
-    Ties are in no order, so labels that were rounded, ranked or transformed have the same one. So
-    have those that rise where the feature falls.
+    Ties are ignored, so labels that were rounded, ranked or transformed have the same order.
 
     >>> months = np.array([3, 15, 8, 40, 27, 60, 33, 12, 51, 22, 9, 18.0])
     >>> is_same_order(np.log(months).round(2), months), is_same_order(months % 7, months)
@@ -212,7 +211,7 @@ def is_same_order(x: Float, y: Array) -> bool:
 
 
 def _never_falls(x: Float, y: Float) -> bool:
-    """Whether x (m,) is nowhere less where y is greater."""
+    """Whether x (m,) never decreases as y (m,) increases."""
     order = np.lexsort((x, y))
     x, y = x[order], y[order]
     starts = np.flatnonzero(np.diff(y, prepend=-np.inf))

@@ -325,7 +325,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         return tags
 
 
-# # Of the shared parameters only those that change feature values affect the ranking.
+# Of the shared parameters only those that change feature values affect the ranking.
 Selector._aside = {of.name for of in fields(Selector)} - {"standardize", "missing"}
 
 

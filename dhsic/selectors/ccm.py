@@ -294,7 +294,7 @@ class CCM(DescentSelector):
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[Minimisation, Float]:
         """Create the minimisation, and the even starting weights ``n_features_to_select / d``."""
-        # # A fraction is of all features of the source, also if some are constant.
+        # A fraction is of all features of the source, also if some are constant.
         n_all = how_many(self.n_features_to_select, run.source.n_features)
         n_wanted = min(n_all, data.features.size)
         objective = self._objective(data, centred_targets(labels, run.covariates))

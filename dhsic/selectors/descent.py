@@ -117,7 +117,7 @@ class DescentSelector(Selector):
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=of_median if n_directions else square_bytes(m, n_bases),
-                # # a second copy of the features with weight above 0
+                # a second copy of the features with weight above 0
                 survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
                 vectors=VECTORS * 8 * run.source.n_features,
                 landmarks=OF_FEATURES * 8 * n_directions * m,

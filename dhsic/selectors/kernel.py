@@ -175,7 +175,7 @@ class KernelSelector(Selector, Generic[D]):
         _, of_y, noise = target
         always = self._always_again
         inputs = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
-        # # Dosages are unscaled only in kernels of all features.
+        # Dosages are unscaled only in kernels of all features.
         is_left = isinstance(self.standardize, str) and not run.standardizes
         return inputs.scaled() if is_left else inputs
 
@@ -286,7 +286,7 @@ class KernelSelector(Selector, Generic[D]):
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
         needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
-        # # statistics of groups in progress
+        # statistics of groups in progress
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
         if self.tests_features(run):

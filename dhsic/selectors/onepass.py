@@ -265,9 +265,9 @@ class OnePass(Selector):
         with recording(run) as recorder:
             previous = recorder.previous
             done = previous if previous is not None and previous.round else None
-            # # A finished run recomputes only the columns that its state does not contain.
+            # A finished run recomputes only the columns that its state does not contain.
             again = done is None or bool(criterion.signed) or criterion.tells_more
-            # # Without a criterion the features are read for their scaling alone.
+            # Without a criterion the features are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
             recorder.progress.expect(d)
             if self.loco:

@@ -130,7 +130,7 @@ class SVMRFE(AbstractElimination):
     @property
     def machine_kernel(self) -> AbstractKernel:
         """Kernel of the rounds; because W changes, the linear kernel needs all rounds, too."""
-        # # a polynomial of degree 1 is the same kernel
+        # a polynomial of degree 1 is the same kernel
         return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel
 
     def _check_rounds(self, kernel: AbstractKernel) -> None:

@@ -129,7 +129,7 @@ class AbstractSource(ABC):
     on_x: DosagesOnX | None = None
 
     def sexes(self) -> Sexes | None:
-        """Sexes of all samples; None where nothing tells them."""
+        """Sexes of all samples; None if the source has neither sexes nor dosages on X."""
         return None if self.on_x is None else self.on_x.sexes_of(self)
 
     def haploid_features(self) -> Index:

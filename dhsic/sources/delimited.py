@@ -1,4 +1,4 @@
-"""Text files of rows and fields, as people write them: TSV, CSV, white space; also compressed.
+"""Text tables: TSV, CSV, or fields separated by blanks; compressed or not.
 
 `dhsic.sources.headers` recognises the separator and the header from the first rows. These
 variations are supported: a header without a name for the first column (written by R), separators at
@@ -36,8 +36,8 @@ from dhsic.sources.ids import abbreviate, is_id, is_value, plain
 HEAD = 1 << 12
 #: Number of bytes that are read at a time.
 READ = 1 << 20
-#: A line of dashes in a table that a program formatted for display; and sed commands that remove
-#: such lines, the row count, and the spaces around values.
+#: Line of dashes, in tables that a program formatted for display; and options of sed that remove
+#: such lines, the row count below the table, and the spaces around values.
 RULE = re.compile(r"[-+|=: ]*--[-+|=: ]*")
 DRAWN = (
     r"-e '/^[-+|=: ]*$/d' -e '/^\([0-9]+ rows?\)$/d' -e 's/^ *\|(.*)\| *$/\1/' "
@@ -46,7 +46,7 @@ DRAWN = (
 
 
 class Delimited:
-    """Rows of fields in a file or at a URL; a list of ids (`is_list`) has no header.
+    """Text table in a file or at a URL; or a list of ids (`is_list`), which has no header.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Delimited:
     names : list of str or None
         Names of the columns without the "#" of a header; None without a header.
     width : int
-        Number of fields of a row.
+        Number of fields in each row.
     top : TableTop
         The first rows, and the lines above them.
     may_have_header : bool
@@ -94,7 +94,7 @@ class Delimited:
         self.width, self._has_end, self.may_have_header = 0, False, False
         if not is_list:
             self._refuse_rules(top)
-            self._look(top)
+            self._read_header(top)
 
     def _refuse_rules(self, top: TableTop) -> None:
         """Refuse a table that is formatted for display, with lines of dashes."""
@@ -105,8 +105,8 @@ class Delimited:
                 f"sed -E {DRAWN} {shlex.quote(self.path)} > NEW"
             )
 
-    def _look(self, top: TableTop) -> None:
-        """Decide whether the first row is a header, and how many fields rows have."""
+    def _read_header(self, top: TableTop) -> None:
+        """Decide whether the first row is a header, and how many fields each row has."""
         if top.title:
             raise self.refused(
                 f"its first line is a title ({top.title[:40]!r}), but it should contain the "
@@ -130,15 +130,15 @@ class Delimited:
             self.names[0] = ""
         if len(set(header)) < len(header):
             self._check_names_below(header, top)
-            twice = sorted({name for name in header if header.count(name) > 1})
-            more = f" ({len(twice)} such names in total)" if len(twice) > 1 else ""
+            repeated = sorted({name for name in header if header.count(name) > 1})
+            more = f" ({len(repeated)} such names in total)" if len(repeated) > 1 else ""
             raise self.refused(
-                f"two columns are named {twice[0]!r}{more}, but column names must be unique. "
+                f"two columns are named {repeated[0]!r}{more}, but column names must be unique. "
                 "Rename one of them."
             )
 
     def _check_names_below(self, header: list[str], top: TableTop) -> None:
-        """Refuse a header of two rows: the second row names the columns, and values follow it."""
+        """Refuse a header with two rows, of which the second names the columns."""
         names, below = (top.rows[1], top.rows[2]) if len(top.rows) > 2 else ([], [])
         has_names = len(set(names)) == len(names) > 2 and not any(map(is_value, names[1:]))
         if has_names and any(map(is_value, below[1:])):
@@ -189,7 +189,7 @@ class Delimited:
                     yield number, fields
 
     def lists(self) -> Iterator[list[str]]:
-        """Yield the fields of all lines of a list of ids that are not empty."""
+        """Yield the fields of each line of a list of ids; empty lines are skipped."""
         with self._reading():
             for _, fields in self._records():
                 if any(fields):
@@ -205,8 +205,8 @@ class Delimited:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line number and the fields of all lines of the table, including the header."""
-        with self._opened() as every:
-            lines = every
+        with self._opened() as all_lines:
+            lines = all_lines
             for _ in range(self.top.n_skipped):
                 next(lines)
             if self.top.format_name == GEO:
@@ -219,6 +219,7 @@ class Delimited:
                     yield number, fields
 
     def _separated(self, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line number and the fields of lines with a separator; quotes may span lines."""
         reader = csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=True)
         number = self.top.n_skipped + 1
         while True:
@@ -243,6 +244,7 @@ class Delimited:
 
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
+        """Open the file as lines of text; InputError if it is binary."""
         with self._bytes() as file:
             stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
             if b"\0" in stream.peek(HEAD)[:HEAD]:
@@ -271,12 +273,12 @@ class Delimited:
             raise self.refused(f"{error}. The file is damaged: copy it again.") from error
 
     def refused(self, why: str) -> InputError:
-        """Return the InputError that a file cannot be read as a table because of `why`."""
+        """Return an InputError: the file cannot be read as a table, for the reason `why`."""
         return InputError(f"{self.path} cannot be read as a table: {why}")
 
 
 def is_text_table(path: str) -> bool:
-    """Whether a path is a text file, compressed or not, whose rows have several columns."""
+    """Whether a path is a text file, compressed or not, with several columns."""
     file = Path(path)
     if not file.is_file():
         return False

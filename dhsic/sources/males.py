@@ -1,8 +1,8 @@
 """Males recognised by their calls on X, of which they have one copy.
 
-Some programs write this copy as 0/0 or 1/1. Such samples have almost no heterozygous calls on X,
-while females have many, so the two groups are clearly separated. In inbred samples, or with too few
-variants, they are not, and no sample is treated as male.
+Some programs write this copy as 0/0 or 1/1. Males then have almost no heterozygous calls on X,
+while females have many, so the two groups are clearly separated. If they are not, as in inbred
+samples or with too few variants, no sample is treated as male.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import warn
 
 #: Number of intervals of X in which heterozygous calls are counted; minimum and maximum number of
-#: variants in each; and maximum number of calls.
+#: variants in each; and maximum number of calls in all intervals.
 PLACES, FEWEST, MOST, CALLS = 8, 16, 1024, 1 << 24
-#: Share of X at each end that is skipped, because Y has this region too.
+#: Share of the variants at each end of X that is skipped: Y has these regions, too
+#: (pseudoautosomal regions), so males have two copies.
 ENDS = 0.1
-#: Minimum median number of heterozygous calls of females; maximum share of this median for a male,
-#: and minimum share for a female.
+#: Minimum median number of heterozygous calls of females; maximum number for a male, and minimum
+#: number for a female, as shares of this median.
 OFTEN, SELDOM, APART = 12, 0.1, 0.3
 #: Largest difference of an imputed dosage from a call, as in PLINK 2 (--hard-call-threshold).
 HARD_CALL = 0.1
 
 
 def places_on_x(features: Index, m: int) -> list[tuple[int, int]]:
-    """Return intervals of features on X, (first, end) each, for m samples.
+    """Choose intervals of X in which heterozygous calls of m samples are counted.
 
-    `features` are the features on X.
+    `features` are the positions of the features on X, ascending. Intervals are pairs of the first
+    position and the position after the last.
     """
     n = len(features)
     first, end = int(ENDS * n), n - int(ENDS * n)
@@ -41,41 +43,45 @@ def places_on_x(features: Index, m: int) -> list[tuple[int, int]]:
 
 
 def n_heterozygous(calls: Array) -> Float:
-    """Number of heterozygous calls per sample, (m,), in calls (c, m, 2)."""
+    """Count heterozygous calls of each sample, (m,), in calls (c, m, 2) of two alleles."""
     is_whole = (calls >= 0).all(axis=-1)
     return np.asarray(((calls[..., 0] != calls[..., 1]) & is_whole).sum(axis=0, dtype=np.float64))
 
 
 def n_near_one(dosages: Array) -> Float:
-    """Number of heterozygous calls of each sample, (m,), in dosages (c, m) of an allele."""
+    """Count heterozygous calls of each sample, (m,), in dosages (c, m): those close to 1."""
     with np.errstate(invalid="ignore"):
-        is_one = np.abs(dosages.astype(np.float64) - 1.0) <= HARD_CALL
-    return np.asarray(is_one.sum(axis=0, dtype=np.float64))
+        is_near_one = np.abs(dosages.astype(np.float64) - 1.0) <= HARD_CALL
+    return np.asarray(is_near_one.sum(axis=0, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class CopiesOfX:
-    """Males (m,) by the calls on X; `are_clear` is False where calls do not tell the copies."""
+    """Males, recognised by the calls on X."""
 
-    males: Mask
-    are_clear: bool
+    males: Mask  # (m,)
+    are_clear: bool  # False if the numbers of heterozygous calls do not separate two groups
 
 
 def males_by_calls(counts: Float, unknown: Mask | None = None) -> CopiesOfX:
-    """Samples of so few heterozygous calls on X, `counts` (m,), that they are males.
+    """Recognise males by few heterozygous calls on X, and warn of their number.
 
-    Only samples of `unknown` sex (m,) are taken for males (None: all). A warning gives their
-    number.
+    Parameters
+    ----------
+    counts : (m,)
+        Number of heterozygous calls of each sample.
+    unknown : (m,) bool, optional
+        Samples whose sex is unknown; only these can be males. By default all samples.
     """
-    often = float(np.median(counts[counts >= APART * counts.max()]))
-    is_male = counts <= SELDOM * often
-    others = counts[~is_male]
-    nobody = np.zeros(len(counts), dtype=bool)
-    if often < OFTEN or np.quantile(others, 0.02) < APART * often:
-        return CopiesOfX(nobody, are_clear=False)
+    female_median = float(np.median(counts[counts >= APART * counts.max()]))
+    is_male = counts <= SELDOM * female_median
+    female_counts = counts[~is_male]
+    no_males = np.zeros(len(counts), dtype=bool)
+    if female_median < OFTEN or np.quantile(female_counts, 0.02) < APART * female_median:
+        return CopiesOfX(no_males, are_clear=False)
     is_male &= True if unknown is None else unknown
     if is_male.sum() < 2:
-        return CopiesOfX(nobody, are_clear=True)
+        return CopiesOfX(no_males, are_clear=True)
     warn(
         f"{int(is_male.sum()):,} of {len(counts):,} samples have almost no heterozygous calls on "
         "X, although others have many. They are treated as males, whose single copy is written "

@@ -113,11 +113,10 @@ def command(
     changes: Mapping[int, str],
     groups: Sequence[int] = (),
 ) -> str:
-    """Return a command that writes a table with a header anew, with changes to some columns.
+    """Return a command that writes a copy of a table with a header, with changes to some columns.
 
     `changes` are pandas expressions by column position; {p} is pandas and {v} the text of the
-    column. Each column in `groups` is replaced by a
-    column of 0 and 1 per group.
+    column. Each column in `groups` is replaced by a column of 0 and 1 per group.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}

@@ -101,7 +101,7 @@ _REWRITTEN = {
 
 
 def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
-    """Return a command that writes a table anew, with a Python expression for some fields v.
+    """Return a command that writes a copy of a table, with a Python expression for some fields v.
 
     `where` are the rows and columns of these fields in `loc` of a pandas table t without header.
     `n_skipped` is the number of lines above its first row.

@@ -392,9 +392,9 @@ class PgenSource(AbstractPlinkSource):
 
 
 def n_with_dosages(path: Path) -> int:
-    """Number of variants of a .pgen that hold dosages beside calls, by its index alone.
+    """Number of variants of a .pgen file that have dosages, according to its index.
 
-    0 for files of another version, whose index is laid out otherwise.
+    It is 0 for versions of the format with another index.
     """
     with path.open("rb") as file:
         head = file.read(PGEN_HEADER)
@@ -404,7 +404,9 @@ def n_with_dosages(path: Path) -> int:
         if mode in DOSAGES_ALONE:
             return n_variants
         layout, count_bytes = control & 0xF, control >> 4 & 3
-        if mode != BY_RECORD or not 4 <= layout < 8:  # types of 4 bits tell calls alone
+        if (
+            mode != BY_RECORD or not 4 <= layout < 8
+        ):  # record types of 4 bits: the file has only calls
             return 0
         n_parts, n = -(-n_variants // INDEXED), 0
         file.seek(PGEN_HEADER + 8 * n_parts)

@@ -1,9 +1,10 @@
-"""Codes beside short scales: 8 and 9 for no answer, beside answers from 1 to 5.
+"""Missing-value codes beside short scales, such as 8 and 9 for no answer, beside answers 1 to 5.
 
-Surveys write one digit for "refused", "unknown" and "missing" where answers take one digit, and
-two where they take two. Such a code is told by the gap before it: all other values are consecutive
-whole numbers from 0 or 1 on. Counts may leave gaps too, at their upper end, where values get rare;
-so the last value of the scale must not be rare itself.
+Surveys code "refused", "unknown" and "missing" by the highest numbers that have as many digits as
+the answers: 7, 8 and 9 if answers have one digit, 97, 98 and 99 if they have two. Such a code is
+recognised by a gap: all other values are consecutive whole numbers that start at 0 or 1. Counts may
+have gaps, too, at their upper end, where values are rare. So numbers after a gap are codes only if
+the last value before it is not rare.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 
-#: Codes of one digit; the first one is a value unless another code stands beside it.
+#: Codes with one digit. The first one is a code only if one of the others occurs, too.
 DIGITS = (7.0, 8.0, 9.0)
 SEVEN = DIGITS[0]
-#: Largest value of a short scale, and the least step from it to a code.
+#: Maximum last value of a short scale; and minimum difference between it and the first code.
 LONGEST, GAP = 7, 2
-#: Codes from which on they are many, and the fewest samples of the last value of a scale.
+#: Number of samples with codes from which on codes are frequent; and minimum number of samples with
+#: the last value of the scale.
 MANY, FEWEST = 3, 3
-#: Share of samples that have the last value of a scale, or codes, at least.
+#: Share of the samples from which on the last value of the scale, or frequent codes, are not rare.
 POPULATED = 0.05
-#: Samples of the last value per code, at most, where the gap is the least.
+#: Maximum ratio of samples with the last value to samples with codes, if the gap is the smallest.
 PER_CODE = 4
 
 
 def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = DIGITS) -> Index:
-    """Positions of values that are codes beside a short scale; empty where there is none.
+    """Positions in `levels` of missing-value codes beside a short scale; empty if there are none.
 
     Parameters
     ----------
     levels, counts : (k,) array
-        Distinct values, ascending, and the number of samples that have each.
+        Distinct values, ascending, and the number of samples with each value.
     codes : collection of float
         Numbers that may be codes.
 
@@ -61,16 +63,20 @@ def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = 
 
 
 def _is_tail(counts: Index, n_scale: int, gap: int, *, from_zero: bool) -> bool:
-    """Whether values get rare before what may be codes, as the largest of counts do."""
-    of_scale, n_codes = counts[:n_scale], counts[n_scale:].sum()
-    n, n_last = of_scale.sum(), of_scale[-1]
+    """Whether numbers after a gap may be the rare largest values of counts, and so not codes.
+
+    `counts` (k,) are the numbers of samples with each value, of which the first `n_scale` form the
+    scale.
+    """
+    scale_counts, n_codes = counts[:n_scale], counts[n_scale:].sum()
+    n, n_last = scale_counts.sum(), scale_counts[-1]
     if n_codes >= n:
         return True
     if n_scale == 2:
         return bool(n_last < FEWEST)
     if gap == GAP and PER_CODE * n_codes < n_last:
         return True
-    if n_codes < MANY:  # counts begin at 0, and their largest ones are rarer than others
+    if n_codes < MANY:  # values that start at 0 may be counts, whose largest values are rare
         return bool(n_last < max(FEWEST, n / ((1 if from_zero else 2) * n_scale)))
     share = POPULATED * n
     return bool(n_last < max(FEWEST, share) and n_codes <= max(n_last, share))

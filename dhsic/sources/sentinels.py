@@ -152,7 +152,7 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
 def _find_beside_scales(
     raw: Array, mask: Mask | None, most: Array, least: Array, sentinels: Sentinels
 ) -> None:
-    """Mark features in which `DIGITS` are codes beside a short scale, twice or more."""
+    """Mark features in which `DIGITS` occur as codes beside a short scale at least twice."""
     at = np.flatnonzero(np.isin(most, DIGITS) & np.isin(least, (0, 1)) & (sentinels.codes == 0))
     for j in _with_whole_numbers(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
@@ -165,9 +165,10 @@ def _find_beside_scales(
 
 
 def _with_whole_numbers(raw: Array, at: Index) -> Index:
-    """Features, of those at `at`, of small whole numbers that are not rare at their upper end.
+    """Return the features in `at` whose first samples look like a short scale.
 
-    The first samples tell: of counts, the largest one that is no code is rare.
+    Their values are whole numbers. Apart from codes, the largest value is not rare, unlike the
+    largest value of counts.
     """
     head = raw[at, :HEAD].astype(np.float64)
     present, is_code = ~np.isnan(head), np.isin(head, DIGITS[1:])
@@ -240,25 +241,25 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     codes = CODES[is_code].tolist()
     at = np.flatnonzero(has[:, is_code].any(axis=1))
     names = source.feature_names()
-    told = "; ".join(
+    examples = "; ".join(
         f"{f'feature {coded[j]}' if names is None else names[coded[j]]}: {found.n[j]:,}, "
         f"others at {'least' if CODES[has[j].argmax()] < found.nearest[j] else 'most'} "
         f"{found.nearest[j]:.6g}"
         for j in at[:MOST_NAMED].tolist()
     )
     more = f"; and {at.size - MOST_NAMED:,} more" if at.size > MOST_NAMED else ""
-    listed, said = " or ".join(map(written, codes)), ", ".join(map(written, codes))
-    said = said if len(codes) == 1 else f"[{said}]"
+    listed, option = " or ".join(map(written, codes)), ", ".join(map(written, codes))
+    option = option if len(codes) == 1 else f"[{option}]"
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
         f"{listed}, which many programs write for missing values, and all other values of the "
-        f"feature{'s' * (at.size > 1)} are far from them ({told}{more}). If they are missing, "
-        f"pass missing_code={said}. If they are real values, pass missing_code=None."
+        f"feature{'s' * (at.size > 1)} are far from them ({examples}{more}). If they are missing, "
+        f"pass missing_code={option}. If they are real values, pass missing_code=None."
     )
 
 
 def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
-    """Refuse data of which a tenth of the features has codes beside a short scale."""
+    """Refuse data if at least a tenth of the features have codes beside a short scale."""
     at = np.flatnonzero((found.codes & ON_SCALE) == ON_SCALE)
     if at.size < 2 or MANY * at.size < found.codes.size:
         return
@@ -269,33 +270,33 @@ def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
         for name, j in zip(called[:MOST_NAMED], at.tolist(), strict=False)
     )
     more = f"; and {at.size - MOST_NAMED:,} more" if at.size > MOST_NAMED else ""
-    said = [written(code) for code in codes]
-    option = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    texts = [written(code) for code in codes]
+    option = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     of_column = (
-        f" If other features have values of {' or '.join(said)}, say it of columns: "
-        f"na=['{called[0]}={said[0]}']."
+        f" If other features have values of {' or '.join(texts)}, declare the codes by column: "
+        f"na=['{called[0]}={texts[0]}']."
         if source.read_as
         else ""
     )
     raise DataError(
-        f"{int(found.n[at].sum()):,} values of {at.size:,} features are {' or '.join(said)}, which "
-        "surveys write for missing answers. All other values there are small whole numbers that "
-        f"follow each other ({listed}{more}). Pass missing_code={option} if they are missing; "
+        f"{int(found.n[at].sum()):,} values of {at.size:,} features are {' or '.join(texts)}, "
+        "which surveys write for missing answers. All other values there are small whole numbers "
+        f"that follow each other ({listed}{more}). Pass missing_code={option} if they are missing; "
         f"missing_code=None takes every number for a value.{of_column}"
     )
 
 
 def _digits(bits: np.int64) -> list[float]:
-    """Codes beside a short scale, by the bits of a feature."""
+    """Codes beside a short scale that the bits of a feature mark."""
     return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
 
 
 def _code_of(bits: np.int64) -> float:
-    """A code that a feature has, by its bits."""
+    """One of the codes that the bits of a feature mark."""
     if bits & ON_SCALE == ON_SCALE:
         return _digits(bits)[-1]
-    of = int(bits & ~LONE & ~np.int64(ZERO))
-    return float(CODES[of.bit_length() - 1]) if of else LEAST
+    code_bits = int(bits & ~LONE & ~np.int64(ZERO))
+    return float(CODES[code_bits.bit_length() - 1]) if code_bits else LEAST
 
 
 def written(code: float) -> str:
@@ -370,13 +371,13 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
-    """Whether code k means missing; `has_code` marks the features, of d, that have it."""
+    """Whether code k certainly means missing; `has_code` marks the features, of d, that have it."""
     code, n_features = float(CODES[k]), int(has_code.sum())
     if not n_features or code in BESIDE_9:
         return False
-    again = found.n[has_code] >= 2
-    if code <= BELOW_ALL and (again & (found.nearest[has_code] >= 0)).any():
+    is_repeated = found.n[has_code] >= 2
+    if code <= BELOW_ALL and (is_repeated & (found.nearest[has_code] >= 0)).any():
         return True
     if abs(code) < NEAR and MANY * n_features < d:
         return False
-    return bool(n_features > 1 and again.any())
+    return bool(n_features > 1 and is_repeated.any())

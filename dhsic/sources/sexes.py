@@ -1,7 +1,8 @@
-"""Sexes of samples, and dosages on X, of which males have one copy.
+"""Sexes of samples, and dosages of variants on X, of which males have one copy.
 
-Dosages count this copy as 0 or 2, so heterozygous calls would tell the sex. Sexes are known from
-SEX of PLINK, or else from the calls on X (`dhsic.sources.males`).
+The single copy of a male has the dosage 0 or 2, so only females have heterozygous calls on X. Sexes
+are read from the SEX column of PLINK files, or else inferred from the calls on X
+(`dhsic.sources.males`).
 """
 
 from __future__ import annotations
@@ -30,41 +31,39 @@ from dhsic.sources.options import text
 if TYPE_CHECKING:
     from zarr.storage import StorePath
 
-#: SEX of males and of females, as text.
+#: Codes of SEX for males and for females, as text.
 MALE, FEMALE = ("1", "1.0", "M", "m"), ("2", "2.0", "F", "f")
-#: Name of the variable of a store, the codes in it, and its attributes (of the CF conventions).
+#: Name of the variable of a store with the sexes; its code for unknown; and its attributes (CF
+#: conventions).
 SEX, UNKNOWN = "SEX", 0
 SEX_ATTRIBUTES = {"flag_values": [1, 2], "flag_meanings": "male female"}
-#: Name of the variable of a store that tells which features are on X, where no chromosomes do.
+#: Name of the variable of a store that marks the features on X, if chromosomes are not stored.
 ON_X = "feature_on_x"
-#: Part of the most calls of females in a feature that they have at least on X.
+#: Minimum number of females with a call at a variant on X, as a share of the largest such number of
+#: any variant. On Y females have no calls.
 MOST_CALLED = 0.5
-#: Copies of full ploidy, in which dosages count.
+#: Number of copies of a diploid chromosome; dosages go from 0 to this number.
 DIPLOID = 2
 
 
 class DosageReader(Protocol):
-    """Source of dosages of samples, of which features are read in blocks (`AbstractSource`)."""
+    """Source of dosages that is read in blocks of features, such as an `AbstractSource`."""
 
     n_samples: int
     missing_code: int | None
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read some features of a block, (c, m)."""
+        """Read dosages of some features of a block, (c, m); `local` are positions in the block."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sexes:
-    """Males and females among the samples, (m,) each; the sex of others is unknown.
+    """Sexes of the samples; the sex of a sample that is neither male nor female is unknown."""
 
-    `by_calls` is the number of males known from their calls on X. `are_clear` is False where
-    neither SEX nor calls on X tell who has one copy.
-    """
-
-    males: Mask
-    females: Mask
-    by_calls: int = 0
-    are_clear: bool = True
+    males: Mask  # (m,)
+    females: Mask  # (m,)
+    by_calls: int = 0  # number of males that were recognised by their calls on X
+    are_clear: bool = True  # False if neither SEX nor the calls on X determine the sexes
 
     @property
     def are_known(self) -> bool:
@@ -73,12 +72,12 @@ class Sexes:
 
     @classmethod
     def of_codes(cls, codes: Array | None, m: int) -> Sexes:
-        """Sexes by SEX (m,), as PLINK has it: 1 or M, 2 or F; anything else is unknown."""
+        """Read codes of SEX (m,), as in PLINK: 1 or M, 2 or F; anything else is unknown."""
         texts = np.full(m, "", dtype=object) if codes is None else text(np.asarray(codes))
         return cls(np.isin(texts, MALE), np.isin(texts, FEMALE))
 
     def codes(self) -> Array:
-        """SEX as PLINK writes it, (m,) int8: 1 for males, 2 for females, 0 for unknown."""
+        """Codes of SEX as in PLINK, (m,) int8: 1 for males, 2 for females, 0 for unknown."""
         return np.where(self.males, 1, np.where(self.females, 2, UNKNOWN)).astype(np.int8)
 
 
@@ -86,9 +85,17 @@ class Sexes:
 class DosagesOnX:
     """Features on X of a source of dosages, and the sexes of its samples.
 
-    Both are read when they are needed: `features` returns positions, ascending; `sex` returns SEX
-    (m,), or None where there is no such variable. Without `is_placed` no chromosomes are known, and
-    `features` are told by calls of males and females.
+    Both are read when first needed.
+
+    Attributes
+    ----------
+    features : callable
+        Returns the positions of the features on X, ascending.
+    sex : callable
+        Returns codes of SEX (m,); None if there is no such variable.
+    is_placed : bool
+        Whether the features on X were found by their chromosomes. If not, chromosomes are unknown,
+        and the features were recognised by calls of males and females.
     """
 
     features: Callable[[], Index]
@@ -99,9 +106,9 @@ class DosagesOnX:
 
     @classmethod
     def of(cls, features: Index, sex: Array | None, *, is_placed: bool = True) -> DosagesOnX:
-        """Those of features and of SEX (m,) in memory."""
-        sex_reader: Callable[[], Array | None] = partial(_same, sex)
-        return cls(partial(_same, features), sex_reader, is_placed)
+        """Create it from features and codes of SEX (m,) in memory."""
+        sex_reader: Callable[[], Array | None] = partial(_constant, sex)
+        return cls(partial(_constant, features), sex_reader, is_placed)
 
     @property
     def positions(self) -> Index:
@@ -111,35 +118,36 @@ class DosagesOnX:
         return self._features
 
     def sexes_of(self, source: DosageReader) -> Sexes:
-        """Sexes of the samples of `source`, whose calls on X are read if SEX tells no male."""
+        """Sexes of the samples of `source`; calls on X are read if SEX does not name any male."""
         if self._sexes is None:
-            self._sexes = self._found(source)
+            self._sexes = self._determine_sexes(source)
         return self._sexes
 
-    def _found(self, source: DosageReader) -> Sexes:
-        given, features = Sexes.of_codes(self.sex(), source.n_samples), self.positions
-        unknown = ~(given.males | given.females)
-        if given.males.any() or not unknown.any() or not features.size:
-            return given
+    def _determine_sexes(self, source: DosageReader) -> Sexes:
+        """Read SEX, and infer unknown sexes from the calls on X if SEX does not name any male."""
+        coded, features = Sexes.of_codes(self.sex(), source.n_samples), self.positions
+        unknown = ~(coded.males | coded.females)
+        if coded.males.any() or not unknown.any() or not features.size:
+            return coded
         counts = np.zeros(source.n_samples)
         for start, stop in places_on_x(features, source.n_samples):
             local = features[(features >= start) & (features < stop)] - start
             counts += n_near_one(source.read_columns(Block(0, start, stop), local))
-        found = males_by_calls(counts, unknown)
-        n = int(found.males.sum())
+        inferred = males_by_calls(counts, unknown)
+        n = int(inferred.males.sum())
         if not n:
-            return Sexes(given.males, given.females, are_clear=found.are_clear)
-        return Sexes(found.males, given.females | (unknown & ~found.males), by_calls=n)
+            return Sexes(coded.males, coded.females, are_clear=inferred.are_clear)
+        return Sexes(inferred.males, coded.females | (unknown & ~inferred.males), by_calls=n)
 
     def haploid_features(self, source: DosageReader) -> Index:
-        """Features of which males have one copy; none where no sample is known to be male."""
-        is_any = self.positions.size and self.sexes_of(source).males.any()
-        return self.positions if is_any else np.empty(0, dtype=np.int64)
+        """Features of which males have one copy; empty if no sample is known to be male."""
+        has_males = self.positions.size and self.sexes_of(source).males.any()
+        return self.positions if has_males else np.empty(0, dtype=np.int64)
 
     def allele_counts(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
     ) -> tuple[Array, Array]:
-        """Count alternative alleles and all of them, (c,) each; calls of males are one allele."""
+        """Count alternative alleles, and all alleles, (c,) each; a call of a male is one allele."""
         raw, missing = dosages_of(source, block, local, rows)
         males = self.sexes_of(source).males
         copies = np.where(males if rows is None else males[rows], 1, DIPLOID)
@@ -149,21 +157,21 @@ class DosagesOnX:
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
     ) -> Array:
         """Count calls of females with 0, 1 and 2 alternative alleles, (c, 3)."""
-        every = np.arange(source.n_samples) if rows is None else rows
-        females = every[self.sexes_of(source).females[every]]
+        samples = np.arange(source.n_samples) if rows is None else rows
+        females = samples[self.sexes_of(source).females[samples]]
         raw = source.read_columns(block, local, females)
         return np.stack([(raw == n).sum(axis=1) for n in range(DIPLOID + 1)], axis=1)
 
 
-def _same(values: Any) -> Any:
-    """Return its argument; a function that is sent to workers."""
+def _constant(values: Any) -> Any:
+    """Return the argument; unlike a lambda, this function can be sent to workers."""
     return values
 
 
 def dosages_of(
     source: DosageReader, block: Block, local: Index, rows: Index | None
 ) -> tuple[Float, Mask]:
-    """Dosages (c, m) of some features of a block, 0 where missing, and the mask of these."""
+    """Read dosages (c, m) of features of a block, 0 if missing, and the mask of missing values."""
     raw = source.read_columns(block, local, rows).astype(np.float64)
     missing = np.isnan(raw)
     if source.missing_code is not None:
@@ -172,16 +180,16 @@ def dosages_of(
 
 
 def coded_sex(values: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """SEX (m,) of a store, if its attributes are `SEX_ATTRIBUTES`; else None.
+    """Return SEX (m,) of a store if its attributes are `SEX_ATTRIBUTES`; else None.
 
-    Other programs code the sexes otherwise.
+    Without these attributes it may come from another program, which codes the sexes differently.
     """
     is_coded = all(attributes.get(name) == value for name, value in SEX_ATTRIBUTES.items())
     return values if is_coded else None
 
 
 def stored_sex(place: StorePath) -> Array | None:
-    """SEX (m,) as `dhsic convert` stores it in the group at a place; None without."""
+    """Read SEX (m,), as written by `dhsic convert`, from the group at `place`; None without it."""
     array = member(group_at(place), SEX)
     if array is None or array.ndim != 1:
         return None
@@ -189,17 +197,23 @@ def stored_sex(place: StorePath) -> Array | None:
 
 
 def stored_on_x(place: StorePath) -> Index:
-    """Positions of the features on X, as `dhsic convert` stores their mask in a group."""
+    """Read the positions of the features on X from the mask that `dhsic convert` writes."""
     array = member(group_at(place), ON_X)
     return np.flatnonzero([] if array is None else read_variable(array, "fill"))
 
 
 @dataclass(frozen=True, eq=False)
 class CallsBySex:
-    """Calls of males and of females, and heterozygous ones and alleles among them, (2, d) each.
+    """Counts of calls by sex, to recognise features on X in a table without chromosomes.
 
-    They tell the features on X where a table names no chromosomes: males have hardly a
-    heterozygous call there, and females as many as their alleles let expect.
+    On X males have almost no heterozygous calls. Females have about as many as expected from the
+    allele frequencies.
+
+    Attributes
+    ----------
+    n, heterozygous, alleles : (2, d)
+        Number of calls, of heterozygous calls, and of alternative alleles in these calls, for males
+        (first row) and females.
     """
 
     n: Float
@@ -208,7 +222,7 @@ class CallsBySex:
 
     @classmethod
     def none(cls, d: int) -> CallsBySex:
-        """Counts of no samples, to which those of rows are added."""
+        """Create counts of 0 for d features, before samples are added."""
         return cls(*(np.zeros((2, d)) for _ in range(3)))
 
     def add(self, dosages: Float, is_male: bool) -> None:  # noqa: FBT001  # the only argument
@@ -219,18 +233,25 @@ class CallsBySex:
         self.alleles[row] += np.where(is_present, dosages, 0.0)
 
     def on_x(self) -> Index:
-        """Positions of the features on X: those that calls tell, and rare ones beside them."""
+        """Positions of the features on X.
+
+        Features are recognised by their calls. Rare variants have too few calls for this. They
+        count as on X if they lie between recognised features, or next to them without a feature in
+        between that is clearly not on X.
+        """
         frequency = np.divide(self.alleles, DIPLOID * self.n, where=self.n > 0, out=0.0 * self.n)
         expected = 2.0 * frequency * (1.0 - frequency) * self.n
         has_one = self.heterozygous[0] <= SELDOM * expected[0]
         has_calls = self.n[1] >= MOST_CALLED * self.n[1].max(initial=0.0)  # females lack Y
         is_rare = (expected < OFTEN).any(axis=0) & has_calls
-        is_told = has_one & has_calls & ~is_rare & (self.heterozygous[1] >= APART * expected[1])
-        told = np.flatnonzero(is_told)
-        if told.size < OFTEN:  # a few variants of odd calls
+        is_as_expected = self.heterozygous[1] >= APART * expected[1]
+        is_clear = has_one & has_calls & ~is_rare & is_as_expected
+        clear = np.flatnonzero(is_clear)
+        if clear.size < OFTEN:  # a few variants with unusual calls, not a chromosome
             return np.empty(0, dtype=np.int64)
-        others = np.flatnonzero(~(is_told | (has_one & is_rare)))
-        first = others[others < told[0]].max(initial=-1) + 1
-        end = others[others > told[-1]].min(initial=len(is_told))
-        is_here = (np.arange(len(is_told)) >= first) & (np.arange(len(is_told)) < end)
-        return np.flatnonzero(is_told | (is_here & has_one & is_rare))
+        elsewhere = np.flatnonzero(~(is_clear | (has_one & is_rare)))
+        start = elsewhere[elsewhere < clear[0]].max(initial=-1) + 1
+        stop = elsewhere[elsewhere > clear[-1]].min(initial=len(is_clear))
+        positions = np.arange(len(is_clear))
+        is_between = (positions >= start) & (positions < stop)
+        return np.flatnonzero(is_clear | (is_between & has_one & is_rare))

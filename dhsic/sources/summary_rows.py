@@ -1,8 +1,8 @@
-"""Last rows of a table that sum up the others, in any language: by their numbers.
+"""Summary rows at the end of a table (totals, means), recognised by their values.
 
-A row of totals or means is no sample. It is known by its values: in nearly all features that can
-tell, they are one statistic of the rows above, but for rounding. `DataFrame.describe` writes eight
-such rows.
+A row of totals or means is not a sample. Its name may be in any language, so it is recognised by
+its values: in nearly all features that are informative, they equal one statistic of the rows above,
+up to rounding. `DataFrame.describe` writes eight such rows.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.sources.ids import abbreviate
 
-#: Rows that may sum up the others, at most, and the fewest others.
+#: Maximum number of summary rows, and minimum number of other rows.
 MOST_ROWS, FEWEST_ROWS = 8, 4
-#: Features that are compared: at most, at least, and values of them in all.
+#: Maximum and minimum number of features that are read; and maximum number of values, which limits
+#: the number of features between the two.
 MOST_FEATURES, SOME_FEATURES, MOST_VALUES = 64, 8, 1 << 20
-#: Features that can tell, at least; the share of them that agrees; and the probability that they do
-#: by chance, below which it is no chance.
+#: Minimum number of informative features; minimum share of them that equal the statistic; and
+#: maximum probability that they do so by chance.
 FEWEST_FEATURES, SHARE, CHANCE = 3, 0.9, 1e-6
-#: Decimals that are told from each other.
+#: Maximum number of decimals that are distinguished.
 DECIMALS = 9
-#: Unit of the last decimal of a row, as a part of the deviation of a feature, up to which a
-#: statistic can be told from a value; and the probability that a value beyond all others is one.
+#: Maximum rounding error of a statistic, in standard deviations of the feature, at which the
+#: feature is informative; and probability that a value outside the range of all others equals the
+#: statistic by chance.
 FINE, BEYOND = 0.1, 0.01
-#: Share of the values of a feature that differ, from which on its least one is not the value of
-#: many samples.
+#: Minimum share of distinct values for comparing quantiles of a feature. With fewer, a sample may
+#: easily equal the minimum, for instance, because many samples do.
 DISTINCT = 0.5
-#: Deviations of a normal distribution between its quartiles.
+#: Interquartile range of a normal distribution, in standard deviations.
 OF_QUARTILES = 1.349
-#: Quantiles that are statistics of rows, by what sentences call them.
+#: Quantiles that summary rows may contain, by their names in messages.
 QUANTILES = {
     "least value": 0.0,
     "lower quartile": 0.25,
@@ -46,20 +48,22 @@ QUANTILES = {
 }
 SUM, NUMBER = "sum", "number"
 
-#: Values (m, c) of a table at some rows and columns.
+#: Function that returns the values (m, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index]], Array]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities are refused later
 def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
-    """Statistics of the other rows that the last ones of a table are; empty for ordinary rows.
+    """Find summary rows at the end of a table; return the names of their statistics.
+
+    The list is empty if the last row is an ordinary one.
 
     Parameters
     ----------
     values : callable
-        Values (m, c) of the table at some rows and columns.
+        Function that returns the values (m, c) of the table at some rows and columns.
     shape : tuple of int
-        Samples and features, m and d.
+        Number of samples m, and of features d.
 
     Examples
     --------
@@ -76,9 +80,9 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
     at = np.unique(np.linspace(0, d - 1, n_features).astype(int))
     part = np.asarray(values((slice(None), at)), dtype=np.float64)
     for k in range(1, min(MOST_ROWS, m - FEWEST_ROWS) + 1):
-        others, names = _Rows(part[:-k]), list[str]()
+        rows_above, names = _Rows(part[:-k]), list[str]()
         for row in part[-k:]:
-            names.append(others.statistic_of(row))
+            names.append(rows_above.statistic_of(row))
             if not names[-1]:
                 break
         else:
@@ -89,24 +93,36 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
 def refuse_summary(
     where: str, names: Sequence[Any] | Array, statistics: list[str], remedy: str
 ) -> NoReturn:
-    """Refuse last rows that are statistics of the others, by the names of all rows."""
+    """Raise InputError: the last rows of a table are statistics of the others.
+
+    Parameters
+    ----------
+    where : str
+        Name of the table, at the beginning of the message.
+    names : sequence
+        Names of all rows.
+    statistics : list of str
+        Names of the statistics, one for each summary row.
+    remedy : str
+        Sentence on how to remove the rows.
+    """
     last = abbreviate((repr(str(name)) for name in names[-len(statistics) :]), 3)
-    each = abbreviate(dict.fromkeys(statistics), 3)
+    statistic_names = abbreviate(dict.fromkeys(statistics), 3)
     raise InputError(
         f"{where} ends with {last}, which summarises the samples and is not a sample: its values "
-        f"are the {each} of the values of the others. {remedy}"
+        f"are the {statistic_names} of the values of the others. {remedy}"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows (n, c) of some features, and what of them can tell a statistic from a value."""
+    """Values of some features in the other rows, and their statistics."""
 
-    X: Float
+    X: Float  # (n, c)
 
     @cached_property
     def ascending(self) -> Float:
-        """Values of each feature in order, NaN last, (n, c)."""
+        """Values of each feature in ascending order, NaN last, (n, c)."""
         return np.sort(self.X, axis=0)
 
     @cached_property
@@ -116,11 +132,11 @@ class _Rows:
 
     @cached_property
     def statistics(self) -> dict[str, Float]:
-        """Statistics of each feature, (c,), by what sentences call them."""
+        """Statistics of each feature, (c,) each, by their names in messages."""
         n, values = np.maximum(self.n, 1), np.nan_to_num(self.X)
         total = values.sum(axis=0)
         squares = (np.where(np.isnan(self.X), 0, values - total / n) ** 2).sum(axis=0)
-        return {  # a standard deviation with one in n less is the one that most programs write
+        return {  # most programs divide the variance by n - 1, some by n
             SUM: total,
             "mean": total / n,
             "standard deviation": np.sqrt(squares / np.maximum(n - 1, 1)),
@@ -130,6 +146,7 @@ class _Rows:
         }
 
     def _quantile(self, q: float) -> Float:
+        """Quantile of each feature, (c,), by linear interpolation, like NumPy and pandas."""
         place = q * np.maximum(self.n - 1, 0)
         low, columns = np.floor(place).astype(int), np.arange(self.n.size)
         below = self.ascending[low, columns]
@@ -138,53 +155,63 @@ class _Rows:
 
     @cached_property
     def unit(self) -> float:
-        """Unit of the last decimal of the values."""
+        """Unit of the last decimal of the values, such as 0.01."""
         return _unit(self.X)
 
     @cached_property
     def deviation(self) -> Float:
-        """Deviation of each feature without its tails, (c,); 0 where it has no value."""
-        of = self.statistics
-        between = (of["upper quartile"] - of["lower quartile"]) / OF_QUARTILES
-        least: Float = np.minimum(of["standard deviation over n"], between)
-        return np.where(np.isnan(least), 0.0, least)
+        """Standard deviation of each feature, robust to heavy tails, (c,); 0 without values.
+
+        It is the smaller one of two estimates: from all values, and from the interquartile range.
+        """
+        quartile_range = self.statistics["upper quartile"] - self.statistics["lower quartile"]
+        deviation: Float = np.minimum(
+            self.statistics["standard deviation over n"], quartile_range / OF_QUARTILES
+        )
+        return np.where(np.isnan(deviation), 0.0, deviation)
 
     @cached_property
     def are_distinct(self) -> Mask:
-        """Which features have values that mostly differ, (c,)."""
+        """Mask of the features with mostly distinct values, (c,)."""
         return np.asarray((np.diff(self.ascending, axis=0) > 0).sum(axis=0) >= DISTINCT * self.n)
 
     def statistic_of(self, row: Float) -> str:
-        """The statistic that a further row (c,) is; "" for none."""
-        is_there = np.isfinite(row) & (self.deviation > 0)
-        if is_there.sum() < FEWEST_FEATURES:
+        """Return the name of the statistic that a row (c,) below contains; "" if it is a sample."""
+        is_compared = np.isfinite(row) & (self.deviation > 0)
+        if is_compared.sum() < FEWEST_FEATURES:
             return ""
-        unit = _unit(row[is_there])
-        names = (name for name in self.statistics if self._is(name, row, is_there, unit))
+        unit = _unit(row[is_compared])
+        names = (name for name in self.statistics if self._equals(name, row, is_compared, unit))
         return next(names, "")
 
-    def _is(self, name: str, row: Float, is_there: Mask, unit: float) -> bool:
-        """Whether a row, whose last decimal has a unit, is a statistic."""
-        of, expected = self.statistics, self.statistics[name]
+    def _equals(self, name: str, row: Float, is_compared: Mask, unit: float) -> bool:
+        """Whether a row (c,) equals a statistic in the features compared, up to rounding.
+
+        `unit` is the unit of the last decimal of the row.
+        """
+        expected = self.statistics[name]
         root = np.sqrt(np.maximum(self.n, 1))
         rounding = self.unit * {SUM: root, NUMBER: 0 * root}.get(name, 1 / root)
         tolerance = unit / 2 + rounding + 1e-9 * np.abs(expected)
-        is_beyond = (expected < of["least value"]) | (expected > of["largest value"])
-        can_tell = is_there & ((tolerance <= FINE * self.deviation) | is_beyond)
+        least, largest = self.statistics["least value"], self.statistics["largest value"]
+        is_beyond = (expected < least) | (expected > largest)
+        is_informative = is_compared & ((tolerance <= FINE * self.deviation) | is_beyond)
         if name in QUANTILES:
-            can_tell &= self.are_distinct
+            is_informative &= self.are_distinct
         if name == NUMBER:
-            can_tell &= is_beyond
-        agrees = can_tell & (np.abs(row - expected) <= tolerance)
-        if can_tell.sum() < FEWEST_FEATURES or agrees.sum() < SHARE * can_tell.sum():
+            is_informative &= is_beyond
+        agrees, n = is_informative & (np.abs(row - expected) <= tolerance), is_informative.sum()
+        if n < FEWEST_FEATURES or agrees.sum() < SHARE * n:
             return False
         by_chance = 2 * tolerance[agrees] / self.deviation[agrees]
         chances = np.where(is_beyond[agrees], BEYOND, by_chance)
-        return bool(2 * can_tell.sum() > is_there.sum() and np.log(chances).sum() <= log(CHANCE))
+        return bool(2 * n > is_compared.sum() and np.log(chances).sum() <= log(CHANCE))
 
 
 def _unit(values: Float) -> float:
-    """Unit of the last decimal of numbers.
+    """Unit of the last decimal of numbers: the largest power of 10 that they are multiples of.
+
+    It is at most 1.
 
     >>> _unit(np.array([1.25, 3.0])), _unit(np.array([150.0, 12]))
     (0.01, 1.0)

@@ -186,14 +186,14 @@ class TableColumns:
         return names
 
     def are_counted(self, names: object) -> bool:
-        """Whether names of rows count them, as a column does that a program wrote."""
+        """Whether row names are only numbers of the rows, written by a program, and not ids."""
         if not self.are_named or not self.ids or not isinstance(names, np.ndarray):
             return False
         return is_index(self.names[self.ids[0]], names)
 
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
-    """Whether a column beside ids also contains ids, and is not a gene called ID1."""
+    """Whether a column beside the ids contains ids, too, and is not a gene called ID1."""
     is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 

@@ -322,7 +322,7 @@ class TextTable:
         return line, f"head -n {line - 1} {shlex.quote(self.path)} > NEW"
 
     def check_sums(self, X: Array, names: Array | None) -> None:
-        """Refuse last samples of X (m, d) that sum up the others, by their values."""
+        """Refuse summary rows (totals, means) at the end of X (m, d), judged by their values."""
         statistics = summary_rows(X.__getitem__, X.shape)
         if not statistics:
             return
@@ -350,10 +350,10 @@ class TextTable:
         return COUNTED_IN_RAW if is_raw and counts_alleles(names) else ""
 
     def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
-        """Variants on X of a table of PLINK; None for other tables.
+        """Variants on X of a PLINK table; None for other tables.
 
-        Those of .traw are told by their chromosomes, those of .raw, which has none, by the calls of
-        males and females in its `rows` (d,).
+        A .traw table has chromosomes. A .raw table has none, so variants on X are recognised by the
+        calls of males and females in its `rows` (d,).
         """
         coords = names.coords
         assert not callable(coords), "they are in memory"
@@ -364,7 +364,7 @@ class TextTable:
             return None
         labels = names.sample_coords
         assert not callable(labels), "they are in memory"
-        sex = next((of for name, of in labels.items() if name.upper() == SEX), None)
+        sex = next((codes for name, codes in labels.items() if name.upper() == SEX), None)
         calls = CallsBySex.none(len(self.columns.numbers))
         sexes = Sexes.of_codes(sex, 0 if sex is None else len(sex))
         for is_male, is_female, row in zip(sexes.males, sexes.females, rows, strict=False):

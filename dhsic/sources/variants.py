@@ -148,7 +148,7 @@ class Variants:
     def names(self) -> Array | None:
         """Return the names of the variants: ids, or "contig:position[:ref:alt]" if missing.
 
-        An id that several variants have names none of them, so these are named by their positions.
+        Variants that share an id with others are named by their positions.
         """
         naming = self._naming
         return None if naming is None else self._variant_names(naming)

@@ -45,7 +45,7 @@ NO_COPY = -2
 NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 21
 #: Variables that hold dosages.
 DOSAGES = ("call_dosage", "call_DS")
-#: Names of X, and number of its variants that tell males.
+#: Names of X; and number of its variants from which males are recognised.
 X, FEW_VARIANTS = ("X", "23"), 8
 
 
@@ -149,14 +149,14 @@ class Calls:
 
     @property
     def sexes(self) -> Sexes:
-        """Sexes of the samples, by the calls on X."""
+        """Sexes of the samples, inferred from the calls on X."""
         males, copies = self.males, self._copies_by_calls
         females = ~males if males.any() else males
         return Sexes(males, females, int(copies.males.sum()), are_clear=copies.are_clear)
 
     @cached_property
     def males(self) -> Mask:
-        """Mask (m,) of the samples with one copy of X, and none with two, in some variants."""
+        """Mask (m,) of the males: samples with only haploid calls in some variants on X."""
         at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
         if at is None or self.homozygous_males.any():
             return self.homozygous_males
