@@ -308,7 +308,7 @@ def test_a_run_whose_driver_fails_says_its_sentence(client, store, tmp_path):
         store, "sample_trait", checkpoint=tmp_path / "run", client=client, memory_limit=2**20
     )
     assert sent.wait(WAIT) == "failed"
-    with pytest.raises(dhsic.MemoryBudgetError, match=r"peak memory of this run .*\(memory_limit=\)"):
+    with pytest.raises(dhsic.MemoryBudgetError, match=r"peak memory .*\(memory_limit=\)"):
         sent.result()
 
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from commands import run
 
 import dhsic
@@ -84,9 +85,7 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
     with pytest.raises(dhsic.InputError, match="differ only in") as told:
         dhsic.select(data, names["y"], **more)
     exec(
-        re.search(r"the same: (import re; y\['sample'\] = \[.*?astype\(str\)\])", str(told.value))[
-            1
-        ],
+        re.search(r"the same: (.*y\['sample'\] = \[.*?astype\(str\)\])", str(told.value))[1],
         names,
     )
     np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
@@ -94,11 +93,15 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
     with pytest.raises(dhsic.InputError, match="differ only in") as told:
         dhsic.select(data, names["y"], **more)
     exec(
-        re.search(
-            r"the names the same: (import re; y\.index = \[.*?astype\(str\)\])", str(told.value)
-        )[1],
+        re.search(r"the names the same: (.*y\.index = \[.*?astype\(str\)\])", str(told.value))[1],
         names,
     )
+    np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+    data = xr.DataArray(X, dims=("sample", "gene"), coords={"sample": ours})
+    names = {"y": xr.DataArray(y, dims="sample", coords={"sample": theirs})}
+    with pytest.raises(dhsic.InputError, match="differ only in") as told:
+        dhsic.select(data, names["y"], **more)
+    exec(re.search(r"the names the same: (.*?)\. Otherwise", str(told.value))[1], names)
     np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
 
 
@@ -135,7 +138,7 @@ def test_samples_of_patients_are_joined_by_the_remedies(is_longer, rng, tmp_path
         names = {"X": data, "y": labels}
         with pytest.raises(dhsic.InputError, match="differ only in parts at the end") as told:
             dhsic.select(data, labels, **more)
-        exec(re.search(rf"the same: (import re; .*{where} = \[.*?\)\])", str(told.value))[1], names)
+        exec(re.search(rf"the same: (.*{where} = \[.*?\)\])", str(told.value))[1], names)
         np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
 
 

@@ -84,7 +84,8 @@ def test_a_code_for_missing_is_no_value(tmp_path):
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "Int64"])
 def test_frames_of_several_dtypes_name_the_columns(kind):
-    frame = pd.DataFrame({"a": np.linspace(0, 1, M)[np.argsort(np.sin(np.arange(M)))], "b": 1 - Y, "person": EDGE + np.arange(M)})
+    scattered = np.sin(np.arange(M))
+    frame = pd.DataFrame({"a": scattered, "b": 1 - Y, "person": EDGE + np.arange(M)})
     frame = frame.astype({"person": kind})
     if kind == "Int64":
         frame.loc[0, "person"] = pd.NA

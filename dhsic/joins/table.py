@@ -287,8 +287,9 @@ class Table:
             return ""
         if not self.lines:
             where = f"{self.what}[{column!r}]"
+            setup = f"import re; {setup}" if "re." in change else setup
             return (
-                f"Make the names the same: import re; {setup}{where} = [{change} for s in "
+                f"Make the names the same: {setup}{where} = [{change} for s in "
                 f"{where}.astype(str)]."
             )
         top = Delimited(self.what)
@@ -561,7 +562,7 @@ def check_order(
         raise InputError(
             f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
             f"names of X are not in {what} ({problem}). "
-            f"{_explain_mismatch(spelling, what, row_names, ours)}Keep only the samples that are "
+            f"{_explain_mismatch(spelling, what, labels, ours)}Keep only the samples that are "
             f"in both, or pass {position}."
         )
     if len(set(ours)) < len(ours):
@@ -592,12 +593,20 @@ def _renaming(names: Array, ours: Array, data: str) -> tuple[str, str]:
     return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
 
 
-def _explain_mismatch(spelling: str, what: str, names: Array, ours: Array) -> str:
-    """Add advice on how to rename `names` to a sentence on their spelling, see `difference`."""
+def _explain_mismatch(spelling: str, what: str, labels: Any, ours: Array) -> str:
+    """Add advice on how to rename the samples of `labels` to a sentence on their spelling.
+
+    The sentence, `spelling`, is that of `difference`; `ours` are the sample names of the data.
+    """
+    names = as_text(names_of(labels))
     change, setup = _renaming(names, ours, "X") if spelling else ("", "")
     if not change:
         return f"{spelling} " if spelling else ""
-    return (
-        f"{spelling} Make the names the same: import re; {setup}{what}.index = [{change} for s in "
-        f"{what}.index.astype(str)]. Otherwise: "
-    )
+    setup = f"import re; {setup}" if "re." in change else setup
+    if hasattr(labels, "iloc"):
+        renamed = f"{what}.index = [{change} for s in {what}.index.astype(str)]"
+    else:  # an array of xarray
+        dim = labels.dims[0]
+        changed = f"[{change} for s in {what}[{dim!r}].values.astype(str)]"
+        renamed = f"{what} = {what}.assign_coords({{{dim!r}: {changed}}})"
+    return f"{spelling} Make the names the same: {setup}{renamed}. Otherwise: "

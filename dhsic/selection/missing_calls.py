@@ -56,7 +56,13 @@ def warn_of_missing(
         names = [str(all_names[j]) for j in first]
     else:
         names = []
-    exclude = _exclusion(names, n)
+    remedy = "Allow fewer missing values (max_missing=)."
+    if names and n <= MOST_LISTED:
+        these = "it" if n == 1 else "them"
+        remedy = (
+            f"To exclude {these}: {_exclusion(names)}. Or allow fewer missing values "
+            "(max_missing=)."
+        )
     shown = (names or [f"feature {j}" for j in first])[:MOST_NAMED]
     more = ", ..." if n > MOST_NAMED else ""
     what = "1 feature" if n == 1 else f"{n:,} features"
@@ -64,16 +70,13 @@ def warn_of_missing(
         f"Missing values depend on the labels in {what} ({', '.join(shown)}{more}; Bonferroni "
         f"level {LEVEL:g}). The missing values themselves cannot cause an association, because "
         "each feature is tested on the samples that have a value. But if samples were measured "
-        "in different ways, the values may differ too. To exclude "
-        f"{'it' if n == 1 else 'them'}: {exclude}. Or allow fewer missing values (max_missing=).",
+        f"in different ways, the values may differ too. {remedy}",
     )
     return int(n)
 
 
-def _exclusion(names: Sequence[str], n: int) -> str:
-    """Return the Python parameter that excludes n features, with their `names` if they are few."""
-    if not names or n > MOST_LISTED:
-        return "exclude="
+def _exclusion(names: Sequence[str]) -> str:
+    """Return the Python parameter that excludes the features with these `names`."""
     is_plain = all(name.split() == [name] for name in names)  # spaces separate ids in a file
     listed = [*names]
     return f"filters=dhsic.Filters(exclude={listed!r})" if is_plain else f"not_features={listed!r}"
