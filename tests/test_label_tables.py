@@ -368,7 +368,10 @@ def test_samples_are_left_out_where_the_key_is_sure():
     strangers = {"IID": ["1", *(f"x{i}" for i in range(9))]}
     with pytest.raises(InputError, match="Only few samples match"):
         by_name(strangers, COUNT, drop_missing=True)
-    assert by_name(strangers, COUNT, drop_missing=True, said="IID").rows.tolist() == [0, *[-1] * 5]
+    assert by_name(strangers, COUNT, drop_missing=True, sample_column="IID").rows.tolist() == [
+        0,
+        *[-1] * 5,
+    ]
 
 
 def test_a_first_row_that_is_taken_for_names_is_seen():
@@ -381,7 +384,7 @@ def test_a_column_that_is_wanted_is_no_key():
     assert by_name({"y": COUNT, "IID": TURNED}, COUNT, ("y",)).key == ("IID",)
     with pytest.raises(InputError, match="No column of t contains"):
         by_name({"y": COUNT, "x": ["0.5"] * 6}, COUNT, ("y",))
-    said = by_name({"FID": list("112233"), "IID": list("121212")}, ["1_1"], said="FID_IID")
+    said = by_name({"FID": list("112233"), "IID": list("121212")}, ["1_1"], sample_column="FID_IID")
     assert said.rows.tolist() == [0]
 
 

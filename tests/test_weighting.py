@@ -663,5 +663,5 @@ def test_the_promise_holds_squares_or_thin_matrices(problem):
     assert full.squares > 0
     assert full.landmarks == 0
     assert thin.landmarks >= 8 * 15 * 60
-    with pytest.raises(MemoryError, match="peak memory at most"):
+    with pytest.raises(MemoryError, match="peak memory of this run is at most"):
         execute(X, y, METHODS["eq. 17"], memory_limit=1 << 20)

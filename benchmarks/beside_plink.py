@@ -1,0 +1,174 @@
+"""p-values of `dhsic test` beside those of `plink2 --glm`, on simulated genotypes.
+
+    python beside_plink.py missing    # calls that are missing more often in cases, or at random
+    python beside_plink.py traits     # hits of four kinds of traits, and levels of permuted ones
+
+plink2 is a Debian package of that name. Genotypes are unrelated samples in Hardy-Weinberg
+equilibrium, written as .bed files that both programs read.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chi2
+from tables import markdown, number
+
+import dhsic
+
+GENOME_WIDE, LEVELS = 5e-8, (0.01, 1e-4)
+#: Codes of a .bed file for 0, 1, 2 copies of A1 and for a missing call.
+BED_CODES, MISSING = np.array([3, 2, 0, 1], dtype=np.uint8), 3
+FREQUENCIES, SAMPLE_SIZES = (0.05, 0.2, 0.4), (500, 2_000, 10_000)
+#: Share of calls that are missing in cases, or above the median of real labels, and in others.
+MISSING_SHARES = {"10% and 2%": (0.10, 0.02), "6% in all": (0.06, 0.06)}
+#: Samples and variants of the comparison of traits; causal variants and their share of variance.
+M, D, CAUSAL, EXPLAINED = 2_000, 22_000, 20, 0.5
+
+
+@dataclass(frozen=True)
+class Beside:
+    """p-values of both programs for the same variants, (d,) each; NaN where there is none."""
+
+    dhsic: np.ndarray
+    plink: np.ndarray
+
+
+def write_bed(prefix, dosages, chromosome=1):
+    """Write dosages of A1 (m, d) with 3 where a call is missing as .bed, .bim and .fam."""
+    m, d = dosages.shape
+    codes = np.zeros((d, 4 * -(-m // 4)), dtype=np.uint8)
+    codes[:, :m] = BED_CODES[dosages.T]
+    packed = codes[:, 0::4] | codes[:, 1::4] << 2 | codes[:, 2::4] << 4 | codes[:, 3::4] << 6
+    Path(f"{prefix}.bed").write_bytes(b"\x6c\x1b\x01" + packed.tobytes())
+    variants = (f"{chromosome}\tv{j}\t0\t{1000 * (j + 1)}\tA\tC\n" for j in range(d))
+    Path(f"{prefix}.bim").write_text("".join(variants))
+    samples = (f"0\ti{i}\t0\t0\t1\t-9\n" for i in range(m))
+    Path(f"{prefix}.fam").write_text("".join(samples))
+
+
+def p_of_plink(prefix, y, folder):
+    """p-values of `plink2 --glm`, logistic regression (hybrid with Firth's) for two classes."""
+    are_classes = np.unique(y).size == 2
+    labels = y + 1 if are_classes else y
+    names = [f"i{i}" for i in range(y.size)]
+    pd.DataFrame({"#IID": names, "t": labels}).to_csv(folder / "t.txt", sep="\t", index=False)
+    command = ("plink2", "--bfile", prefix, "--pheno", folder / "t.txt", "--threads", 2,
+               "--glm", "allow-no-covars", "--out", folder / "glm")  # fmt: skip
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stdout[-2000:] + done.stderr[-2000:])
+    end = "glm.logistic.hybrid" if are_classes else "glm.linear"
+    return pd.read_csv(folder / f"glm.t.{end}", sep="\t")["P"].to_numpy()
+
+
+def p_of_both(dosages, y, folder):
+    """p-values of both programs for variants (m, d) and labels (m,)."""
+    prefix = folder / "data"
+    write_bed(prefix, dosages)
+    ours = dhsic.test_features(f"{prefix}.bed", y, by_position=True, missing="mean").p_values
+    return Beside(ours, p_of_plink(prefix, y, folder))
+
+
+def inflation(p_values):
+    """Median chi-square of one degree of freedom over that of chance (genomic control)."""
+    p_values = p_values[np.isfinite(p_values)]
+    return chi2.isf(np.median(p_values), 1) / chi2.median(1)
+
+
+def draw_labels(kind, m, rng):
+    """Labels that nothing explains, and whether a sample is a case or above the median, (m,)."""
+    if kind == "real values":
+        y = rng.standard_normal(m)
+        return y, y > np.median(y)
+    cases = int(m / {"two classes, 1:1": 2, "two classes, 1:20": 21}[kind])
+    y = rng.permutation(np.arange(m) < cases).astype(int)
+    return y, y == 1
+
+
+def missing(options, folder):
+    """Null variants, of which calls are missing more often in cases, or in all alike."""
+    rng, rows = np.random.default_rng(options.seed), []
+    for shares, (in_cases, in_others) in MISSING_SHARES.items():
+        for kind in ("two classes, 1:1", "two classes, 1:20", "real values"):
+            for m in SAMPLE_SIZES:
+                row = [shares, kind, f"{m:,}"]
+                for frequency in FREQUENCIES:
+                    y, is_case = draw_labels(kind, m, rng)
+                    dosages = rng.binomial(2, frequency, (m, options.variants)).astype(np.uint8)
+                    share = np.where(is_case, in_cases, in_others)[:, None]
+                    dosages[rng.random(dosages.shape) < share] = MISSING
+                    both = p_of_both(dosages, y, folder)
+                    row += [number(inflation(both.dhsic), 3), number(inflation(both.plink), 3)]
+                rows.append(row)
+                print(*row, file=sys.stderr, flush=True)
+    programs = [f"{f:g}: {program}" for f in FREQUENCIES for program in ("dhsic", "PLINK")]
+    print(f"\nlambda of {options.variants:,} null variants, by frequency and program\n")
+    print(markdown(("missing calls", "labels", "samples", *programs), rows))
+
+
+def trait(kind, value, rng):
+    """Labels of a kind from a liability (m,) of deviation 1."""
+    if kind == "normal":
+        return value
+    if kind == "log-normal":
+        return np.exp(value)
+    share = {"two classes": 0.5, "3% cases": 0.03}[kind]
+    return (value > np.quantile(value, 1 - share)).astype(int)
+
+
+def traits(options, folder):
+    """Hits of PLINK that dhsic has, and p-values of permuted traits below two levels."""
+    rng, rows = np.random.default_rng(options.seed), []
+    frequency = rng.uniform(0.05, 0.5, D)
+    dosages = rng.binomial(2, frequency, (M, D)).astype(np.uint8)
+    for kind in ("normal", "log-normal", "two classes", "3% cases"):
+        hits = found = hits_of_dhsic = 0
+        below = {program: np.zeros(len(LEVELS)) for program in ("dhsic", "plink")}
+        for _ in range(options.repetitions):
+            causal = rng.choice(D, CAUSAL, replace=False)
+            signal = scaled(dosages[:, causal].astype(float)) @ rng.standard_normal(CAUSAL)
+            noise = np.sqrt(1 - EXPLAINED) * rng.standard_normal(M)
+            y = trait(kind, np.sqrt(EXPLAINED) * scaled(signal) + noise, rng)
+            both = p_of_both(dosages, y, folder)
+            is_hit = both.plink < GENOME_WIDE
+            hits += is_hit.sum()
+            found += (is_hit & (both.dhsic < GENOME_WIDE)).sum()
+            hits_of_dhsic += (both.dhsic < GENOME_WIDE).sum()
+            null = p_of_both(dosages, rng.permutation(y), folder)
+            for program in below:
+                p_values = getattr(null, program)
+                below[program] += [np.nanmean(p_values <= level) / level for level in LEVELS]
+        levels = [number(sum_ / options.repetitions, 2) for sum_ in np.ravel([*below.values()])]
+        rows.append([kind, hits, found, number(100 * found / max(hits, 1), 1), hits_of_dhsic])
+        rows[-1] += levels
+        print(*rows[-1], file=sys.stderr, flush=True)
+    heads = ("trait", "hits of PLINK", "of these dhsic", "percent", "hits of dhsic",
+             "permuted, dhsic: 0.01", "1e-4", "PLINK: 0.01", "1e-4")  # fmt: skip
+    print(f"\n{M:,} samples, {D:,} variants, {CAUSAL} causal, {options.repetitions} traits each\n")
+    print(markdown(heads, rows))
+
+
+def scaled(X):
+    """Columns or values of mean 0 and deviation 1."""
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("missing", "traits"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--variants", type=int, default=20_000, help="null variants of a setting")
+    parser.add_argument("--repetitions", type=int, default=10, help="traits of each kind")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        {"missing": missing, "traits": traits}[options.what](options, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
