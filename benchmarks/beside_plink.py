@@ -112,7 +112,7 @@ def missing(options, folder):
     print(markdown(("missing calls", "labels", "samples", *programs), rows))
 
 
-def trait(kind, value, rng):
+def trait(kind, value):
     """Labels of a kind from a liability (m,) of deviation 1."""
     if kind == "normal":
         return value
@@ -134,7 +134,7 @@ def traits(options, folder):
             causal = rng.choice(D, CAUSAL, replace=False)
             signal = scaled(dosages[:, causal].astype(float)) @ rng.standard_normal(CAUSAL)
             noise = np.sqrt(1 - EXPLAINED) * rng.standard_normal(M)
-            y = trait(kind, np.sqrt(EXPLAINED) * scaled(signal) + noise, rng)
+            y = trait(kind, np.sqrt(EXPLAINED) * scaled(signal) + noise)
             both = p_of_both(dosages, y, folder)
             is_hit = both.plink < GENOME_WIDE
             hits += is_hit.sum()
