@@ -143,11 +143,16 @@ class MissingnessTest:
         std = np.sqrt(expected * (1.0 - sizes / m) * ((m - n) / (m - 1.0))[:, None])
         z = np.abs(counts - expected) / np.maximum(std, NOTHING)
         log10_p = np.zeros(len(n))
-        rows, classes = np.nonzero(z > chi2.isf(ORDINARY, 1) ** 0.5 / 2)
-        law = hypergeom(m, sizes[classes], n[rows].astype(int))
-        observed = counts[rows, classes]
-        p = np.minimum(law.sf(observed - 1), law.cdf(observed)) * (2 if k == 2 else 2 * k)
-        np.maximum.at(log10_p, rows, -np.log10(np.clip(p, 1e-300, 1.0)))
+        unusual = z > chi2.isf(ORDINARY, 1) ** 0.5 / 2
+        if k == 2:
+            unusual[:, 1] = False  # the test of one class is that of the other
+        for is_more in (True, False):
+            rows, classes = np.nonzero(unusual & ((counts > expected) == is_more))
+            law = hypergeom(m, sizes[classes], n[rows].astype(int))
+            observed = counts[rows, classes]
+            tail = law.sf(observed - 1) if is_more else law.cdf(observed)
+            p = tail * (2 if k == 2 else 2 * k)
+            np.maximum.at(log10_p, rows, -np.log10(np.clip(p, 1e-300, 1.0)))
         return log10_p
 
 
