@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import dhsic
+from dhsic.criteria.class_tables import set_skewed
 from dhsic.criteria.features import Features
-from dhsic.criteria.independence import Independence
+from dhsic.criteria.independence import Independence, inflation_of
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import SHARES, WIDTHS, Multiscale
 from dhsic.criteria.patterns import PatternSums
@@ -331,3 +332,31 @@ def test_tails_are_right_where_a_class_has_a_handful_of_samples():
     assert np.mean(p <= 0.01) == pytest.approx(0.01, rel=0.12)
     assert np.mean(p <= 1e-3) == pytest.approx(1e-3, rel=0.35)
     assert np.mean(p <= 1e-4) <= 3e-4
+
+
+@pytest.mark.filterwarnings("ignore:Missing values depend on the labels")
+def test_p_values_of_rare_alleles_and_rare_cases_are_uniform():
+    """The sum over the few cases is skewed; lambda was 1.13 by the moments of its square."""
+    rng = np.random.default_rng(4)
+    y = (rng.permutation(2000) < 95).astype(int)
+    X = rng.binomial(2, 0.05, (2000, 10_000)).astype(np.int8)
+    X[rng.random(X.shape) < np.where(y == 1, 0.1, 0.02)[:, None]] = -1
+
+    p = dhsic.test_features(X, y, missing_code=-1).p_values
+
+    assert inflation_of(p) == pytest.approx(1, abs=0.06)
+    assert np.mean(p <= 0.5) / 0.5 == pytest.approx(1, abs=0.025)
+    assert np.mean(p <= 0.1) / 0.1 == pytest.approx(1, abs=0.07)
+
+
+def test_both_tails_of_a_skewed_sum_are_those_of_permutations(rng):
+    counts = np.array([[180.0, 18.0, 2.0]])
+    g = np.repeat([0.0, 1, 2], counts[0].astype(int))
+    f = np.unique(g - g.mean())[None]
+    b = np.where(np.arange(200) < 12, 1.0, 0.0) - 12 / 200
+    drawn = np.abs([rng.permutation(b) @ g for _ in range(20_000)])
+    for size in (0.9, 1.5, 2.5):
+        log_p = np.zeros(1)
+        set_skewed(log_p, f, counts, np.array([size]), np.zeros(1), (-0.06, 0.94))
+        apart = (np.mean(drawn >= size - 0.5) + np.mean(drawn >= size + 0.5)) / 2
+        assert np.exp(log_p[0]) == pytest.approx(apart, rel=0.35)

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.criteria.class_tables import SMALL, ClassTable, exact_log_p
+from dhsic.criteria.class_tables import SMALL, ClassTable, exact_log_p, set_skewed
 from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import Levels
 from dhsic.criteria.multiscale import (
@@ -125,6 +125,11 @@ def _of_family(
     log_p = tails(state, family, T, moments)
     is_single = len(family.weights) == 1
     if is_single:
+        if state.two_classes is not None and variance_ratios is None:
+            totals = along[..., 0].sum(axis=1)
+            set_skewed(
+                log_p[0, 0], functions[:, 0], counts, table[:, 0, 0], totals, state.two_classes
+            )
         _set_rare(state, log_p, T, moments, counts)
     concentration = np.full(len(counts), 0.0 if is_single else 1.0)
     shape = _shapes(functions, table)
