@@ -71,6 +71,13 @@ def refuse_wide(given: Any, what: str) -> None:
         wide = np.reshape(is_wide, array.shape)
     if wide.any():
         at = tuple(int(i) for i in np.argwhere(wide)[0])
+        if array.dtype == np.int64 and (array[wide] == np.iinfo(np.int64).min).all():
+            raise InputError(
+                f"{int(wide.sum())} values in {what} are the smallest 64-bit integer (first at "
+                f"sample {at[0]}), which stands for missing dates (NaT) and other missing numbers. "
+                "Exclude these samples, or write the values as float64, with NaN where they are "
+                "missing."
+            )
         raise InputError(
             f"{int(wide.sum())} integers in {what} are larger than 2**53, beyond which float64 "
             f"cannot represent every integer (first at sample {at[0]}: {array[at]}), so digits "

@@ -662,3 +662,48 @@ def test_ordinary_distributions_have_no_slips(name):
         slips_in(np.asarray(DRAWS[name](rng, m), float)).size for m in (60, 150) for _ in range(60)
     ]
     assert sum(map(bool, found)) <= 1
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_minus_nine_that_repeats_within_the_range_of_a_trait_is_refused(python, rng, tmp_path):
+    X = rng.standard_normal((M, D))
+    y = (4 * X[:, 2] + rng.standard_normal(M)).round(4)
+    y[::8] = -9
+    y[1] = -11.25
+    if python:
+        with pytest.raises(dhsic.InputError, match=r"15 of 120 .* no other value repeats as often"):
+            dhsic.select(X, y, **PLAIN)
+        return
+    pd.DataFrame(X).add_prefix("g").assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    said = " ".join(run("test", tmp_path / "t.csv", "--target", "y", code=2).stderr.split())
+    assert "15 of 120 values of 'y' are -9, and no other value repeats as often" in said
+    remedy = re.search(r"with (--na \S+ --drop-missing)", said)[1].split()
+    assert run("test", tmp_path / "t.csv", "--target", "y", "-n", "1", *remedy).stdout.count("g2")
+    run("test", tmp_path / "t.csv", "--target", "y", "-n", "1", "--not-na", "-9")
+
+
+def test_temperatures_that_repeat_are_values(rng):
+    assert codes_in(rng.normal(-9, 1, 500).round(1)) == {}
+    assert codes_in(np.append(rng.normal(0, 5, 400).round(1), [-9.0] * 5)) == {}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_minus_one_beside_classes_from_zero_is_told(n_classes, rng, tmp_path):
+    X, y = rng.standard_normal((M, D)), np.arange(M) % n_classes
+    X[:, 2] += y
+    y[::15] = -1
+    with pytest.warns(UserWarning, match=r"8 of 120 values of y are -1, which pandas writes"):
+        dhsic.select(X, y, **PLAIN)
+    pd.DataFrame(X).add_prefix("g").assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    words = ("test", tmp_path / "t.csv", "--target", "y", "-n", "1")
+    said = " ".join(run(*words).stderr.split())
+    remedy = re.search(r"If they are missing, pass (--na \S+ --drop-missing)", said)[1]
+    assert "112" in run(*words, *remedy.split()).stderr
+
+
+@pytest.mark.filterwarnings("error")
+def test_signs_and_balanced_trends_are_classes(rng):
+    X = rng.standard_normal((M, D))
+    for y in (np.arange(M) % 2 * 2 - 1, np.arange(M) % 3 - 1):
+        dhsic.select(X, y, **PLAIN)

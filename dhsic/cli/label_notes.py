@@ -26,8 +26,8 @@ def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
     if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
         na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
-            "labels are 0, 1 and 2, and all three are used as values; in PLINK files 0 means "
-            f"missing: pass {na} --drop-missing"
+            "labels are 0, 1 and 2, and all three are used as values; if 0 means missing, as in "
+            f"PLINK files, pass {na} --drop-missing"
         )
 
 

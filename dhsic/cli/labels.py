@@ -18,6 +18,7 @@ from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import design, taken_as_number
+from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.replicates import warn_of_replicates
@@ -32,6 +33,7 @@ from dhsic.joins.text import (
     codes_in,
     either,
     is_missing,
+    is_within,
     likely_codes,
     read_table,
     stripped,
@@ -311,6 +313,10 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         except InputError as error:
             _refuse_turned(job, data, table, error)
             raise
+        if key_column is None and (ids := family_ids(data.source)) is not None:
+            families = data.filtered.samples_of(ids[0])
+            remedy = "pass --sample-column IID"
+            check_families(table.what, table.columns, order, families, remedy)
     is_by_name = bool(order.key)
     return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
 
@@ -487,6 +493,8 @@ def _refuse_coded(job: SelectJob, columns: Columns) -> None:
         for code, sentence in likely_codes(repr(name), values):
             if code not in allowed and code not in n_of:
                 warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
+        if any(is_within(code, values) for code in n_of):
+            beside = "and no other value repeats as often"
         if zeros and not n_of:
             n_of, beside = {0: zeros}, "next to 1 and 2"
         if not n_of:

@@ -17,6 +17,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.conditions import Condition
+from dhsic.joins.family_ids import family_ids
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
@@ -36,10 +37,9 @@ from dhsic.joins.table import names_of
 from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.sources import AbstractSource
 from dhsic.sources.options import MissingChunks
-from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.sexes import DIPLOID, dosages_of
 from dhsic.sources.values import Alleles
-from dhsic.sources.views import SubsetSource, whole_of
+from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number
 
 #: Number of features per block when haploid calls are counted.
@@ -159,9 +159,7 @@ class Filters:
 
         def samples_called(given: Any, name: str) -> Mask:
             known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
-            whole = whole_of(source)
-            ids = whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
-            return samples_listed(given, name, known, ids)
+            return samples_listed(given, name, known, family_ids(source))
 
         def features_called(given: Any, name: str) -> Mask:
             return features_listed(given, name, described(source))

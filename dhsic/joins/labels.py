@@ -16,6 +16,7 @@ import pandas as pd
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
+from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
@@ -236,6 +237,10 @@ class _Rows:
             if is_of_all or by_position or ours is None or names_of(labels) is None:
                 return _remaining_rows(values, what, filtered, n_samples)
             return values  # their names are those of the remaining samples, in the same order
+        if (ids := family_ids(self.source)) is not None:
+            columns = {str(name): np.asarray(labels[name]) for name in id_columns(labels)}
+            families = filtered.samples_of(ids[0])
+            check_families(what, columns, order, families, "drop the column FID")
         self.notes.append(f"{what}: {order.note}")
         return order.take(values)
 

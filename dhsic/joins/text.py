@@ -62,6 +62,10 @@ MISSING_CODES = (*FAR_CODES, *LONE_CODES)
 #: With few other values, codes up to `ORDINARY` may be values, unless their distance from the
 #: others exceeds `OF_SPAN` times the range of these.
 ORDINARY, OF_SPAN = 99, 10
+#: Codes within the range of fractions occur at least this many times as often as any other value.
+MUCH_MORE_OFTEN = 5
+#: Maximum number of classes next to which -1 may be a missing category.
+MOST_LEVELS = 40
 #: Codes next to a short scale, such as answers from 1 to 5; the most common codes first.
 SCALE_CODES = (*DIGITS[::-1], *POSITIVE)
 #: Number added to labels so that none of them is a code.
@@ -270,11 +274,14 @@ def check_coded(X: Any, **given: Any) -> None:
                 if columns.dtype.kind in "if"
                 else f"give it another name, such as 'code {written(code)}'"
             )
+            reason = f"all other values are far from {'it' if len(n_of) == 1 else 'them'}"
+            if any(is_within(each, columns) for each in n_of):
+                reason = "no other value repeats as often"
             raise InputError(
                 f"{n_of.total()} of {columns.size} values of {what} are {either(n_of)}, which "
-                f"{written_by(code)} for missing values, and all other values are far from "
-                f"{'it' if len(n_of) == 1 else 'them'}. {_without(X, what, columns, [*n_of])} If "
-                f"{written(code)} is a real value, {declared_values}."
+                f"{written_by(code)} for missing values, and {reason}. "
+                f"{_without(X, what, columns, [*n_of])} If {written(code)} is a real value, "
+                f"{declared_values}."
             )
         for code, sentence in (told for column in each for told in likely_codes(what, column)):
             without = _without(X, what, columns, [code])
@@ -349,7 +356,7 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     """Count the values that equal `code` and look like a code for missing values.
 
     A code looks like one if it is far below all other numbers, or if the other values are text. So
-    does a code that repeats and is below all others, if these are fractions and all different.
+    does a code that repeats, if the others are fractions that hardly repeat (`_repeats_alone`).
     Codes that may be values (999, 99, -1) must lie apart from a scale of many other values, further
     if they occur only once or twice. Other codes do not count as other values, unless they are in
     `kept`.
@@ -362,6 +369,8 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     (1, 1)
     >>> n_coded(np.array([-9.0, -9.0, -5.3, 0.4, 1.7]))
     2
+    >>> n_coded(np.array([-9.0] * 5 + [-11.2, -5.3, 0.4, 1.7, 1.2, 2.4]))
+    5
     >>> n_coded(np.append(np.arange(20, 70), [999] * 4), 999), n_coded(np.arange(-1, 30), -1)
     (4, 0)
     >>> n_coded(np.array([1, 2, 3, 4, 5, 6, 7] * 3 + [99] * 4), 99)
@@ -381,10 +390,26 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
     if code in LONE_CODES:
         return n if _is_apart(code, remaining, n) else 0
     is_far = remaining.min() > code / 2 and remaining.max() >= 0
-    differ = (
-        len(np.unique(remaining)) == remaining.size and (remaining != np.floor(remaining)).any()
-    )
-    return n if is_far or (n > 1 and differ and remaining.min() > code) else 0
+    return n if is_far or _repeats_alone(code, n, remaining) else 0
+
+
+def _repeats_alone(code: float, n: int, others: Array) -> bool:
+    """Whether a code occurs n times while other values, which are fractions, hardly repeat.
+
+    A code within the range of the others must repeat much more often than any of them.
+    """
+    values, counts = np.unique(others, return_counts=True)
+    if (values == np.floor(values)).all():
+        return False
+    if values[0] > code:
+        return bool(n > 1 and counts.max() == 1)
+    return bool(n >= MUCH_MORE_OFTEN * counts.max())
+
+
+def is_within(code: float, values: Array) -> bool:
+    """Whether some values are smaller than a code, and others larger."""
+    numbers = as_numbers(values)
+    return numbers is not None and bool(np.nanmin(numbers) < code < np.nanmax(numbers))
 
 
 def _is_apart(code: float, others: Array, n: int) -> bool:
@@ -432,6 +457,24 @@ def grades_below(values: Array) -> tuple[int, float]:
     return (n, float(scale[-1])) if is_likely else (0, 0.0)
 
 
+def below_classes(values: Array) -> int:
+    """Count -1 beside classes 0, 1, 2, ..., where pandas writes it for missing categories.
+
+    >>> below_classes(np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, -1, -1, -1]))
+    3
+    >>> below_classes(np.array([-1, 1, -1, 1])), below_classes(np.array([-1, 0, 1] * 5))
+    (0, 0)
+    """
+    numbers = as_numbers(values)
+    if numbers is None:
+        return 0
+    levels, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    classes = np.arange(-1, levels.size - 1)
+    if not 3 <= levels.size <= MOST_LEVELS or not np.array_equal(levels, classes):
+        return 0
+    return int(counts[0]) if OFTEN <= counts[0] <= counts[1:].min() / 2 else 0
+
+
 def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
     """Yield 0 and -1 if they may mean missing values, each with a sentence.
 
@@ -449,6 +492,14 @@ def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
         sentence = (
             f"{n:,} of {values.size:,} values of {name} are -1, and all others are whole numbers "
             f"from 1 to {largest:.6g}. The -1 are treated as values, not as missing."
+        )
+        yield -1, sentence
+    n = below_classes(values)
+    if n:
+        sentence = (
+            f"{n:,} of {values.size:,} values of {name} are -1, which pandas writes for missing "
+            "categories (cat.codes), and all others count from 0. The -1 are treated as values, "
+            "not as missing."
         )
         yield -1, sentence
 

@@ -13,8 +13,9 @@ from dhsic.validation import as_numbers
 ROUNDING = 1e-12
 #: Labels that are constant or fully explained by covariates.
 NOTHING_LEFT = (
-    "Nothing is left of the labels once their mean and the covariates are taken out; pass labels "
-    "that vary, or fewer covariates."
+    "Nothing is left of the labels once their mean and the covariates are taken out: the labels "
+    "are constant, or the covariates determine them. Pass labels that vary, or leave out the "
+    "covariate that determines them."
 )
 
 
