@@ -71,7 +71,7 @@ def test_settings_reach_the_method(store):
             ["bahsic", "--set", "epsilon=1"],
             "--set does not accept epsilon for --method bahsic, which has no settings",
         ),
-        (["ccm", "--set", "epsilon"], "pass NAME=VALUE"),
+        (["ccm", "--set", "epsilon"], "has no value; pass --set epsilon=VALUE"),
         (["bahsic", "--set", "kernel=linear"], "which has its own option: pass --kernel VALUE"),
         (["ccm", "--set", "epsilon=-1"], "--set epsilon=-1"),
         (["t", "--step", "0.5"], "--step does not apply to --method t"),

@@ -30,15 +30,19 @@ class AssociationTables:
     @classmethod
     def of(cls, job: SelectJob, given: list[Labelled]) -> AssociationTables:
         """Create the tables of a job; InputError if its data or labels do not support them."""
-        is_one, loci = len(given) == 1 and not job.per_class, None
+        loci = None
+        separately = "--per-target" * job.per_target or "--per-class" * job.per_class
+        for option, path in (("--effects", job.effects), ("--loci", job.loci)):
+            if path is not None and separately:
+                raise InputError(
+                    f"{option} needs exactly one target; pass one --target, without {separately}."
+                )
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
-            response_of(given[0].y if is_one else None)
+            response_of(given[0].y)
         if job.loci is not None:
             check_table(job.loci, "loci", force=job.force, option="--loci")
             job.check_read(job.loci, "--loci")
-            if not is_one:
-                raise InputError("--loci needs exactly one target; pass one --target.")
             loci = LociRequest(job.loci_p, job.loci_r2, job.loci_kb)
             loci.check(given[0].source)
         written = {"--out": job.out, "--effects": job.effects, "--loci": job.loci}

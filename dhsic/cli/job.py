@@ -402,8 +402,6 @@ class SelectJob:
         for setting in self.settings:
             name, equals, value = setting.partition("=")
             name = current_name(name.strip().replace("-", "_"), known)
-            if not equals:
-                raise InputError(f"--set {setting!r}: pass NAME=VALUE, such as strategy=floating.")
             if name in OF_METHODS:
                 raise InputError(
                     f"--set does not accept {name}, which has its own option: pass "
@@ -414,6 +412,8 @@ class SelectJob:
                     f"--set does not accept {name} for --method {self.method}, which has "
                     + (f"the settings {', '.join(free)}." if free else "no settings.")
                 )
+            if not equals:
+                raise InputError(f"--set {name} has no value; pass {name}=VALUE.")
             out[name] = _literal(value.strip())
         return out
 

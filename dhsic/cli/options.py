@@ -393,8 +393,8 @@ GIVEN = re.compile(
     re.VERBOSE,
 )
 
-#: Python filters in a message.
-FILTERS = re.compile(r"filters=dhsic\.Filters\((\w+=\[[^\]]*\])\)")
+#: Parameters that a message passes to a Python call, which a command passes itself.
+PASSED = re.compile(r"(?:filters=dhsic\.Filters\(|dhsic\.open_source\(X, )(\w+=\[[^\]]*\])\)")
 #: Python commands in a message; their parameters are not translated.
 CODE = re.compile(r'(python -c "[^"]*")')
 
@@ -418,7 +418,7 @@ def in_options(message: str, ctx: click.Context) -> str:
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
-    message = FILTERS.sub(r"\1", message)
+    message = PASSED.sub(r"\1", message)
     parts = CODE.split(message)  # every second part is a Python command, which is not translated
     parts[::2] = [GIVEN.sub(lambda match: _option(match, options), part) for part in parts[::2]]
     translated = "".join(parts)

@@ -115,7 +115,8 @@ def haploid_note(source: AbstractSource) -> str:
     """Return a note on chromosomes on which some samples have haploid calls; "" without any."""
     base = whole_of(source)
     if isinstance(base, CallSource) and base.calls.is_genotype:
-        return _note_on_calls(base, source.n_samples)
+        is_autosomal = not source.sex_linked_features().size
+        return "" if is_autosomal else _note_on_calls(base, source.n_samples)
     return _note_on_dosages(source)
 
 
@@ -139,10 +140,13 @@ def _note_on_calls(base: CallSource, n_samples: int) -> str:
 
 def _note_on_dosages(source: AbstractSource) -> str:
     """Return a note on dosages of variants on X, and on how males are recognised; or ""."""
-    on_x, sexes, m = source.on_x, source.sexes(), source.n_samples
-    if on_x is None or sexes is None:
+    on_x, n_on_x, m = source.on_x, features_on_x(source).size, source.n_samples
+    if on_x is None or (on_x.is_placed and not n_on_x):
         return ""
-    n_on_x, n_males = features_on_x(source).size, int(sexes.males.sum())
+    sexes = source.sexes()
+    if sexes is None:
+        return ""
+    n_males = int(sexes.males.sum())
     if not on_x.is_placed and not sexes.are_known:
         return (
             f"this .raw table has neither chromosomes nor known sexes: {IF_SEX_UNKNOWN} pass the "

@@ -302,7 +302,8 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
     Features on X are read again for females only, if sexes are known; otherwise they are not
     tested, with a warning. Features on Y and MT are never tested.
     """
-    d, sexes = source.n_features, source.sexes()
+    d = source.n_features
+    sexes = source.sexes() if source.sex_linked_features().size else None
     codes, names = chromosome_codes(source) or (np.zeros(d, dtype=np.int64), np.array([""]))
     counts, on_x = counts.copy(), np.isin(names, BY_SEX)[codes]
     is_mixed = np.isin(np.arange(d), source.haploid_features())
@@ -336,9 +337,9 @@ def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -
     features = source.haploid_features()
     if features.size:
         frequencies[features] = _of_alleles(SubsetSource(source, features), rows)
-    males = males_of(source)
-    mask = on_y(source) if males is not None and males.any() else None
-    if mask is not None and males is not None:
+    mask = on_y(source)
+    males = None if mask is None else males_of(source)
+    if mask is not None and males is not None and males.any():
         only = np.flatnonzero(males) if rows is None else rows[males[rows]]
         here = SubsetSource(source, np.flatnonzero(mask))
         frequencies[mask] = _mean_dosages(here, only) / full_dosages(here)

@@ -104,9 +104,9 @@ def check_mixed(called: str, given: Any) -> None:
         if is_measured(odd, values):
             raise InputError(
                 f"{odd.sentence} Pass numbers: pandas.to_numeric({one}, errors='coerce') "
-                "replaces text by NaN, and samples with NaN are excluded. If all values are "
-                f"names of groups, declare them as categories: pandas.Series({one}, "
-                "dtype='category')."
+                "replaces text by NaN; then remove the samples with NaN, or fill in their values. "
+                "If all values are names of groups, declare them as categories: "
+                f"pandas.Series({one}, dtype='category')."
             )
         check_names(one, values)
 

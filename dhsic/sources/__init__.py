@@ -132,6 +132,13 @@ class AbstractSource(ABC):
         """Sexes of all samples; None if the source has neither sexes nor dosages on X."""
         return None if self.on_x is None else self.on_x.sexes_of(self)
 
+    def sex_linked_features(self) -> Index:
+        """Return ascending positions of features that may be haploid in one sex, by chromosome.
+
+        No calls are read. If it is empty, `haploid_features` is empty, too.
+        """
+        return np.empty(0, dtype=np.int64) if self.on_x is None else self.on_x.positions
+
     def haploid_features(self) -> Index:
         """Return ascending positions of features with both haploid and other calls (X, Z).
 

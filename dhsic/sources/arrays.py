@@ -324,7 +324,8 @@ def _refuse_columns(columns: pd.Index[Any], why: str) -> None:
 
 
 def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
-    options.check_dim(0, X.index.name, "the DataFrame")
+    transposed = ", and pass X.T if the rows are features"
+    options.check_dim(0, X.index.name, "the DataFrame", transposed)
     options.check_length(len(X), "The DataFrame")
     names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
     nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
@@ -428,11 +429,15 @@ def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> 
 
 def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
     lowest = int(genotypes.min(initial=0))
-    if lowest < (MISSING if policy == "error" else NO_COPY):
+    if lowest < NO_COPY:
         raise DataError(
-            f"Genotypes contain the allele index {lowest}, but with ploidy_policy={policy!r} "
-            "only -1 (missing) may be negative. -2 means an absent copy. Correct the data, or "
-            "choose another ploidy_policy."
+            f"Genotypes contain the allele index {lowest}, but only -1 (missing) and -2 (no copy) "
+            "may be negative. Correct the data."
+        )
+    if lowest == NO_COPY and policy == "error":
+        raise DataError(
+            f"Genotypes contain the allele index {lowest}, a call of lower ploidy. Pass "
+            "ploidy_policy='scale' or 'count', or remove haploid variants."
         )
     return fold(genotypes, policy)
 

@@ -137,12 +137,15 @@ class OpenOptions:
                 "one label per sample."
             )
 
-    def check_dim(self, axis: int, name: object, what: str) -> None:
-        """Refuse a `sample_dim` that is not `axis`, or its name; for data whose axes are known."""
+    def check_dim(self, axis: int, name: object, what: str, otherwise: str = "") -> None:
+        """Refuse a `sample_dim` that is not `axis`, or its name; for data whose axes are known.
+
+        `otherwise` is further advice for data in the other orientation.
+        """
         if self.sample_dim not in (None, axis, axis - 2, name):
             raise InputError(
                 f"sample_dim={self.sample_dim!r} does not fit: the samples of {what} are along "
-                f"axis {axis}. Leave out sample_dim=, or pass the transposed array."
+                f"axis {axis}. Leave out sample_dim={otherwise}."
             )
 
     def code_of(

@@ -274,7 +274,7 @@ def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
     option = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     of_column = (
         f" If other features have values of {' or '.join(texts)}, declare the codes by column: "
-        f"na=['{called[0]}={texts[0]}']."
+        f"dhsic.open_source(X, na=['{called[0]}={texts[0]}'])."
         if source.read_as
         else ""
     )

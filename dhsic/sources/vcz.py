@@ -104,6 +104,12 @@ class Calls:
         return {name: at for name, at in each.items() if at.size}
 
     @cached_property
+    def sex_linked_features(self) -> Index:
+        """Ascending positions of features of contigs that are not autosomes."""
+        each = [*self._sex_contigs.values()]
+        return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
+
+    @cached_property
     def haploid_only_features(self) -> Index:
         """Ascending positions of features of contigs whose calls are all haploid as stored.
 
@@ -282,6 +288,11 @@ class CallSource(ZarrSource):
 
     def sexes(self) -> Sexes | None:
         return self.calls.sexes if self.calls.is_genotype else super().sexes()
+
+    def sex_linked_features(self) -> Index:
+        if not self.calls.is_genotype:
+            return super().sex_linked_features()
+        return self.calls.sex_linked_features
 
     def haploid_features(self) -> Index:
         return self.calls.haploid_features if self.calls.is_genotype else super().haploid_features()

@@ -76,6 +76,9 @@ class AbstractView(AbstractSource):
     def sexes(self) -> Sexes | None:
         return self.base.sexes()
 
+    def sex_linked_features(self) -> Index:
+        return self.base.sex_linked_features()
+
     def haploid_features(self) -> Index:
         return self.base.haploid_features()
 
@@ -162,7 +165,13 @@ class SubsetSource(AbstractView):
         local_positions = self.features[block.start + local] - around.start
         return self.base.read_columns(around, local_positions, rows)
 
+    def sex_linked_features(self) -> Index:
+        return np.flatnonzero(np.isin(self.features, self.base.sex_linked_features()))
+
     def haploid_features(self) -> Index:
+        possible = self.sex_linked_features()
+        if not possible.size:  # sexes are not inferred, so there are no warnings about them
+            return possible
         return np.flatnonzero(np.isin(self.features, self.base.haploid_features()))
 
     def allele_counts(
