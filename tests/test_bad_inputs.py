@@ -225,7 +225,7 @@ VALUES = {
     ),
     "polynomial overflows, hsic": (
         lambda: dhsic.hsic(X * 1e40, Y, kernel=Polynomial(degree=4)),
-        *(InputError, "polynomial kernel overflows", "rescale the data", "lower degree"),
+        *(InputError, "polynomial kernel overflows", "Rescale the data", "lower degree"),
     ),
     "unscaled and large": (
         lambda: fit(X * 1e20, kernel="linear", standardize=False),

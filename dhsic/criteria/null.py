@@ -103,7 +103,8 @@ class NullOf:
         if m < FEWEST:
             raise InputError(
                 f"The moments of the permutation distribution need at least {FEWEST} samples, but "
-                f"there are {m}; collect more, or pass method='permutation'."
+                f"there are {m}; collect more, or pass method='permutation' to "
+                "dhsic.test_features."
             )
         C, trace, size = _without_trace(C)
         times = (sums_over(C, order) @ coefficients(order, m) for order in (2, 3))

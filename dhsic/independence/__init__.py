@@ -315,8 +315,9 @@ def test_features(
         return _of_all(dataset, called)
     if loco:
         raise InputError(
-            "loco=True needs a test of all features with method='gamma' and the Gaussian kernel; "
-            "leave features= out, or pass principal components as covariates (dhsic.pca)."
+            "loco=True needs a test of all features with method='gamma' and kernel='gaussian'; "
+            "leave features= out. Or leave loco= out, and pass principal components as covariates "
+            "(dhsic.pca)."
         )
     method = "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)

@@ -179,6 +179,11 @@ def hsic_variance(
     True
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
+    if len(labels) < 4:
+        raise InputError(
+            f"The variance of HSIC needs at least 4 samples, but there are {len(labels)}; collect "
+            "more."
+        )
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, "unbiased")
     form = _form(spec, X, method, rank, rtol, n_landmarks, random_state)
     return variance_of_hsic(*form.influence(form.sigma(spec.policy)))

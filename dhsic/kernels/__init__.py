@@ -96,6 +96,7 @@ def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     if not (squared_norm < LARGEST_VALUE and abs(value) < LARGEST_VALUE):
         raise InputError(
             f"The {kernel.name} kernel overflows: the largest norm of a sample is "
-            f"{squared_norm**0.5:.3g}, and its kernel value with itself is {value:.3g}. Pass "
-            "standardize=True, rescale the data, or use a lower degree."
+            f"{squared_norm**0.5:.3g}, and its kernel value with itself is {value:.3g}. Rescale "
+            "the data (selectors and dhsic.test_features do with standardize=True), or use a "
+            "kernel of a lower degree."
         )

@@ -74,7 +74,9 @@ class ClassTarget:
         if n > MOST_DIRECTIONS:
             raise InputError(
                 f"The labels have {n} classes, but low-rank methods support at most "
-                f"{MOST_DIRECTIONS}; pass method='blockwise' or 'exact', or fewer classes."
+                f"{MOST_DIRECTIONS}; pass fewer classes. There is no limit for dhsic.hsic with "
+                "method='blockwise' or 'exact', and for BAHSIC with solver='exact' and "
+                "rerank=False."
             )
         maps = np.eye(n) if self.maps is None else self.maps
         return maps[self.codes], self.weights, 0.0
@@ -222,7 +224,8 @@ class GivenMatrix:
         if m > MOST_DECOMPOSED:
             raise InputError(
                 f"A precomputed L of {m} samples is too large to decompose (the limit is "
-                f"{MOST_DECOMPOSED}); pass the labels and a label_kernel, or method='exact'."
+                f"{MOST_DECOMPOSED}); pass the labels and another label_kernel. There is no limit "
+                "for dhsic.hsic with method='exact', and for selectors with solver='exact'."
             )
         values, vectors = np.linalg.eigh((L + L.T) / 2)
         sizes = np.abs(values)

@@ -127,9 +127,9 @@ class OnePass(Selector):
             )
         if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
             raise InputError(
-                f"loco=True needs criterion='hsic' and a label kernel for real values, because it "
-                f"tests residuals. Leave it out with criterion={self.criterion!r} and "
-                f"label_kernel={self.label_kernel!r}."
+                f"loco=True tests residuals, so it needs criterion='hsic' and a label kernel for "
+                f"real values, not criterion={self.criterion!r} and "
+                f"label_kernel={self.label_kernel!r}; leave loco= out."
             )
 
     @property
@@ -239,7 +239,8 @@ class OnePass(Selector):
             warn(
                 f"{unplaced.size:,} features are on X, Y, MT or an unknown chromosome (0 or .). "
                 "They are not used for prediction, and are tested on the residuals of all "
-                "autosomes. To exclude them, list the other chromosomes in chromosomes=.",
+                "autosomes. To exclude them, pass the autosomes, such as "
+                "filters=dhsic.Filters(chromosomes=['1-22']).",
             )
         with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
             Q = covariate_basis(C, m)

@@ -100,7 +100,7 @@ class TraitPlan:
         if n_variants < least:
             raise InputError(
                 f"n_variants={n_variants} is too few for {self.n_sites} planted variants; pass "
-                f"n_variants>={least}, or plant fewer."
+                f"n_variants={least} or more, or plant fewer."
             )
 
 

@@ -1,0 +1,192 @@
+"""Functions of the package whose sentences name an option or a parameter, by their tests.
+
+Each line of a text is a module and the functions in it. `FOLLOWED` maps functions to the test file
+that does what their sentences advise; `VALIDATION` has functions that only state allowed values, or
+advise no parameter; `UNFOLLOWED` those that no test follows, and why.
+"""
+
+from collections.abc import Iterator
+
+
+def functions(text: str) -> Iterator[str]:
+    """Functions of a text, as ``module:function``."""
+    module = ""
+    for word in text.split():
+        if word.endswith(":"):
+            module = word
+        else:
+            yield module + word
+
+
+#: Advice about features, labels, covariates, files and commands.
+ON_DATA = """
+    cli/association.py: AssociationTables.of
+    cli/effects.py: response_of
+    cli/job.py: SelectJob._set SelectJob.check SelectJob.kept_in SelectJob.selector
+        _without_names_of_plink
+    cli/label_values.py: _refuse_merged
+    cli/labels.py: _add_labels _but_names _check_categories _check_na _check_said _order
+        _refuse_coded _refuse_leaks _refuse_mixed _refuse_second
+    cli/out.py: check_out
+    cli/pairs.py: pairs
+    cli/select.py: _supposed plan
+    joins/covariates.py: design design_of
+    joins/filters.py: Filters._check of_diploids
+    joins/labels.py: _check_each_other _columns_apart _refuse_texts
+    joins/mixed_values.py: check_mixed
+    joins/places.py: Place.holds features_at
+    joins/regions.py: Regions.holding _parsed
+    joins/replicates.py: warn_of_replicates
+    joins/sexes.py: missing_rates
+    joins/table.py: Table._check_nameless
+    joins/targets.py: refuse_held warn_of_leaks
+    joins/text.py: check_numbers phenotype
+    joins/variables.py: _refuse_absent
+    sources/arrays.py: _dosage _open_matrix _refuse_masked_zeros
+    sources/delimited.py: Delimited._refuse_rules
+    sources/h5ad.py: AnnDataObject.__post_init__ AnnDataObject.matrix _opened
+    sources/hdf5.py: _open_genome _with_names
+    sources/males.py: males_by_calls
+    sources/opening.py: _codes_of _refuse_scaled _without open_source refuse_groups
+    sources/options.py: OpenOptions.__post_init__ OpenOptions._by_length OpenOptions._sample_axis
+        OpenOptions.check_dim OpenOptions.choose refuse_variable
+    sources/parquet.py: ParquetSource._check_decimal
+    sources/plink.py: _check_bed _pgenlib open_plink
+    sources/scaling.py: Scaling.check
+    sources/sentinels.py: _refuse_beside_scales refuse_sentinels
+    sources/stores.py: WatchedStore._missing
+    sources/tables.py: refuse_parts
+    sources/text_tables.py: TextTable._check_described
+    sources/values.py: Alleles.genotype_counts Alleles.minor_frequency _judged _refuse
+    sources/variants.py: passing
+    sources/vcz.py: _variants_axis
+"""
+
+#: Advice about estimators, tests, kernels, pairs and plans.
+ON_ESTIMATES = """
+    criteria/null.py: NullOf.of
+    hsic.py: _check_left check_statistic
+    independence/__init__.py: _features_left _some_rows features_at test_features
+    independence/estimate.py: _factored _form hsic
+    independence/test.py: HsicTest.__post_init__ HsicTest._check_room TestResult.interval
+    interactions/anova.py: KernelTerms.of _called _selected shares_of
+    kernels/__init__.py: check_bandwidth check_overflow check_solver
+    kernels/label_parts.py: ClassTarget.factor GivenMatrix.factor
+    kernels/labels.py: _class_target _real_targets label_matrix
+    matrix.py: _sigma
+    memory.py: MemoryEstimate.check
+    pairs/test.py: Forecast.check PairTest.check check_main
+    plans/__init__.py: _check_reach plan plan_of
+    relatedness.py: ComponentsRequest._check _components chromosomes_of
+"""
+
+#: Advice about parameters of methods.
+ON_RUNS = """
+    algorithms/ridge.py: inverse
+    criteria/features.py: resolve_width
+    passes/dependence.py: check_gains
+    passes/scorer.py: own_labels
+    runtime/clients.py: connect
+    selection/cross_validation.py: Scores.__post_init__ Validation._folds Validation._sizes
+        Validation.scores _labels
+    selection/holdout.py: HoldOut.before _mask
+    selection/multi_output.py: classes_of
+    selection/pair_scan.py: planned_scan
+    selection/rerank.py: _root
+    selection/run.py: SelectionRun.check_sizes
+    selection/shadows.py: Shadows.before Shadows.check_parameters
+    selection/stability.py: Stability.check Stability.check_parameters
+    selection/stages.py: _resolved
+    selectors/__init__.py: select
+    selectors/bahsic.py: BAHSIC.check_samples
+    selectors/base.py: Selector.check
+    selectors/ccm.py: CCM._objective WithoutInverse._solved
+    selectors/descent.py: DescentSelector._check_converged width_of
+    selectors/fohsic.py: FOHSIC._check_floating FOHSIC._check_low_rank FOHSIC.check_samples
+    selectors/kernel.py: AbstractElimination._warn KernelSelector._check_statistic
+    selectors/onepass.py: OnePass._by_chromosome OnePass._check_together _record
+    selectors/svmrfe.py: SVMRFE._check_rounds _dual
+    selectors/weighting.py: ZeroNorm.steps
+"""
+
+#: Advice about results, clusters and single kernels.
+ON_RESULTS = """
+    annotations.py: _check_free select_genes
+    conversion/matrices.py: passes_of
+    detached/__init__.py: _check_parameters attach
+    detached/folder.py: Folder.request
+    detached/run.py: Run.listen
+    kernels/base.py: AbstractKernel.expansion
+    kernels/graphs.py: _walks
+    kernels/labels.py: _columns
+    kernels/levels.py: AbstractProduct.gram
+    kernels/ridge.py: AbstractMatrixFunction._refuse
+    renamed.py: current_names
+    reports/__init__.py: report
+    results/files.py: check_vacant load
+    results/tables.py: read_table
+    runtime/__init__.py: choose_runtime
+    runtime/clients.py: client_at
+    runtime/dask.py: DaskRuntime._send_source
+    runtime/threads.py: Threads.__init__
+    selection/loci.py: LociRequest._clump LociRequest.check
+    simulation/truth.py: TraitPlan.check_room
+    sources/zarr.py: check_free
+"""
+
+FOLLOWED = {
+    **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),
+    **dict.fromkeys(functions(ON_ESTIMATES), "test_advice_on_estimates.py"),
+    **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),
+    **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
+    "runtime/clients.py:_check_certificates": "test_security.py",
+    "plot/rounds.py:accuracy": "test_plot.py",
+}
+
+VALIDATION = frozenset(
+    functions(
+        """
+        algorithms/__init__.py: check_step how_many
+        criteria/__init__.py: criterion_of
+        criteria/linear.py: RidgeRegression.__post_init__
+        datasets.py: nonlinear_regression
+        independence/__init__.py: standardised
+        independence/estimate.py: check_seed
+        kernels/__init__.py: resolve_kernel
+        kernels/bandwidth.py: resolve_bandwidth
+        kernels/counting.py: check_lengths
+        kernels/dot.py: Polynomial.__post_init__
+        kernels/radial.py: InverseDistance.__post_init__ RationalQuadratic.__post_init__
+        kernels/ridge.py: KernelRidge.__post_init__ _check_penalty inverse_of
+        lowrank/__init__.py: resolve_factorizer
+        lowrank/factorizers.py: Nystrom.__post_init__ Spectral.__post_init__ _check
+        matrix.py: kernel_matrix
+        pairs/test.py: filtered_features
+        plans/__init__.py: bytes_of
+        plans/time.py: Rates.of
+        plot/genome.py: genome
+        relatedness.py: pca
+        selection/multi_output.py: targets_of
+        selection/progress.py: check_progress
+        selection/request.py: Request.of
+        selectors/__init__.py: parameters_of select_many
+        selectors/base.py: Selector.fit
+        simulation/__init__.py: _check_choices
+        simulation/haplotypes.py: Cohort.__post_init__
+        simulation/truth.py: TraitPlan.__post_init__
+        storage/folder.py: FileStore.make
+        structured.py: rank_kernels
+        validation.py: seed_of
+        """
+    )
+)
+
+UNFOLLOWED = {
+    "engines/increment.py:Increment._definition": "needs values too large for an expansion",
+    "lowrank/factorizers.py:RandomFeatures._directions": "only reached from a factorizer",
+    "passes/reader.py:AbstractReader._keep_apart": "needs a full disk",
+    "passes/scratch.py:_lost": "needs a file that is removed while it is read",
+    "relatedness.py:Relate._measured": "needs dosages above the ploidy",
+    "selectors/fohsic.py:FOHSIC._warn": "needs uncertain scores of many samples",
+    "validation.py:refuse_lossy": "needs anndata, which the tests do not have",
+}
