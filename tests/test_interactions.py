@@ -1,6 +1,8 @@
 """Pairs: shares as plain loops give them, however the scan is cut; laws; what does not fit."""
 
 import json
+import re
+import warnings
 
 import naive
 import numpy as np
@@ -12,6 +14,7 @@ from commands import QUICK, SIMULATE, run
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from naive_interactions import effects, shares
+from scipy import stats
 from scipy.stats import f as fisher
 from sklearn.preprocessing import scale
 from strategies import matrices
@@ -604,3 +607,35 @@ def test_shares_that_cannot_be_told_are_refused(untidy, selection, options, sent
     X, y = untidy
     with pytest.raises((InputError, MemoryBudgetError), match=sentence):
         interactions.shares(X, y, selection, **options)
+
+
+def of_two_populations(rng, m=400, d=300):
+    """Genotypes of two populations, and labels that follow these and a pair."""
+    population = rng.integers(0, 2, m)
+    first = rng.uniform(0.1, 0.9, d)
+    second = np.clip(first + rng.normal(0, 0.15, d), 0.02, 0.98)
+    X = rng.binomial(2, np.where(population[:, None] == 1, first, second)).astype("i1")
+    pair = (X[:, 3] - X[:, 3].mean()) * (X[:, 4] - X[:, 4].mean())
+    return X, population + 0.8 * pair + 0.5 * rng.standard_normal(m)
+
+
+@pytest.mark.filterwarnings("ignore:Shares of all pairs")
+def test_labels_that_follow_populations_are_told_and_components_help(rng):
+    X, y = of_two_populations(rng)
+    with pytest.warns(UserWarning, match=r"by chance \(lambda [3-9].* see dhsic\.pca"):
+        find_pairs(X, y, n_pairs=1, n_permutations=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = find_pairs(X, y, n_pairs=1, n_permutations=20, covariates=dhsic.pca(X, 2))
+    assert sorted([found["first"].item(), found["second"].item()]) == [3, 4]
+
+
+def test_the_inflation_of_single_features_is_that_of_chi_squares(rng):
+    X, y = of_two_populations(rng, d=220)
+    y = y - y.mean()
+    Z = X - X.mean(axis=0)
+    r2 = (Z.T @ y) ** 2 / ((Z**2).sum(axis=0) * (y @ y))
+    with pytest.warns(UserWarning, match="lambda") as told:
+        find_pairs(X, y, n_pairs=1, n_permutations=20)
+    said = float(re.search(r"lambda ([\d.]+)\)", str(told[-1].message))[1])
+    assert said == pytest.approx(np.median(399 * r2) / stats.chi2.median(1), abs=0.06)

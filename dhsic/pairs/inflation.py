@@ -14,13 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
+from dhsic.namespace import slices
+from dhsic.pairs.share import Labels
+from dhsic.passes.reader import Reader
 
 #: Approximate number of pairs in the sample; and minimum number for computing the inflation.
 SAMPLED, FEWEST = 1 << 16, 1000
 #: Level of the permutation p-value at which inflation is significant.
 BEYOND_CHANCE = 0.05
+#: Number of single features that are looked at, and of values that are read at a time; minimum
+#: number of features, and inflation of their main effects that is reported.
+SINGLE, VALUES, FEWEST_SINGLE, MUCH = 1024, 1 << 20, 200, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +71,23 @@ def medians_of(some: Array) -> Float:
 def every(n_pairs: int) -> int:
     """Step n, an odd number: every n-th pair is in the sample for the inflation."""
     return (n_pairs // SAMPLED) | 1
+
+
+def main_inflation(reader: Reader, alive: Index, labels: Labels) -> float | None:
+    """Compute the inflation of main effects of single features; None if there are few features.
+
+    It is the median chi-square of about `SINGLE` of the features `alive`, relative to its median
+    under independence (genomic control). If the labels follow populations or batches, so do the
+    products of features that differ between these, and a permutation cannot show it.
+    """
+    if alive.size < FEWEST_SINGLE:
+        return None
+    places = np.linspace(0, alive.size - 1, min(SINGLE, alive.size)).round().astype(np.int64)
+    shares, (m, t) = [], labels.U.shape
+    for batch in slices(places.size, max(1, VALUES // m)):
+        X = reader.values(alive[places[batch]])
+        X = X - (X @ labels.Q) @ labels.Q.T
+        norms = np.maximum((X**2).sum(axis=1), np.finfo(float).tiny)
+        shares.append(((X @ labels.U) ** 2).sum(axis=1) / norms)
+    median = float(np.median(np.concatenate(shares)))
+    return float((m - labels.Q.shape[1]) * median / chi2.median(t))

@@ -10,7 +10,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import warn
-from dhsic.pairs.inflation import Inflation
+from dhsic.pairs.inflation import MUCH, Inflation
 from dhsic.pairs.scan import HEAVY, Null, ScanResult
 from dhsic.sources import AbstractSource
 from dhsic.sources.variants import CONTIG, NOWHERE, POSITION, chromosome_name
@@ -48,13 +48,14 @@ def table_of(
     source: AbstractSource,
     about: Mapping[str, Any],
     effects: tuple[Float, str] | None = None,
+    main_inflation: float | None = None,
     *,
     warns: bool = True,
 ) -> xr.Dataset:
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
     `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
-    products, and a description of them.
+    products, and a description of them. `main_inflation` is that of single features.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -90,7 +91,8 @@ def table_of(
             attributes["inflation"] = scanned.inflation.times
             attributes["inflation_p_value"] = scanned.inflation.p
             attributes["corrected_by"] = scanned.corrected
-        for sentence in _doubts(null, scanned.inflation) if warns else ():
+        of_main = main_inflation if attributes["n_significant"] else None
+        for sentence in _doubts(null, scanned.inflation, of_main) if warns else ():
             warn(sentence)
     columns["linkage"] = best.linked
     first, second = best.pairs.T
@@ -98,7 +100,7 @@ def table_of(
     return table.assign_attrs(attributes)
 
 
-def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
+def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | None) -> Iterator[str]:
     """Yield warnings about p-values."""
     if null.scale > HEAVY:
         yield (
@@ -114,6 +116,13 @@ def _doubts(null: Null, inflation: Inflation | None) -> Iterator[str]:
             "than chance explains: samples are related, or come from several populations. p-values "
             "were corrected by this factor. For more power, regress out main effects of a "
             "selection (selection=) and principal components (covariates=)."
+        )
+    elif main_inflation is not None and main_inflation > MUCH:
+        yield (
+            f"Single features are associated with the labels far more than by chance (lambda "
+            f"{main_inflation:.1f}): many features act, or the labels follow populations or "
+            "batches. Then pairs of features that differ between these may seem to act jointly. "
+            "To check, pass principal components as covariates=, see dhsic.pca."
         )
 
 

@@ -22,7 +22,7 @@ from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.pairs import scan
 from dhsic.pairs.effects import product_effects
-from dhsic.pairs.inflation import every
+from dhsic.pairs.inflation import every, main_inflation
 from dhsic.pairs.products import FUNCTIONS, task_bytes_of
 from dhsic.pairs.rescore import n_kept
 from dhsic.pairs.scan import (
@@ -222,6 +222,7 @@ class PairTest:
                 options["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 result = scan_pairs(reader, alive, labels, kept, **options)
+            of_main = main_inflation(reader, alive, labels) if self.warns else None
             of_products = None
             if self.with_effects and self.functions == 1:
                 pairs = result.judged.found.pairs
@@ -240,7 +241,7 @@ class PairTest:
             "alpha": self.alpha,
         }
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(result, source, about, of_products, warns=self.warns)
+        return table_of(result, source, about, of_products, of_main, warns=self.warns)
 
     def forecast(
         self,
