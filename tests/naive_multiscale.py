@@ -90,3 +90,21 @@ def combined(p_values, shares):
         share / math.tan(math.pi * p / 2) for p, share in zip(p_values, shares, strict=True)
     )
     return 2 / math.pi * math.atan(1 / total)
+
+
+def exact_trend(table):
+    """Probability that the number of alleles in the cases is as far from its mean, or further.
+
+    `table` has the numbers of controls and of cases (rows) with 0, 1 and 2 alleles.
+    """
+    totals = [a + b for a, b in zip(*table, strict=True)]
+    n, k = sum(totals), sum(table[1])
+    mean = k * (totals[1] + 2 * totals[2]) / n
+    far = abs(table[1][1] + 2 * table[1][2] - mean)
+    ways = 0
+    for one in range(min(k, totals[1]) + 1):
+        for two in range(min(k - one, totals[2]) + 1):
+            if abs(one + 2 * two - mean) >= far - 1e-9:
+                none = math.comb(totals[0], k - one - two)
+                ways += math.comb(totals[1], one) * math.comb(totals[2], two) * none
+    return ways / math.comb(n, k)

@@ -360,3 +360,14 @@ def test_both_tails_of_a_skewed_sum_are_those_of_permutations(rng):
         set_skewed(log_p, f, counts, np.array([size]), np.zeros(1), (-0.06, 0.94))
         apart = (np.mean(drawn >= size - 0.5) + np.mean(drawn >= size + 0.5)) / 2
         assert np.exp(log_p[0]) == pytest.approx(apart, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    "table", [((1501, 420, 19), (28, 26, 6)), ((1098, 726, 116), (13, 32, 15))]
+)
+def test_a_rare_class_has_the_exact_p_value_of_the_trend(table):
+    """Dominance is not tested where hardly any case is expected to have the rarest genotype."""
+    x = np.concatenate([np.repeat([0, 1, 2], of_class) for of_class in table])
+    y = np.repeat([0, 1], [sum(of_class) for of_class in table])
+    p = dhsic.test_features(x[:, None].astype(np.int8), y).p_values
+    assert p[0] == pytest.approx(naive.exact_trend(table), rel=1e-6)

@@ -28,6 +28,8 @@ from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rare import FEW, OTHERS, Carriers, RareLaw, carriers_of
 from dhsic.linalg.rank_basis import level_functions
 
+#: Minimum number of samples of the rarest genotype that are expected in the rarer class.
+FEWEST_OF_RARER = 5.0
 #: Lock that is held while a law is sampled, because other threads need the same law.
 _DRAWING = threading.Lock()
 
@@ -41,12 +43,14 @@ def scores_of_levels(
     """Scores of features with two or three values, from sums of directions over their levels.
 
     `place` are the columns of the state's own directions. The second function of three levels is
-    used only if each level has enough samples. `variance_ratios` (c, 2, t) are those of `Features`.
+    used only if each level has enough samples, also of the rarer of two classes: a genotype that is
+    expected in one case tells nothing of dominance. `variance_ratios` (c, 2, t) are those of `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
     scores = FeatureScores.empty(len(counts))
     has_three = (counts > FEW).all(axis=1) & (counts.shape[1] == 3)
+    has_three &= counts.min(axis=1) * state.rarer_share >= FEWEST_OF_RARER
     for family, which in ((state.single, ~has_three), (state.levels, has_three)):
         at = np.flatnonzero(which)
         if at.size:

@@ -199,6 +199,14 @@ class Multiscale:
         return (float(values[0]), float(values[1])) if values.size == 2 else None
 
     @cached_property
+    def rarer_share(self) -> float:
+        """Share of the samples in the rarer of two classes; 0.5 for other labels."""
+        if self.two_classes is None:
+            return 0.5
+        is_low = self.labels.B[:, 0] < sum(self.two_classes) / 2
+        return float(min(is_low.mean(), 1 - is_low.mean()))
+
+    @cached_property
     def missingness(self) -> MissingnessTest:
         """Test whether missing values depend on the labels."""
         return MissingnessTest(self.labels.B)
