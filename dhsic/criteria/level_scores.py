@@ -44,7 +44,8 @@ def scores_of_levels(
 
     `place` are the columns of the state's own directions. The second function of three levels is
     used only if each level has enough samples, also of the rarer of two classes: a genotype that is
-    expected in one case tells nothing of dominance. `variance_ratios` (c, 2, t) are those of `Features`.
+    expected in one case tells nothing of dominance. `variance_ratios` (c, 2, t) are those of
+    `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
