@@ -40,8 +40,9 @@ def scores_of_levels(
 ) -> FeatureScores:
     """Scores of features with two or three values, from sums of directions over their levels.
 
-    `place` are the columns of the state's own directions. The second function of three levels is
-    used only if each level has enough samples. `variance_ratios` (c, 2, t) are those of `Features`.
+    `place` are the columns of the state's directions among the directions of all runs. The second
+    function of three levels is used only if each level has enough samples. `variance_ratios` (c, 2,
+    t) are those of `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
@@ -70,7 +71,7 @@ def _set_exact(
     absent: Float | None,
     variance_ratios: Float | None,
 ) -> None:
-    """Replace small p-values by exact ones if labels are two classes, in place.
+    """Replace small p-values by exact ones, in place, if the labels are two classes.
 
     See `dhsic.criteria.class_tables`.
     """
@@ -100,9 +101,10 @@ def _of_family(
     absent: Float | None,
     variance_ratios: Float | None,
 ) -> FeatureScores:
-    """Scores of features with equal numbers of levels, by the kernels of `family`.
+    """Scores of features with equal numbers of levels, for the kernels of `family`.
 
-    `along` are sums of directions over levels, `absent` over samples with a missing value.
+    `along` are sums of directions over the samples of each level, `absent` over samples with a
+    missing value.
     """
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
