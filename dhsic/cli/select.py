@@ -134,9 +134,10 @@ def plan(
 def _supposed(
     options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
 ) -> Labelled | None:
-    """Genotypes of given sizes, with labels, if --samples is passed; else None.
+    """Placeholder for genotypes, and labels, of the sizes that --samples and --variants state.
 
-    `options` is changed to match these data.
+    It is used to plan without data. Returns None if PATH is passed. `options` is changed to match
+    the placeholder.
     """
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):

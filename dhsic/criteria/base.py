@@ -34,10 +34,10 @@ TIE = 1e-10
 class CriterionScores:
     """Results of a criterion for s features, (s,) each.
 
-    Larger scores are more relevant; a score is infinite if the values are constant within each
-    class and differ between classes. The statistic is the score with a sign; `facts` are estimated
-    from all features. If the score is a function of `key` that loses digits, features are ordered
-    by `key`.
+    Features with larger scores are more relevant; a score is infinite if the values are constant
+    within each class and differ between classes. The statistic is the score with a sign. `facts`
+    are quantities estimated from all features. If the score is a function of `key` that loses
+    digits, features are ordered by `key`.
     """
 
     score: Float
@@ -52,7 +52,7 @@ class CriterionScores:
         return self.score if self.key is None else self.key
 
     def extra_results(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
-        """Results for each feature besides the score, by name: values, and their description."""
+        """Results for each feature besides the score: values and a description, by name."""
         if self.statistic is None:
             return self.others
         return {"statistic": (self.statistic, criterion.signed), **self.others}
@@ -101,7 +101,7 @@ class AbstractCriterion(ABC):
         return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read labels as the label kernel with which the criterion is an HSIC."""
+        """Read labels with the label kernel for which the criterion is an HSIC."""
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
@@ -109,23 +109,26 @@ class AbstractCriterion(ABC):
         return self.labels.prepare(labels)
 
     def covariances(self, state: Any) -> Sequence[ResidualCovariance]:
-        """Covariances of residuals of relatives, one per target; empty for other labels."""
+        """Covariances of the residual labels of related samples, one per target; else empty."""
         return ()
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Directions (m, k) of the state, by which features are multiplied."""
+        """Vectors (m, k), the label directions, that features are multiplied by."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
-        """Compute k numbers per feature, (k, c); `place` are its columns in the directions."""
+        """Compute k numbers per feature, (k, c).
+
+        `place` are the columns of the state's directions among the directions of all runs.
+        """
 
     def tile_bytes(self, c: int, m: int) -> int:
         """Bytes that `columns` needs for features (c, m), besides four arrays of this size."""
         return 0
 
     def label_bytes(self, m: int) -> int:
-        """Bytes that the labels of m samples and `prepare` need, besides a few vectors."""
+        """Bytes that the labels of m samples and `prepare` need, in addition to a few vectors."""
         return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:

@@ -45,7 +45,7 @@ class ClassTable:
 
     @staticmethod
     def of(counts: Float, sums: Float, two: tuple[float, float]) -> ClassTable:
-        """Compute the table from sums of the label direction.
+        """Compute the table from sums of the label direction, which has one value per class.
 
         Parameters
         ----------
@@ -108,8 +108,8 @@ def _log_choose(n: Float, k: Float) -> Float:
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
     """Exact log p-value of a table.
 
-    `log_p` is its approximate log p-value; `law` computes those of other tables from their sums,
-    (t, q).
+    `log_p` is its approximate log p-value; the function `law` computes those of other tables from
+    their sums, (t, q).
     """
     enumerated = table.tables()
     if enumerated is None:

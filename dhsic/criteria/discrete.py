@@ -1,7 +1,7 @@
 r"""HSIC of features with few values, and its moments under independence: O(q^3) per feature.
 
-The q levels (distinct values) of a feature divide the samples, with indicators Z (m, q). The matrix
-A with ``HSIC = <C, A>`` for an estimator (`dhsic.hsic.estimated`) is
+The samples are partitioned by the q levels (distinct values) of a feature, with indicators Z (m,
+q). The matrix A with ``HSIC = <C, A>`` for an estimator (`dhsic.hsic.estimated`) is
 
     ``A = Z kappa Z' + Diag(Z delta)``,
 
@@ -46,9 +46,10 @@ SELDOM = 1 / 64
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """Matrix A of c features with q levels each, by `counts` and `delta` (c, q), `kappa` (c, q, q).
+    """Matrix A of the HSIC of c features with q levels each, see the module docstring.
 
-    Each A is a matrix over the samples that `counts` includes, those without a missing value.
+    It is determined by `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix over
+    the samples that `counts` includes, those without a missing value.
     """
 
     counts: Float
@@ -57,7 +58,7 @@ class LevelForms:
 
     @classmethod
     def of(cls, K: Float, counts: Float, statistic: str) -> LevelForms:
-        """Create A as in `dhsic.hsic.estimated`, from kernels K (c, q, q) between levels."""
+        """Compute A from the kernels K (c, q, q) between levels, as in `dhsic.hsic.estimated`."""
         n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
         if statistic == "biased":
@@ -84,7 +85,7 @@ class LevelForms:
         return np.asarray(np.sqrt(np.vecdot(n, off + self.diagonal**2)))
 
     def _off_diagonal(self, powers: Float) -> Float:
-        """Row sums over the samples, without the diagonal, of powers of kappa, `powers`: (c, q)."""
+        """Sums of the rows over samples, without the diagonal, of `powers` of kappa: (c, q)."""
         return np.asarray(_times(powers, self.counts) - np.einsum("cll->cl", powers))
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
@@ -224,7 +225,10 @@ def _sums_over_codes(raw: Array, code: int | None, Y: Array) -> Float:
 
 
 def _add_missing(mask: Array, Y: Float, out: Float) -> None:
-    """Add the sums of Y (m, k) over missing samples, given by `mask` (c, m), to `out` (c, k)."""
+    """Add the sums of Y (m, k) over samples with missing values to `out` (c, k).
+
+    `mask` (c, m) marks the missing values.
+    """
     c, m = mask.shape
     at = np.flatnonzero(mask)
     n = np.diff(np.searchsorted(at, m * np.arange(c + 1)))

@@ -38,9 +38,9 @@ class Levels:
     """Levels (distinct values) of c features with q levels each.
 
     `which` (c,) are the positions of the features; `values` (q, c) and `counts` (c, q) are those of
-    the levels, and `along` (c, q, k) sums of directions over the samples of each level. `sampled`
-    are the counts among the samples that are used for medians. Samples with a missing value belong
-    to no level; `absent` (c, k) are the sums over them.
+    the levels, and `along` (c, q, k) are sums of the directions over the samples of each level.
+    `sampled` are the counts among the samples that medians are computed from. Samples with a
+    missing value belong to no level; `absent` (c, k) are the sums over them.
     """
 
     which: Index
@@ -59,7 +59,7 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features of a tile.
+    """Features of a tile, with quantities that several criteria need.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Features:
     coded_missing : tuple of (c, k) and (c,) arrays, or None
         Value of `missing_sums`, if features are genotype codes; else None.
     variance_ratios : (c, 2, t) or None
-        Variance of products with residuals of relatives, see
+        Variance of products with the residual labels of related samples, see
         `dhsic.linalg.residual_covariance.variance_ratios`; None for other labels.
     """
 
@@ -231,9 +231,9 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
 
 def _median(s: Float, first: int, end: int) -> float:
-    """Median squared distance of sorted values s, over pairs with ranks `first` to ``end - 1``.
+    """Median squared distance between sorted values s, over pairs of given ranks.
 
-    Pairs are ranked by distance.
+    Pairs are ranked by distance; those of ranks `first` to ``end - 1`` count.
     """
     low, high = first + (end - first - 1) // 2, first + (end - first) // 2
     below = _distance(s, low)
@@ -242,7 +242,7 @@ def _median(s: Float, first: int, end: int) -> float:
 
 
 def _distance(s: Float, k: int) -> float:
-    """The distance of rank k (from 0), in ascending order, among pairs of sorted values s.
+    """Distance of rank k (from 0), in ascending order, among all pairs of sorted values s.
 
     It is found by bisection.
     """

@@ -125,7 +125,7 @@ class Permuted:
         return log_p
 
     def log_p_of_rare(self, z: Float, carriers: Carriers, statistic: str) -> Float:
-        """Log p-values of standardised HSIC z (c,) for variants with the same numbers of carriers.
+        """Log p-values of standardised HSIC z (c,) for variants with equal numbers of carriers.
 
         `carriers` are these numbers, and `statistic` is "unbiased" or "biased".
         """
@@ -138,7 +138,7 @@ class Permuted:
 
     @property
     def regained(self) -> float:
-        """Factor by which HSIC of permuted labels is too small, because of the covariates."""
+        """Factor to multiply HSIC of permuted labels by, because covariates make it too small."""
         return regained(self.basis)
 
     @property
@@ -278,7 +278,7 @@ class Independence(AbstractCriterion):
         residuals: Sequence[Float],
         covariances: Sequence[ResidualCovariance],
     ) -> Permuted | Multiscale:
-        """Add the covariances of labels that are residuals (m, n) of each target.
+        """Add to `state` the covariances of labels that are residuals (m, n) of each target.
 
         If the label matrix has too many directions, samples are treated as exchangeable.
         """
@@ -348,7 +348,7 @@ class Independence(AbstractCriterion):
     ) -> Float:
         """Compute ``-log10 p`` and HSIC of features with few values, from their levels, (2, c).
 
-        `ratios` (c, 2, r) are the variance ratios of residuals of relatives.
+        `ratios` (c, 2, r) are the variance ratios of residual labels of related samples.
         """
         assert isinstance(state.C, LowRankSymmetric), "others have no directions"
         is_tested = some.counts.sum(axis=1) >= FEWEST_PRESENT + state.basis.shape[1]
@@ -388,10 +388,10 @@ class Independence(AbstractCriterion):
         missing: Mask | None,
         ratios: Float | None,
     ) -> Float:
-        """Score and HSIC of one feature x (m,), with many values, or if labels are not low-rank.
+        """Score and HSIC of one feature x (m,), for many values, or labels that are not low-rank.
 
         Samples in the mask `missing` (m,) are excluded. The result agrees with `hsic_test`, unless
-        labels are residuals of relatives, with variance ratios (2, r).
+        labels are residuals of related samples, with variance ratios (2, r).
         """
         if missing is not None and missing.any():
             present = np.flatnonzero(~missing)
@@ -475,10 +475,10 @@ def _missingness(state: Permuted | Multiscale, features: Features, place: slice)
 
 
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
-    """Factors (c,) that convert moments over all samples to those over the samples present.
+    """Factors (c,) that convert moments over all samples to those over samples with a value.
 
-    A factor is the trace of the label matrix over the samples present, relative to that of C, times
-    ``(m - 1) / (n - 1)``; it is 1 if no sample is missing.
+    A factor is the trace of the label matrix over these samples, relative to that of C, times ``(m
+    - 1) / (n - 1)``; it is 1 if no value is missing.
 
     Parameters
     ----------

@@ -137,7 +137,10 @@ class AbstractKernelCriterion(AbstractCriterion):
         return state.L.F
 
     def columns(self, state: ScaledLabels, features: Features, place: slice) -> Float:
-        """Compute scores, and ``-log10 p`` of the test of missing values on labels, (2, c)."""
+        """Compute scores, and ``-log10 p`` of the test whether missing values depend on the labels.
+
+        The result is (2, c).
+        """
         sigma = features.widths(resolve_width(self.bandwidth))
         scores = self.of_width(sigma, state, features, place)
         return np.stack([scores, state.log10_p_missing(features, place)])

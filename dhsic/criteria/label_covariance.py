@@ -31,7 +31,7 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LabelCovariance:
-    """Covariances of the residuals of each target, and their shares in the label directions.
+    """Covariances of the residuals of each target, and their parts of the label directions.
 
     Attributes
     ----------
@@ -49,10 +49,10 @@ class LabelCovariance:
     def of(
         B: Float, residuals: Sequence[Float], covariances: Sequence[ResidualCovariance]
     ) -> LabelCovariance:
-        """Compute the shares for directions B (m, S) and the residuals (m, n) of each target.
+        """Compute the fractions for directions B (m, S) and the residuals (m, n) of each target.
 
-        If residuals of several targets are correlated, their shares are scaled to sum to the
-        fraction that all residuals explain together.
+        If residuals of several targets are correlated, their fractions are scaled so that they sum
+        to the fraction that all residuals explain together.
         """
         Q = covariances[0].Q
         unit = B / np.linalg.norm(B, axis=0)
@@ -70,8 +70,8 @@ class LabelCovariance:
 def exchangeable(B: Float, x: Float, Q: Float, ratios: Float) -> Float:
     """Change directions B (m, r) along a feature x (m,), to correct their products with x.
 
-    The products are divided by the roots of `ratios` (r,), the variance ratios of the directions.
-    Before, the covariates (basis Q) are regressed out of x.
+    The products are divided by the square roots of `ratios` (r,), the variance ratios of the
+    directions. Covariates (basis Q) are regressed out of x first.
     """
     x = x - Q @ (Q.T @ x)
     along = x @ B / (x @ x)
@@ -81,8 +81,8 @@ def exchangeable(B: Float, x: Float, Q: Float, ratios: Float) -> Float:
 def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> Float:
     """Apply the correction of `exchangeable` to features of q levels, by their sums over levels.
 
-    Products with two functions of a feature are divided by the roots of their ratios: its value,
-    and its dominance (the part of the square that is not linear in the value).
+    Products with two functions of a feature are divided by the square roots of their ratios: its
+    value, and its dominance (the part of the square that is not linear in the value).
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class LabelDirections:
     mu : (K, S)
         Weights of the directions in each of the K label matrices, one for each width.
     shares : (K,)
-        Share of each label matrix in the combination; they sum to 1.
+        Weight of the p-value of each label matrix in the combined p-value; they sum to 1.
     """
 
     B: Float
@@ -103,7 +103,7 @@ class LabelDirections:
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
-    """Directions (m, S), weights (K, S) and shares (K,) of a part of the labels.
+    """Directions (m, S), weights (K, S) and shares (K,) for one part of the labels.
 
     Returns None if it has too many directions.
     """

@@ -42,10 +42,10 @@ def scores_of_levels(
 ) -> FeatureScores:
     """Scores of features with two or three values, from sums of directions over their levels.
 
-    `place` are the columns of the state's own directions. The second function of three levels is
-    used only if each level has enough samples, also of the rarer of two classes: a genotype that is
-    expected in one case tells nothing of dominance. `variance_ratios` (c, 2, t) are those of
-    `Features`.
+    `place` are the columns of the state's directions among the directions of all runs. The second
+    function of three levels is used only if each level has enough samples, also of the rarer of two
+    classes: a genotype that is expected in one case tells nothing of dominance. `variance_ratios`
+    (c, 2, t) are those of `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
@@ -75,7 +75,7 @@ def _set_exact(
     absent: Float | None,
     variance_ratios: Float | None,
 ) -> None:
-    """Replace small p-values by exact ones if labels are two classes, in place.
+    """Replace small p-values by exact ones, in place, if the labels are two classes.
 
     See `dhsic.criteria.class_tables`.
     """
@@ -105,9 +105,10 @@ def _of_family(
     absent: Float | None,
     variance_ratios: Float | None,
 ) -> FeatureScores:
-    """Scores of features with equal numbers of levels, by the kernels of `family`.
+    """Scores of features with equal numbers of levels, for the kernels of `family`.
 
-    `along` are sums of directions over levels, `absent` over samples with a missing value.
+    `along` are sums of directions over the samples of each level, `absent` over samples with a
+    missing value.
     """
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)

@@ -82,9 +82,9 @@ class ClassCounts:
 
 @dataclass(frozen=True, eq=False)
 class MissingnessTest:
-    """Test whether missing values depend on labels, given by centred directions F (m, r).
+    """Test whether missing values depend on labels, given as centred directions F (m, r).
 
-    The largest direction is first.
+    The direction with the largest norm is first.
     """
 
     F: Float
@@ -96,7 +96,7 @@ class MissingnessTest:
 
     @cached_property
     def _bases(self) -> list[tuple[Float, float]]:
-        """Maps (r, s) to s orthonormal directions, each with its minimum number of missing samples.
+        """Maps (r, s) to s orthonormal directions, each with its minimum number of missing values.
 
         The first map has the most directions; maps with fewer directions need fewer samples.
         """
@@ -136,7 +136,7 @@ class MissingnessTest:
         return log10_p
 
     def _of_classes(self, groups: ClassCounts, sums: Float, n: Float) -> Float:
-        """``-log10 p`` from the counts of missing samples in each class, (c,)."""
+        """``-log10 p`` from the numbers of missing values in each class, (c,)."""
         sizes, m = groups.sizes, len(self.F)
         counts, k = groups.counts(sums, n), len(sizes)
         expected = n[:, None] * sizes / m

@@ -92,7 +92,7 @@ class Correction:
 
 
 def _few(mu: Float) -> Float:
-    """Replace all but the largest eigenvalues by equal ones, with the same sums and squares."""
+    """Replace all but the largest eigenvalues by equal ones; keep their sum and sum of squares."""
     mu = np.sort(mu)[::-1]
     remaining = mu[MOST:]
     if not remaining.size:

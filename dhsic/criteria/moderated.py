@@ -1,4 +1,4 @@
-r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2), which share variance information.
+r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2): variances pooled over features.
 
 The variance of one feature is estimated using all features (Smyth 2004, sections 4 and 6). Residual
 variances ``s_j^2`` with f degrees of freedom are modelled as draws from ``s_0^2 F(f, f_0)``:
@@ -162,7 +162,7 @@ class Prior:
 
 
 def fit_prior(variances: Float, degrees: float) -> Prior:
-    """Estimate the prior from the variances of s features, with `degrees` of freedom each.
+    """Estimate the prior from the variances of s features, each with `degrees` degrees of freedom.
 
     The variances must not all be 0.
     """
@@ -207,10 +207,10 @@ def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -
 def spread_of_differences(
     t: Float, degrees: float, v: float, proportion: float, prior_variance: float
 ) -> float:
-    """Estimate ``v_0``, the mean of estimates from the largest ``|t|`` (limma's ``tmixture``).
+    """Estimate ``v_0`` as the mean of estimates from the largest ``|t|`` (limma's ``tmixture``).
 
-    Each of these is the ``v_0`` for which ``|t|`` equals its quantile, if a fraction `proportion`
-    of the features has ``t sqrt(1 + v_0 / v)`` instead of t. It is limited to bounds.
+    Each of these is the ``v_0`` for which ``|t|`` equals its expected quantile, if t is multiplied
+    by ``sqrt(1 + v_0 / v)`` for a fraction `proportion` of the features. It is limited to bounds.
     """
     s = len(t)
     n = int(np.ceil(proportion / 2 * s))

@@ -62,7 +62,7 @@ PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Statistics of HSIC at n widths, for features of one kind: kernels, laws and shares.
+    """Kernels and laws of HSIC at n widths for features of one kind, and weights of p-values.
 
     `weights` (n, R) are the weights of the R functions at each width. `laws` (n K) and `shares` (n
     K,), the weights of the p-values in the combination, are ordered by label matrix, then by width.
@@ -118,7 +118,7 @@ class WidthMoments:
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments if the samples present have a fraction `part` (K, c) of the labels' variance."""
+        """Moments if samples with a value have a fraction `part` (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
 
@@ -175,7 +175,7 @@ class Multiscale:
 
     @cached_property
     def tail_bend(self) -> float:
-        """Coefficient that corrects small p-values if a class is rare.
+        """Coefficient of the correction of small p-values for a rare class.
 
         See `dhsic.criteria.unbalanced`; it is 0 if no correction is needed.
         """
@@ -274,7 +274,7 @@ class Multiscale:
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Fraction of the trace of label matrices that the samples present contribute, (K, c).
+        """Fraction of the trace of label matrices from the samples with a value, (K, c).
 
         The label matrices are centred over these samples.
 
@@ -283,9 +283,9 @@ class Multiscale:
         diagonal : (c, K)
             Sums of the diagonals over the missing samples.
         totals : (c, S)
-            Sums of the directions over the samples present.
+            Sums of the directions over the samples with a value.
         n : (c,)
-            Number of samples present.
+            Number of samples with a value.
         """
         trace = self.diagonals.sum(axis=0)
         means = np.square(totals) @ self.labels.mu.T / np.maximum(n, 1)[:, None]

@@ -50,11 +50,11 @@ PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
 def values_permuted(
     C: Symmetric, forms: Sequence[Symmetric], n_permutations: int, seed: int
 ) -> Float:
-    """HSIC of permuted labels, ``<P C P', A>``, for n random permutations P: (len(forms), n).
+    """HSIC of permuted labels, ``<P C P', A>``, for n random permutations P, and several A.
 
-    C is ``R L R``; `forms` are the matrices A, projected to ``R A R``; all use the same
-    permutations. Permutations are drawn one by one, so that they do not depend on the number that
-    is processed together.
+    The result is (len(forms), n). C is ``R L R``; `forms` are the matrices A, projected to ``R A
+    R``; all use the same permutations. Permutations are drawn one by one, so that they do not
+    depend on the number that is processed together.
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
@@ -66,7 +66,7 @@ def values_permuted(
 
 
 def rounding_of(C: Symmetric, A: Symmetric) -> float:
-    """Absolute value up to which ``<C, R A R>`` is a rounding error; A is not projected yet."""
+    """Bound on the rounding error of ``<C, R A R>``, from C and from A before the projection."""
     return float(ROUNDING * C.norm * A.norm)
 
 
@@ -85,7 +85,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class NullOf:
-    """Quantities of the label matrix C that determine moments of HSIC with any matrix A.
+    """Quantities of the label matrix C that determine the moments of HSIC with any matrix A.
 
     They are ``||C||``, and sums over ``C / ||C||``.
     """
@@ -218,7 +218,10 @@ def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
 
 
 def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
-    """p-value by a shifted gamma distribution with three moments of the statistic (`log_tail`)."""
+    """p-value from a shifted gamma distribution with the first three moments of the statistic.
+
+    See `log_tail`.
+    """
     std = float(np.sqrt(null.variance))
     if std <= rounding:  # all permutations have the same value
         return 1.0

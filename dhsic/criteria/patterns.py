@@ -64,8 +64,8 @@ class PatternSums:
         Parameters
         ----------
         explained : (c, R, p)
-            Products of Psi and an orthonormal basis of the covariates. If these sums are of one
-            feature, the result is for all c features.
+            Products of Psi and an orthonormal basis of the covariates. If the present sums are
+            those of one feature, the result is for all c features.
         weights : (n, R)
             Weights of the functions, see `of`.
         """

@@ -1,4 +1,4 @@
-"""Weights of the samples with a value of a feature, for criteria that are kernel sums.
+"""Weights of the samples in which a feature is not missing, for criteria that are kernel sums.
 
 If missing values were replaced by the mean, a Gaussian kernel would treat the mean as a separate
 value: if more values are missing in one class than in another, the feature would seem to depend on
@@ -20,7 +20,7 @@ from dhsic.criteria.missingness import ClassCounts
 
 @dataclass(frozen=True, eq=False)
 class PresentWeights:
-    """Weights of the samples that have a value of a feature, for label directions F (m, r).
+    """Weights of the samples in which a feature is not missing, for label directions F (m, r).
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class PresentWeights:
     def _of_classes(self, n: Float) -> Float:
         """Weight of each sample of a class, (c, k), from numbers of samples with a value, n (c, k).
 
-        All weights of a feature are 0 if a class has no such sample.
+        If a class has no such sample, all weights of the feature are 0.
         """
         assert self.classes is not None, "labels are classes"
         weights = self.classes.sizes / np.maximum(n, 1.0)

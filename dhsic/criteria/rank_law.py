@@ -46,7 +46,7 @@ GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
 def _merged(terms: Float) -> Float:
-    """Replace all but the largest eigenvalues by equal ones, with the same sums and squares."""
+    """Replace all but the largest eigenvalues by equal ones; keep their sum and sum of squares."""
     terms = np.sort(terms[terms > NOTHING * terms.max()])[::-1]
     remaining = terms[MOST_TERMS:]
     if not remaining.size:
@@ -150,7 +150,7 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
 
 @dataclass(frozen=True, eq=False)
 class WidthLaw:
-    """Law of HSIC under independence, at one width of the features and one of the labels."""
+    """Law of HSIC under independence, for one kernel width of features and one of labels."""
 
     correction: Correction
 
@@ -174,7 +174,7 @@ class WidthLaw:
         return np.asarray(np.minimum(log_p, 0.0))
 
     def tabulated(self, skewness: float) -> TailTable:
-        """Table of log p-values by z, for one skewness."""
+        """Table of log p-values as a function of z, for one skewness."""
         return TailTable(self.log_p(FINE, np.full(FINE.size, skewness)))
 
 
@@ -185,7 +185,7 @@ FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))
 
 @dataclass(frozen=True, eq=False)
 class TailTable:
-    """Table of log p-values by standardised HSIC; extrapolated linearly beyond its end."""
+    """Table of log p-values as a function of standardised HSIC, with linear extrapolation."""
 
     log_p: Float
 
@@ -234,7 +234,7 @@ def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Calibration of combined p-values: their frequency under independence, over their value."""
+    """Calibration of combined p-values: frequency under independence, divided by the value."""
 
     ratios: Float  # ratios at the p-values `GRID`
 

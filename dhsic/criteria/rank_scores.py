@@ -34,7 +34,10 @@ from dhsic.criteria.rare import FEW
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
-    """Scores of all features of a tile; `place` are the columns of the state's own directions."""
+    """Scores of all features of a tile.
+
+    `place` are the columns of the state's directions among the directions of all runs.
+    """
     if features.coded is not None:
         return scores_of_levels(state, features.coded, place, features.variance_ratios)
     X, missing, ratios = features.X, features.missing, features.variance_ratios

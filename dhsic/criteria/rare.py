@@ -46,7 +46,8 @@ Carriers = tuple[int, int, int]
 class RareLaw:
     """Law of standardised HSIC: ascending values, and the fraction of carrier sets that reach each.
 
-    `skewness` is that over all permutations; `n_sets` is the number of possible carrier sets.
+    `skewness` is the skewness over all permutations; `n_sets` is the number of possible carrier
+    sets.
     """
 
     z: Float
@@ -73,7 +74,7 @@ class RareLaw:
     def by(
         C: LowRankSymmetric, null: NullOf, numbers: Sequence[int], forms: LevelForms
     ) -> RareLaw | None:
-        """Compute the law for variants with the matrix A in `forms`; None if HSIC does not vary.
+        """Compute the law for variants whose matrix A is in `forms`; None if HSIC does not vary.
 
         `numbers` are the numbers of carriers of the two codes other than the most frequent one.
         """
@@ -142,7 +143,9 @@ def _sample_sets(m: int, k: int) -> Index:
 
 
 def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
-    """Draw n sets, (n, k), with the bits of ``rng.choice(m, k, replace=False)``, but faster.
+    """Draw n random sets of k of m numbers, (n, k), as ``rng.choice(m, k, replace=False)`` would.
+
+    They are the same bit for bit, but drawn faster.
 
     Floyd's algorithm replaces repeated numbers by the last one; then each set is shuffled.
     """

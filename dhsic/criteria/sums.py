@@ -1,10 +1,10 @@
-r"""Sums over the matrix of a Gaussian kernel on one feature, in linear time by nodes.
+r"""Sums over the matrix of a Gaussian kernel on one feature, in linear time.
 
 ``<L, K>`` with a low-rank ``L = B diag(w) B'`` only needs ``B' K B``. K is of low rank too, unless
 it is steep: with a few points of the feature's range as *nodes*, ``K = P K_nodes P'``, so the sum
-takes time linear in the number of samples. It is exact for features with few values, and has an
-error of at most 1e-13 of the kernel's largest value for others. For steep kernels the definition is
-used, tile by tile over one triangle, so that memory stays small.
+takes time linear in the number of samples. The result is exact for features with few values, and
+has an error of at most 1e-13 of the kernel's largest value for others. For steep kernels the
+definition is used, tile by tile over one triangle, so that memory stays small.
 
 The nodes of a feature with q levels are the levels, and P maps samples to them, which is exact. Any
 other feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in
@@ -103,9 +103,9 @@ def kernel_sums(
 ) -> tuple[Float, Float]:
     """Sums ``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
 
-    L is ``B diag(w) B'``, where B (m, g) are the directions at `place`. ``|K|^2``, the sum of
-    squared entries, is valid only if `squares`. If weights `present` are given, samples with a
-    missing value are excluded, and the others are weighted.
+    L is ``B diag(w) B'``, where B (m, g) are the directions in the columns `place`. ``|K|^2``, the
+    sum of squared entries, is valid only if `squares`. If weights `present` are given, samples with
+    a missing value are excluded, and the others are weighted.
     """
     inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
     for level_group in features.levels:
@@ -166,7 +166,7 @@ def _by_nodes(
     *,
     squares: bool,
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature by r nodes on ``[-radius, radius]``.
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature, from r nodes on ``[-radius, radius]``.
 
     They are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
     """
@@ -184,7 +184,7 @@ def _by_nodes(
 def _by_definition(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature by the definition, tile by tile."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature from all pairs of samples, tile by tile."""
     inner = squares = 0.0
     weighted = B * w
     for a in range(0, len(x), SIDE):

@@ -77,7 +77,7 @@ def tail_bend(log_p: Float) -> float:
 
 
 def along_parabola(log_p: Float, bend: float) -> Float:
-    """Logarithm of the factor that corrects p-values, (c,), from their logarithms `log_p` (c,).
+    """Logarithm of the correction factor of p-values, (c,), from their logarithms `log_p` (c,).
 
     `bend` is the coefficient of the parabola, see `tail_bend`.
     """

@@ -1,8 +1,8 @@
-"""Engines: they prepare a state from a round's scoring problem, and score blocks of features.
+"""Engines: methods to score the features of a round, a block at a time.
 
-Scoring problems are in `dhsic.engines.scoring_problem`. States are prepared with NumPy, in O(m^2)
-operations or more per round. Features are scored with any library of the array API standard that
-has writable arrays: ``state.on(xp, device)`` is the state on a device.
+An engine prepares a state from the scoring problem of a round (`dhsic.engines.scoring_problem`),
+with NumPy, in O(m^2) operations or more. Features are scored with any library of the array API
+standard that has writable arrays: ``state.on(xp, device)`` is the state on a device.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ class AbstractEngine(ABC):
         """
 
     def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
-        """Bound on the error of `score` for each feature, (c,); `gains` may be estimates.
+        """Bound on the error of the gains from `score`, (c,); `gains` may be estimates.
 
         It is 0 for engines that do not truncate a series: the tolerance for ties covers rounding.
         """
         return np.zeros_like(gains)
 
     def products(self, question: Any, facts: FeatureStats) -> int:
-        """Total number of columns of matrix products with A that these features need."""
+        """Total number of columns of products with ``A = W o base`` that these features need."""
         return 0
 
 
 class AbstractSplitEngine(AbstractEngine):
-    """Engine that scores features in several ways: it splits them by way, and merges the gains."""
+    """Engine that scores each feature in one of several ways, and merges the gains."""
 
     @abstractmethod
     def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
         """Yield each way to score, with the mask (c,) of its features; every feature has one way.
 
-        `known` is the scoring problem or its state; the way "direct" is the definition of HSIC on
-        all samples.
+        `known` is the scoring problem or its state. The way "direct" evaluates HSIC with and
+        without the feature, on all samples.
         """
 
     @abstractmethod
@@ -91,7 +91,7 @@ class AbstractSplitEngine(AbstractEngine):
 
     @final
     def definitions(self, question: Any, facts: FeatureStats) -> int:
-        """Number of features that are scored by the definition on all samples."""
+        """Number of features that are scored by evaluating HSIC itself on all samples."""
         ways = self.ways(question, facts)
         return sum(int(which.sum()) for way, which in ways if way == "direct")
 

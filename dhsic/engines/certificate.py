@@ -1,8 +1,8 @@
-r"""Certificates: estimated errors of fast gains, and the expected wrongly removed features.
+r"""Certificates: estimated errors of approximate gains, and expected numbers of wrong removals.
 
-The gain of feature j is a sum over pairs of samples. So its error with a low-rank A, ``E_j = <A -
-A_low, decrement_j>``, can be estimated on n rows i that were not used for the factor, where A is
-known exactly:
+The gain of feature j, the change of HSIC on its removal, is a sum over pairs of samples. So its
+error with a low-rank A, ``E_j = <A - A_low, decrement_j>``, can be estimated on n rows i that were
+not used for the factor, where A is known exactly:
 
     ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.
 
@@ -49,7 +49,7 @@ class Certificate:
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
     `deviation` is the root mean square error of the gains next to the threshold, divided by the
     mean square of the feature. `wrong` (bins,) is the expected fraction of the removed features
-    that should have stayed, for each bin of survivors (`standing`) in which they belong.
+    that should have survived, for each bin of survivors (`standing`) in which they belong.
     """
 
     relative_error: float
@@ -108,9 +108,9 @@ def certify(
 ) -> Certificate:
     """Certificate from the errors of c sampled features, of which n would be removed.
 
-    t (r, c) are the parts ``t_ij`` of the errors on r rows; gains (c,) are the fast gains, sizes
-    (c,) mean squares of the features; m is the number of samples. `rounded` is the rounding error
-    of gains, relative to their standard deviation.
+    t (r, c) are the contributions ``t_ij`` of r rows to the errors; gains (c,) are the approximate
+    gains, sizes (c,) mean squares of the features; m is the number of samples. `rounded` is the
+    rounding error of gains, relative to their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -127,7 +127,11 @@ def certify(
 
 
 def _mean_square(t: Float, m: int, *, centre: bool) -> float:
-    """Mean over features of the squared error; if `centre`, without the mean error."""
+    """Estimate the mean, over c features, of the squared errors of their gains.
+
+    t (r, c) are the contributions ``t_ij`` of r of the m rows to the errors, each divided by the
+    mean square of its feature. If `centre`, the mean error over features is subtracted first.
+    """
     r, c = t.shape
     if centre:
         t = t - t.mean(axis=1, keepdims=True)
@@ -162,7 +166,8 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
     """Expected fraction of the n removed features that belong in each bin of survivors, (bins,).
 
-    Errors of gains (c,) are normal with standard deviations `deviations`, (c,).
+    The n largest of the gains (c,) are removed. Errors of gains are normal with standard deviations
+    `deviations`, (c,).
     """
     threshold = _threshold(gains, n)
     stays = gains < threshold
@@ -188,8 +193,8 @@ def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index,
 def standing(gains: Float, parts: int = BINS) -> Array:
     """Bin of each surviving feature by its gain, (c,) uint8.
 
-    There are `parts` bins of equal size, except for ties. Bin 0 has the largest gains; these
-    features leave next.
+    There are `parts` bins of equal size, except for ties. Bin 0 has the largest gains, so its
+    features are removed next.
     """
     return np.searchsorted(_edges(gains, parts), -gains, side="right").astype(np.uint8)
 
@@ -204,16 +209,17 @@ def _edges(gains: Float, parts: int) -> Float:
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
-    """Mask of the gains within their width of the threshold below the n largest.
+    """Mask of the gains that are closer to the removal threshold than their `widths`.
 
-    If they are most of the gains, the mask selects all.
+    The threshold is the midpoint between the n-th and the next largest gain. If the mask would have
+    most of the gains, it has all.
     """
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """Mask of the `number` gains nearest to the threshold below the n largest."""
+    """Mask of the `number` gains that are nearest to the midpoint below the n largest gains."""
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True

@@ -32,7 +32,7 @@ DEVIATIONS = 8.0
 
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
-    """Engine that sums the kernel's expansion up to `order`, with products in `dtype`."""
+    """Engine that sums the kernel's series expansion up to `order`, with products in `dtype`."""
 
     order: int
     dtype: Any = "float32"
@@ -53,7 +53,7 @@ class Dense(AbstractEngine):
         return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
     def error(self, question: ScoringProblem, facts: FeatureStats, gains: Float) -> Float:
-        """Bound on the neglected terms plus 8 standard deviations of rounding errors, (c,).
+        """Bound on the omitted terms of the series plus 8 standard deviations of rounding, (c,).
 
         If A has few distinct values, their rounding errors do not average out; this part of the
         error is proportional to the gain.
@@ -98,7 +98,7 @@ def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> F
 
 
 def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
-    """Quadratic forms ``sum coefficient f' A f``, (c,) float64, by one matrix product.
+    """Sums of quadratic forms ``coefficient f' A f``, (c,) float64, by one matrix product.
 
     `some` are pairs of a coefficient and functions f of the features, (c, m).
     """
@@ -111,7 +111,10 @@ def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
 
 
 def rounding_of(m: int, dtype: Any) -> float:
-    """Rounding error of an m-term inner product (8 deviations), relative to the norms' product."""
+    """Bound (8 deviations) on the rounding error of an inner product of vectors of length m.
+
+    It is relative to the product of the norms.
+    """
     unit = float(np.finfo(dtype).eps) / 2
     return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
 
@@ -119,7 +122,10 @@ def rounding_of(m: int, dtype: Any) -> float:
 def rounding_of_terms(
     expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: FeatureStats
 ) -> Float:
-    """Accumulated rounding error of an expansion's terms, (c,); `norms`: ``||A||_F`` per base."""
+    """Bound on the accumulated rounding error of the terms of a series, (c,).
+
+    `norms` are the norms ``||A||_F``, by base.
+    """
     error, unit = np.zeros_like(facts.max_abs), rounding_of(m, dtype)
     sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
     for term, size in zip(expansion.terms, sizes, strict=True):
@@ -140,8 +146,8 @@ def sufficient_orders(
     """Lowest order of the series that is accurate enough for each feature, (c,).
 
     It is above `longest` if no order is. The remainder times `n_pairs` must be at most `tolerance`
-    times the feature's typical gain by chance, over ``||A||_F``. `among` restricts the search to
-    some features. `until` (c,) is the highest order for each feature; if it is not accurate enough,
+    times the feature's typical gain by chance, over ``||A||_F``. Only features in the mask `among`
+    are searched. `until` (c,) is the highest order for each feature; if it is not accurate enough,
     no order is.
     """
     orders = np.full(len(facts.max_abs), longest + 1)

@@ -1,8 +1,8 @@
-r"""Engines without expansion: the definition of HSIC, and exact updates for ridge kernels.
+r"""Engines without expansion: direct evaluation of HSIC, and exact updates for ridge kernels.
 
-The definition recomputes the kernel matrix without each feature in turn: ``m^2`` exponentials per
-feature. It is always right, so it is the reference for all other engines, and it is used if an
-expansion would be long. It is cheap when few features are left.
+Direct evaluation, by the definition of HSIC, recomputes the kernel matrix without each feature in
+turn: ``m^2`` exponentials per feature. It is always right, so it is the reference for all other
+engines, and it is used if an expansion would be long. It is cheap when few features remain.
 
 The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``, ``t = sigma (x_i
 - x_i')^2``. So `RadialDirect` computes the scaled distances z once per round. It keeps z and W as
@@ -56,7 +56,10 @@ class DirectState(Movable):
 
 @dataclass(frozen=True)
 class Direct(AbstractEngine):
-    """Engine that scores by the definition, in float64: features that leave S, or are `joining`."""
+    """Engine that evaluates HSIC directly, with and without each feature, in float64.
+
+    Features leave S, or join it if `joining`.
+    """
 
     joining: bool = False
 
@@ -104,7 +107,7 @@ class RadialState(Movable):
 
 @dataclass(frozen=True)
 class RadialDirect(AbstractEngine):
-    """Engine that scores by the definition of a radial kernel, in float64."""
+    """Engine that evaluates HSIC with a radial kernel directly, in float64."""
 
     def prepare(self, question: ScoringProblem) -> RadialState:
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
@@ -148,8 +151,8 @@ class InverseState(Movable):
 class Inverse(AbstractEngine):
     """Engine for the ridge kernel of the linear kernel, exact to rounding, in float64.
 
-    For features that join, `joining` is the mean square of a feature's values, by which a feature
-    increases the diagonal of K; None for features that leave.
+    For features that join, `joining` is the mean square of a feature's values: the increase of the
+    mean diagonal of K by one feature. It is None for features that leave.
     """
 
     joining: float | None = None

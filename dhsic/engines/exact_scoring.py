@@ -58,7 +58,7 @@ Known = ScoringProblem | RoundState
 class ExactScoring(AbstractSplitEngine):
     """Engine with errors of about 1e-12 of typical gains by chance, in float64.
 
-    `scored_by` is the attribute of the kernel of this name.
+    `scored_by` is the kernel's attribute with the same name.
     """
 
     #: Names in the records of rounds, by family.
@@ -70,7 +70,7 @@ class ExactScoring(AbstractSplitEngine):
 
     @staticmethod
     def for_features(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
-        """Create the engine for these features; it prepares the definition only if one needs it."""
+        """Create the engine for these features; prepare direct evaluation only if one needs it."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return _shortest(question, facts)

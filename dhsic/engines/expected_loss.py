@@ -7,7 +7,7 @@ effect on the final result: the number of *lost* features among the n requested 
 The ranks of features among the survivors are divided into `BINS` bins of equal size; bin 0 is next
 to the threshold. From one round to the next the features of a bin leave or move to other bins, with
 the transition frequencies ``P_t`` (bins x bins). Lost features, with mean numbers ``v_t`` (bins,),
-are assumed to move in the same way, and round t adds its own:
+are assumed to move in the same way, and round t adds newly lost ones:
 
     ``v_t = P_t' v_{t-1} + w_t``,
     ``w_t = sum_j P(j crosses the threshold)``, over surviving features j, by bins.
@@ -18,7 +18,8 @@ equals the number that would cross the threshold from there with one more error 
 
 Future ``P`` are unknown. The mean of the last `ROUNDS` is used instead,
 
-    ``f_t = P^k 1``, the probability that a feature lost in round t is still missed k rounds later,
+    ``f_t = P^k 1``, the probability that a feature lost in round t would still survive k rounds
+    later,
 
 and starts with a cautious prior: in any round a tenth of the features lose their rank
 (`FORGOTTEN`). The k rounds end when n features are left, or when the exact engine takes over, if
@@ -94,9 +95,11 @@ class ExpectedLoss:
         self._wrong = np.zeros(BINS)  # wrongly removed features in the present round
 
     def expected(self, certificate: Certificate, size: int, n: int) -> float:
-        """Expected number of features lost in a round that are missed when losses are counted.
+        """Expected number of features that this round loses and that the result would contain.
 
-        The round removes n of `size` features; `certificate` estimates the error of its gains.
+        The round removes n of `size` features; `certificate` estimates the error of its gains. A
+        lost feature counts if it would have survived until the requested number is reached, or
+        until the first exact round.
         """
         k, _ = self._ahead(size - n)
         return float(n * certificate.wrong @ self._missed(k, size, n))
@@ -136,7 +139,7 @@ class ExpectedLoss:
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
         """End a round; return the expected number of lost features, and an upper limit.
 
-        Gains (s,) are those of the features before removal, in the order of the features; `leaving`
+        `gains` (s,) are those of all features of the round, in the order of the features; `leaving`
         are the positions of the removed ones.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
@@ -201,6 +204,7 @@ class ExpectedLoss:
     def _ahead(self, n_left: int) -> tuple[int, int]:
         """Number of rounds until lost features are counted, and number of survivors then.
 
+        They are counted before the first exact round, or when the requested number is reached.
         `n_left` is the number of survivors now.
         """
         k = 0
@@ -210,16 +214,17 @@ class ExpectedLoss:
         return k, n_left
 
     def _missed(self, k: int, size: int, n: int) -> Float:
-        """Probability that a feature lost in this round is still missed k rounds later, (bins,).
+        """Probability that a wrongly removed feature would have survived k more rounds, (bins,).
 
-        The round removes n of `size` features.
+        There is one probability for each bin of survivors in which the feature belongs. This round
+        removes n of `size` features.
         """
         moves = np.mean(self._foreseen(size, n), axis=0)
         chances = np.linalg.matrix_power(moves, k).sum(axis=1)
         return np.asarray(np.maximum.accumulate(np.minimum(chances, 1.0)))
 
     def _foreseen(self, size: int, n: int) -> list[Float]:
-        """Transition frequencies of the last rounds; before the second round, the prior.
+        """Transition frequencies of the last rounds; before the second round, those of the prior.
 
         The round removes n of `size` features.
         """
@@ -241,8 +246,8 @@ def movements(before: Array, now: Array) -> Float:
 def supposed(part: float) -> Float:
     """Prior of the transition frequencies between bins, (bins, bins + 1).
 
-    The last column is for features that leave, a fraction `part`. The others keep their order,
-    except for a fraction `FORGOTTEN` that loses its rank and may move to any bin.
+    The last column is for features that leave: a fraction `part` of all. The others keep their
+    order, except for a fraction `FORGOTTEN`, whose rank changes at random.
     """
     edges = np.arange(BINS + 1) / BINS
     lower, upper = edges[:-1, None], edges[1:, None]

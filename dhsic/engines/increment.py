@@ -1,4 +1,4 @@
-r"""Gains of joining features (line 4 of Algorithm 2), a block at a time.
+r"""Gains of candidates in forward selection (line 4 of Algorithm 2), a block at a time.
 
     ``HSIC(sigma, S + j) - HSIC(sigma, S) = <W, K(S + j) - K(S)>``
 
@@ -95,7 +95,7 @@ class Separable:
 
 
 def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
-    """Expansion of R for features with values up to `max_abs`; None if it would be too long.
+    """Expansion of R for feature values up to `max_abs`; None if it would need too many terms.
 
     The kernel must be a product over features.
     """
@@ -103,7 +103,7 @@ def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable
 
 
 def _steps(max_abs: Any) -> Any:
-    """Exponents e for which the range ``STEP^e`` contains values of these magnitudes."""
+    """Smallest exponents e with ``STEP^e >= max_abs``, one for each magnitude in `max_abs`."""
     return np.ceil(np.log(np.maximum(max_abs, 1e-300)) / np.log(STEP))
 
 
@@ -135,7 +135,7 @@ def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> 
 
 
 def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
-    """R(x, y), the part of ``k(x, y) - 1`` that is not a sum of functions of x and of y.
+    """R(x, y): ``k(x, y) - 1`` minus ``k(x, 0) - 1`` and ``k(0, y) - 1``.
 
     x and y are arrays that broadcast.
     """
@@ -144,9 +144,9 @@ def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Arr
 
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
-    """``k - 1`` for differences of two values.
+    """``k - 1`` for the differences of two values.
 
-    It is the kernel's `factor` for a removed feature, with the sign of sigma reversed.
+    This is the kernel's `factor`, which is for removing a feature, at ``-sigma``.
     """
     return kernel.factor(difference * difference, -sigma)
 
@@ -252,7 +252,7 @@ class Increment(AbstractSplitEngine):
         return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
-        """Gains and error bounds by the functions f_q, as many as the tolerance needs."""
+        """Gains and error bounds from the functions f_q, whose number depends on the tolerance."""
         r = way.n_terms(self._tolerance(state.n_samples))
         parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
         return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])

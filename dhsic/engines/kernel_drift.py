@@ -49,8 +49,8 @@ def form_rows(A: Float, rows: Index) -> Float:
 def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
     """Rows of the form B, (r, m), from rows of ``2 A`` (`twice`, (r, m)).
 
-    The diagonal entries of `twice` are replaced in place. `rows` (r,) are the sample indices of the
-    rows; `own` and `sums` (r,) are the diagonal and the row sums of A.
+    `twice` is modified in place. `rows` (r,) are the sample indices of the rows; `own` and `sums`
+    (r,) are the diagonal and the row sums of A.
 
     >>> with_diagonal(2 * np.ones((1, 3)), np.array([2]), np.ones(1), 3 * np.ones(1))
     array([[ 2.,  2., -4.]])
@@ -60,7 +60,7 @@ def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
 
 
 def turn(B: Array, before: Array) -> float:
-    """Turn of a round: the change of B (r, m) that is not a multiple of B in the round `before`.
+    """Relative change of the form B (r, m) since the round `before`, apart from a scale factor.
 
     It is the norm of the residual of B after projection on `before`, relative to the norm of B.
     """
@@ -85,11 +85,11 @@ def turn(B: Array, before: Array) -> float:
 
 
 def turned_at(history: Sequence[Mapping[str, Any]], n: int) -> int:
-    """Number of features in the last round with a large turn, before n were left; 0 if none.
+    """Number of features in the last round with a large turn, in rounds of more than n features.
 
-    `history` are the records of the rounds. A turn is large if it is at least `TURN`, and at least
-    `FASTER` times the smallest turn before it. `TURN` is raised if a round removes more than a
-    fraction `PART` of the features, or has fewer than `FEW`.
+    It is 0 if there is none. `history` are the records of the rounds. A turn is large if it is at
+    least `TURN`, and at least `FASTER` times the smallest turn before it. `TURN` is raised if a
+    round removes more than a fraction `PART` of the features, or has fewer than `FEW`.
     """
     least, turned_size = np.inf, 0
     for record in history[1:]:  # the first round has no turn

@@ -9,8 +9,8 @@ The q levels (distinct values) of a feature divide the samples, with indicators 
 Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``. So q - 1 products with one triangle
 are needed, and the result is exact for any sigma. For steep kernels, whose K and F range over many
 orders of magnitude, this difference is lost in rounding; then level 0 has its own product. If A is
-of low rank, only sums of its directions over levels are needed, which are computed from genotypes
-as stored.
+of low rank, only sums of its directions over levels are needed, which are computed from the stored
+genotype codes.
 
 Kernels without a series (`dhsic.kernels.levels`) are scored in the same way: with ``A = W o base``
 the gain of a feature is ``<A, F> + constant 1' A 1``. If a feature has many values, F is evaluated
@@ -40,8 +40,8 @@ def level_gains(
 ) -> Float:
     """Gains of features X (c, m) with few levels, (c,) float64.
 
-    `n_levels` (c,), at least 2, are their numbers of levels. For joining features `sigma` is minus
-    the bandwidth parameter. Products are in `dtype`.
+    `n_levels` (c,), at least 2, are their numbers of levels. For joining features, pass minus the
+    bandwidth parameter as `sigma`. Products are in `dtype`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -54,7 +54,7 @@ def level_gains(
 
 
 def level_products(n_levels: Array) -> int:
-    """Number of columns of products for features with these numbers of levels."""
+    """Number of columns of matrix products for features with these numbers of levels."""
     return int((n_levels.astype(np.int64) - 1).sum())
 
 
@@ -75,7 +75,7 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 
 
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
-    """Gains ``sum_kl F_kl N_kl``; terms of level 0 follow from the others and the row sums of A.
+    """Gains ``sum_kl F_kl N_kl``; terms of level 0 are computed from the row sums of A.
 
     `indicators` (q, c, m) are those of the levels.
     """
@@ -126,9 +126,9 @@ def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -
     r"""Gains of features with few levels, (c,), for a low-rank A, from sums over each level.
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U
-    (q, c, R + 1) has the sums ``1_l' Y'`` of the R directions Y of A, and last ``1_l' r``, where r
-    are the row sums of A minus those of its low-rank form. `counts` and `values` (q, c) are the
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U (q, c,
+    R + 1) has the sums ``1_l' Y'`` of the R directions Y of A; its last column is ``1_l' r``, where
+    r are the row sums of A minus those of its low-rank form. `counts` and `values` (q, c) are the
     numbers of samples and the values of the levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta

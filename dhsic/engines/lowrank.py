@@ -38,7 +38,7 @@ LONGEST_LOW_RANK = 24
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """State of the definition on a sample of the rows of K and W; NumPy only."""
+    """State for direct evaluation of HSIC on a sample of the rows of K and W; NumPy only."""
 
     which: Index  # (n,), sample indices of the rows
     inner: Float  # (n, m), inner products with all samples
@@ -87,7 +87,7 @@ class LowRank(AbstractSplitEngine):
     """Engine that sums the kernel's expansion in O(m R) per feature, with products in `dtype`.
 
     If `order` is None, each feature has the order that it needs. Features that need an order above
-    `LONGEST_LOW_RANK` are scored by the definition, if the state has `SampledRows`.
+    `LONGEST_LOW_RANK` are evaluated directly on sampled rows, if the state has `SampledRows`.
     """
 
     order: int | None = None
@@ -102,7 +102,7 @@ class LowRank(AbstractSplitEngine):
     def ways(
         self, known: LowRankScoringProblem | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
-        """Yield orders of the series with their features; above `LONGEST_LOW_RANK`: definition."""
+        """Yield series orders with their features; above `LONGEST_LOW_RANK`: direct evaluation."""
         if self.order is None:
             orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
         else:
@@ -125,7 +125,7 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """Contributions of some samples, those of X and the state, to `score`; by series only."""
+        """Contributions of the samples of X and of the state to the gains, by series only."""
         return [
             Part.concatenate(
                 [part for _, part in self._parts(state, _expansion(way, state), X[which])]
@@ -136,7 +136,7 @@ class LowRank(AbstractSplitEngine):
     def combine_contributions(
         self, state: RoundState, facts: FeatureStats, total: list[Part]
     ) -> Float:
-        """Gains, (c,), from the `contributions` added up over all samples.
+        """Gains, (c,), from the sum `total` of the `contributions` of all samples.
 
         `state` may contain only some of the samples.
         """

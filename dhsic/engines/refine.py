@@ -1,11 +1,10 @@
-"""Choice of engines: the next engine is the one that decides all ranks with the least work.
+"""Choice of engines: the next one is expected to decide all ranks with the least work.
 
 A round scores all features with a cheap engine, and then the features with undecided rank with more
-expensive engines; the last engine is accurate to rounding. Error bounds determine the order of
-expansions: given gains, or estimates of them, the number of ranks that an engine would leave
-undecided is counted before it runs. The estimates are the gains so far. In the first pass of a
-round they are the gains of the previous round, which made the `EngineChoice`; the history records
-its name.
+expensive engines; the last engine is accurate to rounding. The order of a series follows from error
+bounds: with estimates of the gains, the number of ranks that an engine would leave undecided is
+counted before it runs. The estimates are the gains computed so far or, in the first pass of a
+round, those of the previous round, which made the `EngineChoice`; the history records its name.
 
 The removed features, and their order, follow from gains with error bounds. Exact ties do occur:
 duplicated columns, flipped alleles. Gains within `TIE` of each other, relative to the largest
@@ -35,14 +34,14 @@ TIE = 1e-10
 
 
 def tie_width(gains: Float) -> float:
-    """Difference up to which gains of a round are ties."""
+    """Largest difference of two gains of a round that counts as a tie."""
     return TIE * float(np.abs(gains).max(initial=0.0))
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
-    """Mask of features whose rank among the n largest gains is undecided, (d,).
+    """Mask (d,) of features that may or may not be among the n largest, given error bounds.
 
-    `errors` (d,) are bounds on the errors of gains.
+    `gains` and `errors` are (d,); an error bounds the difference from the exact gain.
     """
     low, high = gains - errors, gains + errors
     out = np.zeros(len(gains), dtype=bool)
@@ -96,7 +95,7 @@ SHARES, FIRST_SHARE = (1.0, 0.1, 0.01), 0.1
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Choice of the engine that scores all features of a round first.
+    """Choice of the engine that scores all features at the start of a round.
 
     `engine` is None for a final engine. `name` is recorded in the history of rounds.
     """
@@ -106,14 +105,14 @@ class EngineChoice:
 
     @staticmethod
     def of(engine: AbstractEngine) -> EngineChoice:
-        """Choice of this engine for the same features, or for similar ones."""
+        """Create the choice of this engine for the next round, whose features are similar."""
         if isinstance(engine, Dense | Increment) and not engine.is_final:
             return EngineChoice(engine.name, engine)
         return EngineChoice(engine.name)
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> EngineChoice:
-        """Choice that a round made for the next one, parsed from its record in a checkpoint.
+        """Parse the choice that a round made for the next one, from its record in a checkpoint.
 
         The record has "order 2 float32" for a series up to order 2, "float32, leaving 0.1" for a
         series with a remainder of 0.1, the name of a final engine ("converged", "exact"), "low
@@ -157,7 +156,7 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        """First engine, which scores all features; `choice` is None in the first round of a run.
+        """Engine for the first pass, over all features; `choice` is None in the first round.
 
         `facts` are statistics of the features; the n largest gains must be ranked.
         """
@@ -166,10 +165,11 @@ class AbstractEngines(ABC):
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Next engine, which scores the undecided features `open_`.
+        """Engine for the next pass, over the features `open_` whose rank is undecided.
 
         Gains and errors (d,) are known or estimated for all features; the n largest gains must be
-        ranked. `caution` is a factor on error bounds, above 1 if a bound was too small before.
+        ranked. `caution` is a factor on error bounds; it is above 1 if a bound was too small
+        before.
         """
         if self.joining:
             return self._final(facts.take(open_))
@@ -202,7 +202,7 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:
-        """Yield engines that may run before the final engine `last`, with costs per feature."""
+        """Yield engines that may run before the final engine `last`, and their cost per feature."""
 
     @final
     def _cheapest(
@@ -237,7 +237,7 @@ class AbstractEngines(ABC):
 
 @dataclass(frozen=True)
 class RemovalEngines(AbstractEngines):
-    """Engines for features that leave: series of increasing order, then the final engine."""
+    """Engines for removing features: series of increasing order, then the final engine."""
 
     question: ScoringProblem
 
@@ -273,7 +273,7 @@ class RemovalEngines(AbstractEngines):
         return final_engine(self.question, facts)
 
     def _orders(self, precision: str) -> range:
-        """Orders of the series that are worth a separate pass, for a precision.
+        """Orders of the series that are worth a separate pass in the given precision.
 
         Radial kernels store a matrix for each order.
         """
@@ -292,7 +292,7 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Engines for features that join: a short series in float32, then the full one in float64."""
+    """Engines for adding features: a short series in float32, then the full one in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion

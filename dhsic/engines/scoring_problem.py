@@ -10,11 +10,12 @@ Algorithm 2 computes the gain of features that join. The scoring problem of a ro
 of samples (`ScoringProblem`), or takes linear time (`LowRankScoringProblem`) if W and K are of low
 rank. In both cases engines need ``A = W o base`` for base matrices of the kernel.
 
-The remainder of the series of a radial kernel is bounded by the distances of samples (`Remainder`).
-The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely monotone profile is
-a power series in t, from ``t^(P+1)`` on, with positive coefficients that decrease in z. Here
-``t = sigma (x_i - x_i')^2`` is at most ``tau = min(c, z)``, ``c = 4 sigma max_abs^2``, so
-``R_P(z, t) <= t R_P(z, tau) / tau``, and by Cauchy and Schwarz the remainder of a gain is
+The remainder of a radial kernel's series is bounded with the distances between samples
+(`Remainder`). The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely
+monotone profile is a power series in t, from ``t^(P+1)`` on, with positive coefficients that
+decrease in z. Here ``t = sigma (x_i - x_i')^2`` is at most ``tau = min(c, z)``, ``c = 4 sigma
+max_abs^2``, so ``R_P(z, t) <= t R_P(z, tau) / tau``, and by Cauchy and Schwarz the remainder of a
+gain is
 
     ``sum |W| R_P <= ||W o R_P(z, tau) / tau||_F (sum t^2)^(1/2)``,
 
@@ -52,10 +53,11 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """Bound on the remainder of a radial kernel's series, from sums of ``W_ij^2`` by ``z_ij``.
+    """Bound on the remainder of a radial kernel's series, from the distances between samples.
 
-    `squares` are sums over the pairs of samples whose scaled squared distance z is in each range.
-    Pairs with z = 0 are omitted, because their remainder is 0.
+    `squares` are the sums of ``W_ij^2`` over the pairs of samples whose scaled squared distance
+    ``z_ij`` is in each of several ranges. Pairs with z = 0 are omitted, because their remainder is
+    0.
     """
 
     kernel: AbstractRadial
@@ -69,7 +71,7 @@ class Remainder:
     def of(
         kernel: AbstractRadial, sigma: float, W: Float, statistic: Statistic, each: Each
     ) -> Remainder:
-        """Sum ``W_ij^2`` over all pairs of samples, tile by tile, and return the result.
+        """Sum ``W_ij^2`` over ranges of distances, tile by tile, and create the bound.
 
         `statistic` contains the inner products of samples; `each` maps a function over tiles.
         """
@@ -101,7 +103,10 @@ class Remainder:
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
     def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
-        """Bound on the error of gains by the series up to `order`, (c,), from these statistics."""
+        """Bound on the error of gains if the series is truncated after `order`, (c,).
+
+        `max_abs` and `fourth_moment` are statistics of the c features.
+        """
         with np.errstate(all="ignore"):
             steps = np.ceil(STEPS * np.log2(4 * self.sigma * max_abs**2))
             values, place = np.unique(steps, return_inverse=True)
@@ -129,7 +134,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """Statistics of c features, (c,) each, that engines need besides the values."""
+    """Statistics of c features, (c,) each, that engines need in addition to the values."""
 
     max_abs: Float  # max_i |x_i| of the standardised feature
     fourth_moment: Float  # mean_i x_i^4
@@ -194,7 +199,7 @@ class ScoringProblem:
         )
 
     def neglected(self, order: int, facts: FeatureStats) -> Float:
-        """Bound on the error of gains by the expansion up to `order`, (c,)."""
+        """Bound on the error of gains if the expansion is truncated after `order`, (c,)."""
         if self.kernel.scored_by == "taylor":
             return self.remainder.neglected(order, facts.max_abs, facts.fourth_moment)
         expansion = self.kernel.expansion(order, self.sigma)
@@ -259,8 +264,8 @@ class ScoringProblem:
 class LowRankScoringProblem:
     """Scoring problem of a round in which W and K, and so ``A = W o base``, are of low rank.
 
-    `factor` is a function from the number of a base matrix to its low-rank form, which has the
-    exact diagonal. A has at most `rank` directions, and its compression may lose a fraction
+    The function `factor` takes the number of a base matrix, and returns its low-rank form, which
+    has the exact diagonal. A has at most `rank` directions, and its compression may lose a fraction
     `tolerance` of it (default: the rounding error of float32).
     """
 
@@ -295,7 +300,7 @@ class LowRankScoringProblem:
         return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
-        """Use A as ``W o base`` for this base, instead of computing it."""
+        """Set ``W o base`` of this base to A, instead of computing it."""
         self._weighted[base] = A
 
 
@@ -307,9 +312,9 @@ AnyQuestion = ScoringProblem | LowRankScoringProblem
 class RoundState(Movable):
     """State of a round for an engine: ``A / scale``, ``A = W o base``, for the bases it needs.
 
-    Keys of mappings are bases. The scale prevents underflow in float32. If some features need the
-    definition, `definition` is its state. For radial kernels `remainder`, if it is needed,
-    determines the features for which the series is accurate enough.
+    Keys of mappings are bases. The scale prevents underflow in float32. `definition` is the state
+    for direct evaluation of HSIC, if some features need it. `remainder`, if a radial kernel needs
+    it, determines the features for which the series is accurate enough.
     """
 
     kernel: AbstractKernel

@@ -192,7 +192,7 @@ class BaseRows:
             yield columns, self.part(which, columns)
 
     def itself(self, which: Index, columns: slice) -> tuple[Index, Index]:
-        """Row and column indices of the entries in a strip that pair a landmark with itself."""
+        """Row and column indices of the entries of a strip on the diagonal of the matrix."""
         rows = self.rows[which]
         here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
         return here, rows[here] - columns.start
@@ -269,8 +269,8 @@ class HeldRows:
 
         F (m, r) is the factor of a positive definite K, `used` (n,) are the positions of the
         landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of the
-        residual. `left_out` maps indices into `used` to rows of F, each predicted by the fit to
-        the other used landmarks.
+        residual. The function `left_out` takes indices into `used`, and returns the rows of F that
+        the fit to the other used landmarks predicts for these landmarks.
         """
         unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
         are_unused = len(unused) >= LEAST_HELD
@@ -289,7 +289,7 @@ class HeldRows:
 def estimated_error(
     rows: BaseRows, F: Float, weights: Float, used: Index, held: HeldRows, sizes: Float
 ) -> float:
-    """Estimate the relative error off the diagonal, at least 0, from all known entries of K.
+    """Estimate a factor's relative error off the diagonal, at least 0, from all known entries of K.
 
     With d_i the expected size of sample i's residuals, the sum of squared residuals over pairs of
     unused samples is assumed to be ``rho`` times the sum of ``d_i d_j``; rho is measured on the
@@ -351,7 +351,8 @@ def _squares(
 ) -> tuple[float, float]:
     """Sums of squared residuals, and of squared entries, over the rows of landmarks `which` (s,).
 
-    `embedding` (s, r) is multiplied with F to predict the rows; columns are weighted by `counted`.
+    The rows are predicted by the product of `embedding` (s, r) and F'. Columns have the weights
+    `counted`.
     """
     residual = total = 0.0
     for columns, K in rows.strips(which):
@@ -364,7 +365,7 @@ def _squares(
 
 
 def relative(residual: float, total: float) -> float:
-    """Relative error ``sqrt(residual / total)``; if the total is 0, 0 or inf.
+    """Relative error ``sqrt(residual / total)``; if the total is 0, it is 0 or infinite.
 
     >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
     (0.5, 0.0, inf)

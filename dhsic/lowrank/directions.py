@@ -27,7 +27,8 @@ DEPENDENT = 1e-10
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
     """Sum the Gram matrix ``Z'Z`` of every base over the samples of a slice.
 
-    Rows of Z are Kronecker products of rows of W's directions and K's. The slice is unchanged.
+    Rows of Z are Kronecker products of the rows of two factors: the directions of W and those of K.
+    The slice is returned unchanged.
     """
 
     def of(strip: Slice) -> tuple[None, Sums]:
@@ -69,16 +70,21 @@ def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Along:
-    """Low-rank form ``A ~ P core P'`` off the diagonal, with directions P stored in slices.
+    """Low-rank form ``A ~ P core P'`` off the diagonal, for every base matrix of the kernel.
+
+    ``A = W o base`` (see `dhsic.lowrank.slices`). The directions P are stored in slices of the
+    samples.
 
     Attributes
     ----------
     core : dict
-        (k, k) matrix of each base.
+        Matrix `core` (k, k) of each base matrix, by its number.
     of_differences : bool
-        See `dhsic.kernels.base.PowerSeries`.
-    ends, weights : dict and (n, q)
-        ``P core`` of each base, and ``U M`` of ``W = U M U'``, at the n check rows.
+        Whether the kernel depends on differences of values, as in `dhsic.kernels.base.PowerSeries`.
+    ends : dict
+        Rows of ``P core`` at the n check rows, (n, k), for each base matrix.
+    weights : (n, q) array
+        Rows of ``U M`` at the check rows, with ``W = U M U'``.
     sampled : (c,) int64
         Positions of the sampled features, among the features whose values the slices hold.
     """
@@ -110,11 +116,11 @@ class Along:
         return np.asarray(diagonal - own)
 
     def missed(self, base: int, known: Slice) -> tuple[Float, Float]:
-        """Error of the low-rank form on the check rows of A, (n, s), and row sums of A, (n,).
+        """Residual of the check rows of A, (n, s), and row sums of A at these rows, (n,).
 
-        The error is the residual of the n check rows after subtraction of ``P core P'``, without
-        the diagonal, for the s samples of a slice. The row sums are over the samples of the slice.
-        `base` is the number of the base matrix.
+        The residual is A minus its low-rank form ``P core P'`` at the s samples of a slice; entries
+        on the diagonal are 0. The row sums are over the samples of the slice. `base` is the number
+        of the base matrix.
         """
         round_ = self.fitted.asked
         A = round_.checks(base, known)
@@ -180,9 +186,9 @@ def orthonormal(gram: Float) -> Float:
 
 
 def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum over the samples of a slice: HSIC, projections on B, errors of sampled features.
+    """Sum over the samples of a slice: HSIC, projections on B, and errors of sampled features.
 
-    The errors are those on check rows. The slice is returned unchanged.
+    The errors are those of gains, estimated on check rows. The slice is returned unchanged.
     """
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
@@ -216,9 +222,9 @@ def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
     """Errors of the gains of c sampled features, per check row, (n, c), to first order in sigma.
 
-    They are the terms t_ij of `dhsic.engines.certificate`. `sums` is the result of `weigh`, added
-    up over slices. `lost` (n,), by base, is the difference between the true row sums of A at the
-    check rows and the row sums that the scores use.
+    They are the contributions t_ij of `dhsic.engines.certificate`. `sums` is the result of `weigh`,
+    added up over slices. `lost` (n,), by base, is the difference between the true row sums of A at
+    the check rows and the row sums that the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -240,7 +246,7 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldForms:
-    """Low-rank form of A for quadratic forms, from stored directions, row sums and the diagonal.
+    """Quadratic forms of a low-rank A, from stored directions, row sums and the diagonal.
 
     For each base in `basis`, the coefficients of even powers are replaced by their projection on
     the functionals ``B T``: `basis` is T, and `coefficients` are those of the projection.
@@ -248,7 +254,7 @@ class HeldForms:
     Attributes
     ----------
     turned : dict
-        Eigenvalues and eigenvectors of the core of each base.
+        Eigenvalues and eigenvectors of the matrix ``P' A P`` of each base.
     n_samples : int
         Number of samples m in all slices.
     """
@@ -263,7 +269,7 @@ class HeldForms:
     def of_round(
         along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
     ) -> HeldForms:
-        """Create the forms for m samples; computes the eigendecomposition of each core."""
+        """Create the forms for m samples; computes the eigendecomposition of each ``P' A P``."""
         turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
         return HeldForms(along, basis, coefficients, turned, m)
 
@@ -302,7 +308,7 @@ class HeldForms:
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
     """Directions that features are projected on, as rows (n, s): P, then functionals ``B T``.
 
-    `basis` has T for each base; s is the number of samples of the slice.
+    `basis` is the matrix T for each base; s is the number of samples of the slice.
     """
     rows = [B.T for base in sorted(basis) for B in (known.P[base], known.B[base] @ basis[base])]
     return np.concatenate(rows, dtype=np.float32, casting="same_kind")
@@ -317,7 +323,8 @@ class Weighed:
     even : dict
         Coefficients of the functionals ``B T``, which replace those of even powers; for each base.
     lost : dict
-        Row sums of A at the n check rows minus those by these functionals, (n,); for each base.
+        Row sums of A at the n check rows minus those computed from these functionals, (n,); for
+        each base.
     """
 
     along: Along

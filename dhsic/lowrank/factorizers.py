@@ -159,9 +159,10 @@ class Nystrom(AbstractFactorizer):
 
 
 def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """Sample n rows i, one by one, by their distances from the rows l that are chosen already.
+    """Sample n rows, one by one, preferably rows that are far from those chosen before.
 
-    The probability of a row is proportional to ``min_l K_ii + K_ll - 2 K_il`` ("kmeans++").
+    Row i has a probability proportional to ``min_l K_ii + K_ll - 2 K_il``, over the rows l chosen
+    before ("kmeans++").
     """
     diagonal = np.diagonal(K)
     chosen = [int(rng.integers(len(K)))]
@@ -314,12 +315,14 @@ class Spectral(AbstractFactorizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """Eigendecomposition ``V diag(values) V'`` of K among n landmarks, to be extended to samples.
+    """Leading eigenvectors of K among n landmarks, ``V diag(values) V'``, for any samples.
+
+    `over` extends them to other samples by Nystrom's formula.
 
     Attributes
     ----------
     used : (n,) int64
-        Positions of the landmarks that it uses, among all landmarks.
+        Positions of the n landmarks among all landmarks.
     """
 
     used: Index
@@ -337,9 +340,11 @@ class Extension:
         return np.sign(self.values)
 
     def over(self, K: Float, itself: Index, columns: Index) -> Float:
-        """Extend the directions to s samples: F (s, r) from K (n, s), landmarks by samples.
+        """Extend the eigenvectors to s samples; return directions F (s, r).
 
-        Landmarks `itself` are the samples `columns`, and get rows ``V |values|^{1/2}``.
+        K (n, s) contains the kernel between the n landmarks (rows) and the samples (columns). Some
+        samples are landmarks themselves: their positions are `columns` among the samples, and
+        `itself` among the landmarks. Their rows of F are ``V |values|^{1/2}``.
         """
         roots = np.sqrt(np.abs(self.values))
         if len(itself) == K.shape[1]:
@@ -352,7 +357,8 @@ class Extension:
     def steady(self, squares: Float, m: int) -> Mask:
         """Mask of the directions that do not grow outside the landmarks, (r,).
 
-        `squares` (r,) are the sums of squares of the columns of F over all m samples.
+        Growth is noise. `squares` (r,) are the sums of squares of the columns of F over all m
+        samples.
         """
         n, size = len(self.used), np.abs(self.values)
         if n == m:
@@ -367,8 +373,8 @@ def _leading(
 ) -> tuple[Float, Float]:
     """Leading eigenvalues (r,), by descending absolute value, and eigenvectors (n, r).
 
-    K is (n, n), symmetric, with zeros on the diagonal. The decomposed matrix is K plus a diagonal,
-    that of the low-rank result.
+    K is (n, n), symmetric, with zeros on the diagonal. The matrix that is decomposed is K plus the
+    diagonal of the low-rank result itself.
     """
     n, r = len(K), min(rank, len(K))
     V, _ = np.linalg.qr(rng.standard_normal((n, min(n, rank + SURPLUS))))

@@ -15,9 +15,9 @@ landmarks that F does not use (*check rows*). Then:
 - the residual of A on the check rows, times values of a sample of features, is their error;
 - drift of the kernel (`dhsic.engines.kernel_drift`) is detected on a few rows of ``2 A``.
 
-Each of these is a few numbers per slice. They are added up, except for the rows of ``2 A``, which
-are concatenated. Landmarks are samples too: a `Slice` that contains only the landmarks computes for
-them what other slices compute for their own samples.
+Each slice returns a few numbers for each of these. They are added up, except for the rows of ``2
+A``, which are concatenated. Landmarks are samples too: a `Slice` that contains only the landmarks
+computes for them what other slices compute for their own samples.
 
 Differences of such sums lose digits: ``||C||^2`` has a relative rounding error of 1e-16, so
 residuals below the square root of `ROUNDING` cannot be distinguished. Sums over 10^6 features in
@@ -71,7 +71,7 @@ def add_sums(left: Sums, right: Sums) -> Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Slice of the samples, with its part of every array that has one row per sample.
+    """Slice of the samples, with the rows for these samples of all arrays with one row per sample.
 
     Attributes
     ----------
@@ -144,7 +144,10 @@ class Slice:
 def over_strips(
     known: Slice, of: Callable[[Slice], tuple[Any, Sums]], each: Each
 ) -> tuple[list[Any], Sums]:
-    """Apply `of` to each strip of a slice; return the list of results, and the added sums."""
+    """Apply the function `of` to each strip of samples of a slice.
+
+    Returns the list of results, and the sums that `of` returns, added up.
+    """
     found, sums = zip(*each(of, known.strips()), strict=True)
     return [*found], reduce(add_sums, sums)
 
@@ -193,8 +196,10 @@ class SlicedRound:
         Extension of every base matrix; key `LINEAR` is that of the inner products.
     bases : tuple of int
         Base matrices that score features; K itself need not be one of them.
-    turning, W : (t,) int64 and LowRankSymmetric
-        Positions of the landmarks whose rows of K measure its drift, and rows of W there.
+    turning : (t,) int64
+        Positions of the landmarks whose rows of K measure the drift of the kernel.
+    W : LowRankSymmetric
+        Rows of W at these landmarks.
     """
 
     kernel: AbstractKernel
@@ -231,9 +236,10 @@ class SlicedRound:
         return C
 
     def turned(self, known: Slice) -> Sums:
-        """Rows of ``2 A`` that measure drift (float32), and the row sums and diagonal of A there.
+        """Rows of ``2 A`` that measure the drift of the kernel, and row sums and diagonal of A.
 
-        Columns, sums and diagonal are only those of a slice: the diagonal is 0 for other samples.
+        Rows are float32. Sums and diagonal are those of the same rows. All are restricted to the
+        samples of a slice: the diagonal is 0 for other samples.
         """
         here, itself = self.itself(self.turning, known)
         A = (self.W.F @ self.W.core) @ known.W.F.T
@@ -245,7 +251,7 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Columns of the directions of a base, if the directions of all bases are concatenated."""
+        """Columns of one base, when the directions of all bases are concatenated."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])
@@ -285,7 +291,7 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Directions of K in use: their columns `kept` (r,), and weights w (r,).
+    """Directions of K that a round uses: their columns `kept` (r,), and weights w (r,).
 
     `between` (q, r) is ``M U'F diag(w)``.
     """
@@ -337,7 +343,7 @@ class FittedRound:
         return sums
 
     def _by_factor(self, base: int, known: Slice) -> Float:
-        """Row sums by the low-rank factor of K, with the decomposition of JMLR 2.6.3."""
+        """Row sums from the low-rank factor of K, by the decomposition of JMLR 2.6.3."""
         K, W = self.factor(base, known), known.W
         sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
@@ -346,8 +352,8 @@ class FittedRound:
 def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> FittedRound:
     """Choose the directions of each base that predict the check rows best.
 
-    `sums` is the result of `factor`, added up over slices; `block` is the slice of the landmarks; m
-    is the number of samples.
+    `sums` are those that `factor` returns, added up over slices; `block` is the slice of the
+    landmarks; m is the number of samples.
     """
     fits = {}
     for key, extension in asked.extensions.items():
@@ -367,7 +373,7 @@ def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitt
 def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Squared residuals of the check rows, summed, with the first 0 to r directions, (r + 1,)."""
+    """Sums of squared residuals of the check rows, for the first 0 to r directions, (r + 1,)."""
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))

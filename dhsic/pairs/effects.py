@@ -1,10 +1,10 @@
 r"""Effect of a pair: the coefficient of its product in a regression with both main effects.
 
-The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``. It uses values as stored; dosages
-are coded additively, as the number of copies of the counted allele. It is fitted by ordinary least
-squares for real labels and by logistic regression for two classes (`dhsic.passes.effects`), on the
-samples that have both values. Main effects of a selection are not included, so the model depends
-only on the two features.
+The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``. Values are not standardised in it;
+dosages are coded additively, as the number of copies of the counted allele. It is fitted by
+ordinary least squares for real labels and by logistic regression for two classes
+(`dhsic.passes.effects`), on the samples that have both values. Main effects of a selection are not
+included, so the model depends only on the two features.
 
 Features are read as standardised values, ``z = (x - mean) scale``. The mean and the scale change
 only the main effects and the intercept, except that the coefficient of the product is multiplied by
@@ -28,9 +28,9 @@ FEWEST = 5
 def product_effects(
     reader: Reader, pairs: Index, y: Array, covariates: Array | None, label_kernel: str
 ) -> tuple[Float, str] | None:
-    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), with a description.
+    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), and a description.
 
-    They are NaN if the regression has no solution, because the pair separates the classes or the
+    Both are NaN if the regression has no solution, because the pair separates the classes or the
     two features explain the product. Returns None for several targets or more than two classes.
     """
     if y.ndim > 1 and y.shape[1] > 1:

@@ -2,11 +2,11 @@ r"""Inflation: factor by which the shares of all pairs exceed the shares with pe
 
 Permutations give the null distribution if samples are exchangeable. Related samples are not:
 polygenic effects are correlated among relatives, and so are products of any two variants. Every
-share, including the largest, is then larger than with permuted labels. Most pairs have no effect,
-so the median share shows the factor. `Inflation` is the median share of a sample of pairs, divided
-by the mean of the medians of permutations for the same pairs. Its rank among the permutations gives
-a p-value. Deviances of shares are divided by the inflation (genomic control; Devlin and Roeder,
-1999).
+share of explained variance, including the largest, is then larger than with permuted labels. Most
+pairs have no effect, so the median share shows the factor. `Inflation` is the median share of a
+sample of pairs, divided by the mean of the medians of permutations for the same pairs. Its rank
+among the permutations gives a p-value. Deviances of shares are divided by the inflation (genomic
+control; Devlin and Roeder, 1999).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SINGLE, VALUES, FEWEST_SINGLE, MUCH = 1024, 1 << 20, 200, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Inflation:
-    """Inflation factor of shares, and its permutation p-value."""
+    """Inflation factor of the shares of all pairs, and its permutation p-value."""
 
     times: float
     p: float
 
     @classmethod
     def of(cls, medians: Float) -> Inflation | None:
-        """Compute the inflation from `medians_of` the labels and permutations; None if empty."""
+        """Compute the inflation from the result of `medians_of`; None if that is empty."""
         if not medians.size:
             return None
         here, of_permutations = medians[0], medians[1:]
@@ -58,9 +58,10 @@ class Inflation:
 
 
 def medians_of(some: Array) -> Float:
-    """Medians (1 + B,) of the rough shares (1 + B, s) of s pairs.
+    """Medians (1 + B,) of the approximate shares (1 + B, s) of s pairs.
 
-    The first row is for the observed labels, the others for permutations. Empty if s is too small.
+    The first row is for the observed labels, the others for B permutations. The result is empty if
+    s is too small.
     """
     if some.shape[1] < FEWEST:
         return np.empty(0)
@@ -69,7 +70,7 @@ def medians_of(some: Array) -> Float:
 
 
 def every(n_pairs: int) -> int:
-    """Step n, an odd number: every n-th pair is in the sample for the inflation."""
+    """Odd number n: every n-th pair is in the sample from which the inflation is estimated."""
     return (n_pairs // SAMPLED) | 1
 
 

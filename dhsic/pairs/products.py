@@ -107,7 +107,7 @@ class FunctionRun:
 
     @classmethod
     def of_values(cls, X: Array, functions: int) -> FunctionRun:
-        """Compute functions of values (c, m), none of which is missing."""
+        """Compute the functions for feature values (c, m), none of which is missing."""
         return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod
@@ -152,9 +152,9 @@ def product_shares(
     Parameters
     ----------
     left, right : FunctionRun
-        Functions of the features on both sides.
+        Functions of the features on both sides of a tile.
     at : (n, 2)
-        Indices of the pairs on both sides.
+        Pairs of features: index on the left, and index on the right side.
     others : (B, m, t), optional
         Permuted labels, orthonormal.
 
@@ -183,7 +183,10 @@ def product_shares(
 def _of_some(
     left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
-    """Compute `product_shares` for a batch of pairs; QY has the columns of Q and of the labels."""
+    """Compute `product_shares` for a batch of pairs: features j on the left, k on the right side.
+
+    QY has the columns of Q and of the labels.
+    """
     (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
     Z = products_of(F, G)
@@ -256,10 +259,10 @@ def _traces(along: Float, main: Float, t: int) -> Float:
 
 
 def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
-    """Compute ``L^-1 C`` with ``G = L L'`` (n, g, g), for several C (n, g, c) side by side.
+    """Compute ``L^-1 C`` with ``G = L L'`` (n, g, g), for several C (n, g, c), concatenated.
 
-    G are inner products of g vectors, and C their inner products with other vectors. The result are
-    inner products of an orthonormal basis of the g vectors with the other vectors (Gram-Schmidt). A
+    G are the inner products of g vectors, and C those with other vectors. The result is the inner
+    products of an orthonormal basis of the g vectors with the other vectors (Gram-Schmidt). A
     vector whose squared residual is below `least` is skipped; its row is 0.
     """
     columns_left = np.concatenate([G, *columns], axis=2)
@@ -305,7 +308,7 @@ def _screened(
 
 @dataclass(frozen=True, slots=True)
 class ProductScan(AbstractPass):
-    """Pass that returns the best n pairs of each tile, with shares of at least `reach`.
+    """Pass that returns the best n pairs of each tile, among those whose share is at least `reach`.
 
     With `screens`, only pairs that pass the screen are tested, see the module docstring.
     """
@@ -339,7 +342,7 @@ class ProductScan(AbstractPass):
 class LargestProducts(AbstractPass):
     """Pass that computes the largest shares with permuted labels, for products of functions.
 
-    See `dhsic.pairs.tiles.Largest`.
+    It corresponds to `dhsic.pairs.tiles.Largest`.
     """
 
     labels: Labels
@@ -371,7 +374,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Bytes of a task without the stored values: functions of both sides, products, and a strip."""
+    """Bytes that a task needs in addition to stored values: functions, products, and a strip."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

@@ -37,9 +37,9 @@ VALUE_BYTES = 64 << 20
 class RescoredPairs:
     """Best pairs by final share.
 
-    `before` are their shares in the scan. The first `n_certain` of the pairs are certainly the
-    best. `shares` are the final shares of all pairs kept by the scan; no other pair has a share
-    above `floor`.
+    `before` are their shares in the scan, `shares` the final ones. The first `n_certain` of the
+    pairs are certainly the best. `shares` covers all pairs kept by the scan; no other pair has a
+    share above `floor`.
     """
 
     found: BestPairs
@@ -81,7 +81,7 @@ class MissingMasks(AbstractPass):
 
 
 def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
-    """Missing masks (m,) by feature, for the features among `features` that have missing values."""
+    """Masks (m,) of missing values, by feature; only for `features` that have missing values."""
     at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
     if not at.size:
         return {}
@@ -90,7 +90,10 @@ def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
 
 
 def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
-    """Shares (n,) of the scanned pairs with squares regressed out; values are read in batches."""
+    """Shares (n,) of the scanned pairs after squares are regressed out.
+
+    Values are read in batches.
+    """
     shares = np.empty(len(scanned.pairs))
     for i, x, w, gaps in values_of_pairs(reader, scanned.pairs):
         shares[i] = share_given_squares(x, w, labels, gaps)

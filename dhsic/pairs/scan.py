@@ -123,7 +123,7 @@ class Null:
         return np.asarray(np.minimum.accumulate(rates[::-1])[::-1])
 
     def log_p_at(self, alpha: float) -> float:
-        """Logarithm of the p-value whose family-wise p-value is `alpha`."""
+        """Logarithm of the p-value of a pair at which the family-wise p-value is `alpha`."""
         x = self.location - self.scale * np.log(-np.log1p(-alpha) / self.times)
         rate = max(-np.expm1(-np.exp(-x)), np.finfo(float).tiny)  # 0 where x is large
         return float(min(np.log(rate), np.log(alpha)))
@@ -160,7 +160,7 @@ class SavedResults:
 
 @contextmanager
 def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
-    """Yield the saved results at a path, for the scan with this identity; None saves nothing.
+    """Yield the saved results at a path, for the scan with this identity; with None, save nothing.
 
     Raises
     ------
@@ -197,13 +197,13 @@ class ScanResult:
     Attributes
     ----------
     judged : RescoredPairs
-        Best pairs with final shares.
+        Best pairs with final shares (see `dhsic.pairs.rescore`).
     labels : Labels
         Labels that the pairs were tested against.
     null : Null or None
         Law of the largest share under the null hypothesis; None without permutations.
     reach : float
-        Largest p-value that the scan covers: all pairs with smaller p-values were found.
+        Target p-value of the scan: all pairs with smaller p-values were found.
     n_pairs, n_permuted : int
         Number of pairs of features that vary, and number of permuted pairs.
     audited : (int, int) or None
@@ -309,7 +309,7 @@ def _best_of_tiles(
 
 
 def looked_for(n_pairs: int, n: int) -> float:
-    """Target p-value of a scan for the best n pairs; pairs with larger p-values may be missed."""
+    """Target p-value of a scan for the best n of `n_pairs` pairs; pairs above it may be missed."""
     return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
 
 
@@ -321,7 +321,10 @@ def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
 
 
 def permuted_features(alive: Index, seed: int, most: int) -> Index:
-    """Features whose pairs are permuted: all, or random runs of neighbours if above `most`."""
+    """Features whose pairs are tested with permuted labels, at most about `most`.
+
+    They are all features, or random runs of neighbouring features if there are more.
+    """
     if alive.size <= most:
         return alive
     width = most // PERMUTED_RUNS

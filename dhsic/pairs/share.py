@@ -71,7 +71,7 @@ NEAR = 0.8
 
 
 def label_columns(y: Array, label_kernel: str = "auto") -> Float:
-    """Columns of the labels of all targets side by side, (m, t'); see `target_columns`."""
+    """Label columns of all targets, (m, t'), see `target_columns`."""
     return np.column_stack(target_columns(y, label_kernel))
 
 
@@ -147,12 +147,12 @@ class Labels:
 
     @property
     def functions_told(self) -> str:
-        """Number of functions per feature, for messages; empty if it is one."""
+        """Number of functions per feature, as text for messages; empty if it is one."""
         return "" if self.functions == 1 else f" with {self.functions} functions each"
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of a share; t and n - t if a pair has one product."""
+        """Degrees of freedom of the law of a share: t and n - t if a pair has one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
@@ -214,7 +214,7 @@ class Side:
         return cls(X, P, g, _times(P, labels.U))
 
     def told_of(self, labels: Labels) -> Side:
-        """Return a copy with C for other labels, which must have the same Q."""
+        """Return a copy in which C is that of other labels, which must have the same Q."""
         return replace(self, C=self.P @ labels.U)
 
     def take(self, which: Any) -> Side:
@@ -236,8 +236,9 @@ class ProductFit:
     """Least-squares fit of products on both features; labels are not involved.
 
     All fields have the same shape, one entry per pair. `beta_j` and `beta_k` are coefficients,
-    `linked` is the squared correlation of the raw features, and `left` is ``|M z|^2``. `is_told`
-    marks the tested pairs; values of other pairs are finite but meaningless.
+    `linked` is the squared correlation of the raw features, and `left` is ``|M z|^2``, the squared
+    norm of the residual. `is_told` is the mask of the tested pairs; values of other pairs are
+    finite but meaningless.
     """
 
     beta_j: Array
@@ -256,7 +257,7 @@ class ProductFit:
         v: Array,
         labels: Labels,
     ) -> ProductFit:
-        """Fit from inner products, see the module docstring.
+        """Fit products from the inner products that the module docstring defines.
 
         `sizes` are g_jj and g_kk, `inner` are ``x_j'x_k`` and g_jk, `b` are b_j and b_k.
         """
@@ -335,7 +336,7 @@ def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> floa
 
 
 def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
-    """Share of the product of two features x, w (m,) with their squares regressed out as well.
+    """Share of the product of two features x, w (m,), with their squares regressed out as well.
 
     A square that the feature itself explains, as for a binary feature, is ignored. If the squares
     explain the product, the share is 0. `gaps` (m,) marks the samples in which a value is missing.
@@ -356,7 +357,7 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
 
 
 def deflated(share: Any, by: float) -> Float:
-    """Return shares whose deviance ``-log(1 - share)`` is divided by `by`."""
+    """Return shares whose deviance ``-log(1 - share)`` is divided by the factor `by`."""
     with np.errstate(divide="ignore"):  # a share of 1 stays 1
         return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 

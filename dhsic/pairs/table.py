@@ -157,7 +157,7 @@ def pair_table(
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Genomic positions of variants, if known; -1 for a missing second feature."""
+    """Genomic positions of both variants, if known; -1 if the second feature is missing."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:
@@ -174,7 +174,7 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
 
 
 def _read(source: AbstractSource, name: str, at: Index) -> Any:
-    """Column `name` of the features `at` of a source, contigs as text; None if there is none."""
+    """Column `name` of the features at positions `at`, contigs as text; None if there is none."""
     columns = source.feature_columns()
     if columns is None:
         coordinate = source.feature_coords().get(name)

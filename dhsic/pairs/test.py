@@ -1,4 +1,4 @@
-"""Test of all pairs of features: from open data to a table of the best pairs.
+"""Test of all pairs of features: from an opened source to a table of the best pairs.
 
 `Forecast` computes the number of products and tiles of a scan and its memory, from sizes alone.
 """
@@ -67,7 +67,7 @@ class Forecast:
     flops, permuted_flops : float
         Float32 operations of matrix products, for the scan and for its permutations.
     values : float
-        Number of values that are read and standardised; a value counts once per tile that needs it.
+        Number of values that are read and standardised, counted once per tile.
     task_bytes, kept_bytes : int
         Memory of one task, and of the features that stay in memory during the scan, in bytes.
     n_tasks : int
@@ -85,7 +85,7 @@ class Forecast:
 
     @property
     def bytes_beside(self) -> int:
-        """Memory in addition to the present memory of the process, in bytes."""
+        """Bytes that the scan needs in addition to the present memory of the process."""
         return self.kept_bytes + self.n_tasks * self.task_bytes
 
     @property
@@ -178,7 +178,7 @@ class PairTest:
         with_all: bool = False,
         reader: Reader | None = None,
     ) -> xr.Dataset:
-        """Find the best pairs of open data, see `dhsic.find_pairs`.
+        """Find the best pairs of features of an opened source, see `dhsic.find_pairs`.
 
         Main effects of the features `main` are regressed out. All pairs among the features `among`
         (ascending; by default all features) are tested, and with `with_all` also their pairs with
@@ -252,10 +252,10 @@ class PairTest:
         d: int,
         everyone: int | None = None,
     ) -> Forecast:
-        """Forecast a scan over m samples and d features of a source, with `n_tasks` at a time.
+        """Forecast a scan over m samples and d features of a source, with `n_tasks` tasks at once.
 
-        `columns` are the numbers of columns of the labels (t) and of Q (q). With `everyone`, the
-        number of all features, pairs of the d features with all others are tested too.
+        `columns` are the numbers of columns of the labels (t) and of Q (q). If `everyone`, the
+        number of all features, is given, pairs of the d features with all others are tested too.
         """
         (t, q), n_permutations = columns, self.n_permutations
         n_partners = 0 if everyone is None else max(0, everyone - d)
@@ -301,7 +301,7 @@ class PairTest:
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, alive: Index
     ) -> dict[str, Any]:
-        """Identity of a scan, which must match that of a checkpoint."""
+        """Identity of a scan: a checkpoint with another identity belongs to another scan."""
         if self.checkpoint is None:
             return {}
         values = sha256(reader.scaling.checksum.tobytes())
@@ -340,7 +340,7 @@ def filtered_features(
 ) -> Float:
     """Standardised values (r, m) of features that filters exclude from a source.
 
-    A warning names them. Constant features are omitted.
+    They are named in a warning. Constant features are omitted.
     """
     unfiltered = whole_of(given.source)
     names = unfiltered.feature_names()

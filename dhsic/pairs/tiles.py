@@ -76,7 +76,7 @@ def run_width(m: int, d: int, functions: int = 1) -> int:
 
 
 def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
-    """Merge or split jobs into jobs of about `width` features each; features must have tags."""
+    """Merge or split jobs into runs of about `width` features each; features must have tags."""
     runs: list[Job] = []
     size = width
     for job in jobs:
@@ -105,7 +105,10 @@ def _merge_jobs(first: Job, second: Job) -> Job:
 
 
 def tile_jobs(runs: Sequence[Job]) -> list[Job]:
-    """Return one job per pair of runs, and per run with itself; tags encode sides of features."""
+    """Return one job per pair of runs, and one per run with itself.
+
+    Tags of features encode the side of the tile that they are on.
+    """
     jobs = []
     for i, j in combinations_with_replacement(range(len(runs)), 2):
         first = _marked(runs[i], 0)
@@ -128,7 +131,7 @@ def _marked(job: Job, side: int) -> Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureRun:
-    """Features on one side of a tile: their positions, stored tiles and `Side`."""
+    """Features on one side of a tile: their positions, stored values and `Side`."""
 
     features: Index
     tiles: list[Tile]
@@ -171,7 +174,7 @@ class BestPairs:
     shares, linked : (n,) float64
         Shares and squared correlations.
     n_judged, n_reaching : int
-        Number of pairs whose shares were computed, and of pairs that reach the target share.
+        Number of pairs whose shares were computed, and number of those that reach the target share.
     """
 
     pairs: Index
@@ -227,7 +230,7 @@ class Strip:
     is_square: bool
 
     def skipped(self, width: int) -> Array:
-        """Mask (c, width) of the entries on or below the diagonal, which are not counted."""
+        """Mask (c, width) of the entries that are not counted: on or below the tile's diagonal."""
         below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
         return below
 
@@ -248,7 +251,8 @@ class Strip:
 class Scan(AbstractPass):
     """Pass that returns the `BestPairs` of each tile: the best n, with shares of at least `reach`.
 
-    `labels` are in float64. With `screens`, tiles are screened, see the module docstring.
+    `labels` are in float64. If `screens`, only pairs that pass the screen are tested, see the
+    module docstring.
     """
 
     labels: Labels
@@ -267,7 +271,10 @@ class Scan(AbstractPass):
     def _screen_tile(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Yield pairs (n, 2) with a float32 share near or above `reach`, and the number tested."""
+        """Yield pairs (n, 2) with a float32 share near or above `reach`, and the number tested.
+
+        All pairs of the tile are tested.
+        """
         for rows in strips(len(left.g), len(right.g)):
             strip_side, strip = left.take(rows), Strip(rows, is_square)
             share = shares_of_all(
@@ -279,7 +286,10 @@ class Scan(AbstractPass):
     def _screened(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Like `_screen_tile`, for pairs that have a strong main effect or pass the screen."""
+        """Yield the same as `_screen_tile`, but only for pairs that may have a large share.
+
+        These are pairs with strong main effects, and pairs that pass the screen.
+        """
         for first, second in _strong(left, right):
             candidates = self._screen_tile(
                 left.take(first), right.take(second), narrow, is_square=False
@@ -367,8 +377,8 @@ class PermutationResult:
     largest : (B,) float64
         Largest share of each permutation.
     some : (1 + B', s) float32
-        Rough shares of every n-th pair: for the observed labels, and for the first B' permutations
-        (at most `MEASURED`).
+        Approximate shares of every n-th pair: for the observed labels, and for the first B'
+        permutations (at most `MEASURED`).
     n_reaching, n_lost : int
         Number of pairs that reach the target share with the observed labels, and number of these
         that a screen would miss.
@@ -382,9 +392,10 @@ class PermutationResult:
 
 @dataclass(frozen=True, slots=True)
 class Largest(AbstractPass):
-    """Pass that tests pairs with permuted labels and returns a `PermutationResult` per tile.
+    """Pass that returns the largest share of each permutation of the labels, for each tile.
 
-    The pairs that a screen would miss are counted if `reach`, the target share, is set.
+    The result is a `PermutationResult`. If `reach` is set, it also counts the pairs whose share
+    with the observed labels is at least `reach`, and those of them that a screen would miss.
     """
 
     labels: Labels

@@ -39,7 +39,7 @@ CODE_ENTRIES = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one block that a task reads."""
+    """Features of one block that a task reads."""
 
     local: Index  # (c,), positions in the block, ascending
     scaling: Scaling | None = None  # one entry per column; None if unknown or not needed
@@ -89,7 +89,7 @@ class Tile:
 
     @property
     def codes(self) -> Codes | None:
-        """The values as genotype codes; None if they are not genotypes."""
+        """The values as genotype codes (`Codes`); None if they are not genotypes."""
         return Codes.of(self.raw, self.missing_code)
 
     @property
@@ -140,7 +140,7 @@ def tile_of(dtype: Any) -> int:
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Bytes of the `tiles` float64 arrays, each (`TILE`, m), that a task of the engine holds."""
+    """Bytes of the float64 arrays, each (`TILE`, m), that a task holds; `tiles` is their number."""
     return tiles * TILE * m * 8
 
 
@@ -174,9 +174,9 @@ class AbstractPass(ABC):
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
-        """Compute results of several passes of this class over the same features.
+        """Compute the results of several passes of this class over the same features.
 
-        Each result equals that of its pass alone; subclasses do shared work once.
+        Each result equals that of its pass alone; subclasses do shared work only once.
         """
         return tuple(each.over(iter(blocks), m) for each in passes)
 
@@ -322,7 +322,7 @@ class AbstractByTile(AbstractPass):
 
 
 class AbstractShared(AbstractPass):
-    """A pass that shares work between several runs."""
+    """A pass that can share a part of its work with the passes of other runs."""
 
     @property
     @abstractmethod
@@ -332,7 +332,7 @@ class AbstractShared(AbstractPass):
     @classmethod
     @abstractmethod
     def together(cls, passes: Sequence[Any], blocks: Iterable[Tile], m: int) -> Sequence[Any]:
-        """Compute the results of passes with equal `shares`."""
+        """Compute the results of passes whose `shares` keys are equal."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         return self.together([self], blocks, m)[0]

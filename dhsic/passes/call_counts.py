@@ -23,7 +23,7 @@ from dhsic.sources.values import CODES, Alleles, Census, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class CountAlleles(AbstractPass):
-    """Allele counts of the features; if `looks`, also a census of their values (`TakeCensus`).
+    """Pass that counts alleles of the features; if `looks`, also a `Census` of their values.
 
     If `genotypes`, the numbers of values equal to 0, 1 and 2 are counted too. `rows` are the sample
     indices of the run (None: all samples).
@@ -45,7 +45,7 @@ class CountAlleles(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class MissingCalls:
-    """Counts per sample, and a census of the values.
+    """Missing calls per sample, and a census of the values.
 
     `n_missing` (m,) is the number of missing values, `coded` (codes, m) the number of values equal
     to each of `CODES`, the numbers that may stand for missing values.
@@ -65,7 +65,7 @@ class MissingCalls:
 
 @dataclass(frozen=True, slots=True)
 class CountMissingCalls(AbstractPass):
-    """Numbers of missing values per sample; if `looks`, also a census of the values."""
+    """Pass that counts missing values per sample; if `looks`, it also takes a `Census`."""
 
     rows: Index | None
     looks: bool
@@ -87,7 +87,7 @@ class CountMissingCalls(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class CountingOn(AbstractCounting):
-    """Counter of alleles and missing calls; every count creates a runtime by calling `made`."""
+    """Counter of alleles and missing calls; `made` creates the runtime for each count."""
 
     made: Callable[[], AbstractContextManager[AbstractRuntime]]
 
@@ -115,7 +115,7 @@ def _looked_at_few(
 ) -> tuple[Reader, Jobs, Census, bool]:
     """Take the census of a few jobs, unless the format declares the kind of the values.
 
-    Returns a reader, its jobs, the census, and whether all values need a census.
+    Returns a reader, its jobs, the census, and whether all values must be examined.
     """
     every = np.arange(source.n_features, dtype=np.int64)
     reader, census, looks = Reader(source, runtime, rows), Census(), False

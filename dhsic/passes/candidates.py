@@ -106,7 +106,7 @@ class AbstractCandidates(ABC):
     def gains(self, S: Index, asked: Scoring) -> Gains:
         """Compute gains of the candidates S, (s,), and a record of the work done.
 
-        They are accurate enough to rank the ``asked.n`` largest.
+        They are accurate enough to rank the n largest, with n from `asked`.
         """
 
 
@@ -167,7 +167,10 @@ class Singles(AbstractCandidates):
 
 
 def _share(difference: Float, errors: Float) -> float:
-    """Largest ratio of an observed error to its bound; 0 if no bound is finite and positive."""
+    """Largest ratio of an observed error (`difference`) to its bound; 0 without valid bounds.
+
+    A bound is valid if it is finite and positive.
+    """
     bounded = np.isfinite(errors) & (errors > 0)
     return float((np.abs(difference[bounded]) / errors[bounded]).max(initial=0.0))
 
@@ -191,7 +194,7 @@ class Threshold:
         """Score exactly the features that an error could move across the threshold.
 
         Returns gains, positions of the exact ones, and a certificate. The other gains are shifted
-        by the mean observed error, times the mean square of each feature.
+        by the mean error of these, times the mean square of each feature.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -221,9 +224,9 @@ class Threshold:
         return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
-        """Mask of features to score exactly, so that errors of the others meet the tolerance.
+        """Mask of the features to score exactly, so that the errors of the others are tolerable.
 
-        `sure` is the mask of features that are exact already.
+        `sure` is the mask of features whose gains are exact already.
         """
         band = sure
         for width in BANDS:
@@ -242,10 +245,11 @@ def scored_to(
     *,
     aloud: bool = False,
 ) -> Float:
-    """Gains of features by the float32 series engine.
+    """Gains of features by the float32 series engine, to a given precision.
 
-    The order of each feature's series makes its truncation error at most `part` of the spread of
-    gains. Features that need an order above `HIGHEST_ORDER` are scored by the final engine.
+    The order of each feature's series is such that its truncation error is at most `part` of the
+    spread of gains. Features that need an order above `HIGHEST_ORDER` are scored by the final
+    engine.
     """
     facts = data.facts(features)
     orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)
@@ -317,7 +321,7 @@ class Membership(AbstractCandidates):
         return gains, {"engine": f"groups: {S.size}"}
 
     def _batches(self, groups: Index) -> list[list[int]]:
-        """Split groups into jobs, in the order of their first features, to read neighbours once."""
+        """Divide groups into jobs by their first features, so that neighbours are read once."""
         spans = []
         for group in groups:
             features = self.features(np.array([group]))
@@ -338,10 +342,10 @@ class Membership(AbstractCandidates):
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups(AbstractPass):
-    """Gains of the groups in a job: returns group numbers, ascending, and gains (g,).
+    """Pass that computes the gains of whole groups; returns group numbers and gains, (g,) each.
 
-    Without group g the statistic is ``G - G_g``. G_g, the statistic of the features of g, is summed
-    as they are read. The kernel of the difference is then computed tile by tile.
+    Without group g the statistic is ``G - G_g``, where G_g is the statistic of the features of g,
+    summed as they are read. The kernel of the difference is then computed tile by tile.
 
     All features of a group are in one job. `sizes` (n_groups,) is the number of features of each
     group, and tags are group numbers. `state` is a state of the engine `Direct`.

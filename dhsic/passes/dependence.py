@@ -99,7 +99,7 @@ class AbstractRoundDependence(ABC):
         """Restore the run to `state` and its saved `arrays`; it must follow `measure`."""
 
     def resume_arrays(self) -> Mapping[str, Array]:
-        """Arrays that a resumed run needs besides its state."""
+        """Arrays that a resumed run needs in addition to its state."""
         return {}
 
     @property
@@ -117,13 +117,13 @@ class AbstractRoundDependence(ABC):
         self.data.close()
 
     def _largest(self, sigma: float, hsic: float, gains: Float, n: int) -> tuple[Index, Index]:
-        """Positions of the n largest gains, the largest first, and of the others."""
+        """Positions of the n largest gains, the largest first, and positions of the others."""
         check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         return first, np.delete(np.arange(gains.size), first)
 
     def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
-        """Last entries of a round's record: sigma, HSIC, seconds, and bytes read in this round."""
+        """Last entries of a round's record: sigma, HSIC, and the seconds and bytes that it took."""
         before, self._read = self._read, self.data.bytes_read
         return {
             "sigma": float(sigma),
@@ -134,7 +134,7 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """`dhsic.algorithms.bahsic.Dependence` over a source."""
+    """`dhsic.algorithms.bahsic.Dependence` for the features of a source."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class SourceDependence(AbstractRoundDependence):
 
 
 class SourceForward(AbstractRoundDependence):
-    """`dhsic.algorithms.fohsic.ForwardDependence` over a source."""
+    """`dhsic.algorithms.fohsic.ForwardDependence` for the features of a source."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class SourceForward(AbstractRoundDependence):
             self.follow(state.eliminated, state.removed_in)
 
     def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen: update the statistic, then sigma."""
+        """Begin a round with the chosen features S-dagger: update the statistic, then sigma."""
         self._started = time.perf_counter()
         self.follow(S_dagger)
         kernel, policy = self.choices.kernel, self.choices.bandwidth
@@ -283,12 +283,12 @@ class SourceForward(AbstractRoundDependence):
         return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
 
     def value(self, T: Index) -> float:
-        """HSIC(Xi, T), for floating selection."""
+        """HSIC(Xi, T) of the feature set T, for floating selection."""
         Z = self._values(T)
         return self._hsic_of(Z.T @ Z, T.size)
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}), and return both."""
+        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}); return j and that HSIC."""
         Z = self._values(T)
         G = Z.T @ Z  # (m, m)
         values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
@@ -326,9 +326,9 @@ class SourceForward(AbstractRoundDependence):
     def _certificate(
         self, question: LowRankScoringProblem, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
-        """Facts about the error of low-rank gains, for the record of a round.
+        """Entries of a round's record on the error of its low-rank gains.
 
-        The error is measured against the definition, on features near the threshold and some
+        The error is measured by direct evaluation of HSIC, for features near the threshold and some
         others.
         """
         nearest = nearest_to_threshold(gains, n, NEAREST)
@@ -373,7 +373,7 @@ class SourceForward(AbstractRoundDependence):
 
     @property
     def _lasts(self) -> bool:
-        """Whether gains are the same in all rounds."""
+        """Whether gains are equal in all rounds, so that they can be reused."""
         return self.choices.kernel.is_additive and self._candidates.has_engines
 
     def _engines(self, sigma: float) -> AbstractEngines:
@@ -397,7 +397,7 @@ class SourceForward(AbstractRoundDependence):
         return float(np.mean(self.data.sizes(self.data.alive)))
 
     def _before_the_first(self) -> float:
-        """Sigma of the median rule before a feature is chosen.
+        """Sigma of the median rule when no feature is chosen yet.
 
         It assumes normal features whose variance is the mean over the data.
         """
@@ -414,7 +414,7 @@ class SourceForward(AbstractRoundDependence):
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
-    """Raise InputError if gains are not finite, or all 0.
+    """Raise InputError if any gain is not finite, or if all are 0.
 
     All are 0 if K is constant or the identity, because sigma does not suit the data.
     """

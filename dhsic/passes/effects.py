@@ -4,8 +4,9 @@ Real labels: ordinary least squares on ``[1, covariates, x]``, reduced to a few 
 the theorem of Frisch, Waugh and Lovell; samples with a missing value are removed by subtracting
 their rows of the basis. Two classes: logistic regression by Newton's method, with the Hessians of
 all features of a tile in one matrix product; the coefficient is the log odds ratio per copy of the
-allele. Both agree with ``plink2 --glm``. Residuals of relatives (`dhsic.relatedness`), real or of
-two classes: generalised least squares, as of a mixed model with a chromosome left out.
+allele. Both agree with ``plink2 --glm``. Residual labels of related samples (`dhsic.relatedness`),
+for real labels or two classes: generalised least squares, as in a mixed model that leaves one
+chromosome out.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class AdditiveEffects(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class ResidualEffects(AbstractByTile):
-    """Effects of the features on labels of relatives, (c, `COLUMNS`), from their residuals.
+    """Effects of features on the labels of related samples, (c, `COLUMNS`), from residual labels.
 
     With the covariance ``sigma^2 S`` of the residuals, ``beta = x'e / x'R D P R x`` has variance
     ``sigma^2 x'S x / (x'R D P R x)^2`` (`dhsic.linalg.residual_covariance`). Missing values are
@@ -209,6 +210,6 @@ def _present(tile: Tile) -> tuple[Float, Mask, Array]:
 
 
 def _known(n: Array, beta: Float, error: Float, p: Float) -> Array:
-    """Columns of the result, (c, `COLUMNS`), with NaN for effects that are not estimated."""
+    """Columns of the result, (c, `COLUMNS`); NaN where the effect cannot be estimated."""
     is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
     return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p))])

@@ -57,14 +57,14 @@ LOW_RANK, SAMPLES = 4, 4
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Flops of an exact round, including its share of the statistic."""
+    """Flops of an exact round, including its part of the cost of the statistic."""
     return 2.3 * m * m * n_features
 
 
 def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
-    """Whether a round with `n_features` should be exact, if the exact engine is allowed.
+    """Whether a round with `n_features` should be exact, if exact rounds are allowed.
 
-    If `eager`, it should be exact as soon as that is cheap.
+    If `eager`, rounds should be exact as soon as that is cheap.
     """
     cheap = flops_of_round(m, n_features) <= CHEAP
     return n_features <= ALWAYS_EXACT or (eager and cheap)
@@ -72,7 +72,7 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """Engines of a run."""
+    """Plan of a run: which rounds are exact, and which use low rank."""
 
     is_low_rank: bool  # whether the first round is in low rank
     eager: bool  # whether rounds become exact as soon as that is cheap
@@ -87,9 +87,9 @@ class EnginePlan:
 
         ``solver="auto"`` begins in low rank if an exact round is expensive, or if (m, m) matrices
         would be too large. An additive kernel needs only one round; it begins in low rank if ten
-        rounds would be expensive. Labels that cannot be factored, and kernels without low-rank
-        support, never use low rank. The choice depends on sizes and not on the memory of the
-        machine, so that results are the same everywhere.
+        rounds would be expensive. Low rank is never used with labels that cannot be factored, or
+        with kernels that do not support it. The choice depends on sizes and not on the memory of
+        the machine, so that results are the same everywhere.
         """
         check_solver(kernel, solver)
         rounds = 0.1 if kernel.is_additive else 1.0
@@ -118,7 +118,7 @@ class EnginePlan:
         return min(m, n + check_number(m)) if self.is_low_rank else 0
 
     def _takes_over(self, m: int, d: int) -> int:
-        """Maximum number of features in the first round of the exact engine."""
+        """Largest number of features at which the exact engine takes over."""
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
         return min(d, max(ALWAYS_EXACT, cheap)) if self.is_low_rank else d
 

@@ -65,9 +65,9 @@ class Inner(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class ProductsWithLabels(AbstractByTile):
-    """Pass that computes ``X'U`` of features with label weights U, and their values at `samples`.
+    """Pass that computes ``X'U`` of features with label weights U, and the values at `samples`.
 
-    The result of c features is (c, q + s).
+    The result of c features is (c, q + s), for q columns of U and s samples.
     """
 
     U: Float  # (m, q)
@@ -167,9 +167,10 @@ class MeasureLinear(AbstractShared, AbstractSum):
 
 
 def _products(tile: Tile, along: Directions, own: Directions, moved: Any) -> tuple[Float, Float]:
-    """Products of features with the directions `along`, (c, k), and of squares with `own`, (c, n).
+    """Products of features with directions, (c, k), and of their squares with diagonals, (c, n).
 
-    `own` are the diagonals of the forms of n runs. `moved` copies arrays to a device.
+    `along` are the directions, and `own` the diagonals of the quadratic forms of n runs. `moved`
+    copies arrays to a device.
     """
     U, V = [], []
     with np.errstate(over="ignore", invalid="ignore"):  # features that overflow are rejected later

@@ -71,7 +71,10 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
-    """Yield stored blocks, each with the slice of positions `at` (ascending) that it contains."""
+    """Yield stored blocks of a source, each with the slice of the positions `at` that it contains.
+
+    `at` are ascending.
+    """
     edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
     for block, (a, b) in zip(blocks, edges.tolist(), strict=True):
         if b > a:
@@ -79,7 +82,7 @@ def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, sl
 
 
 def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:
-    """Split the positions `at` evenly into blocks, regardless of how they are stored."""
+    """Divide the positions `at` evenly into blocks of about `width`, however they are stored."""
     for index, a in enumerate(range(0, at.size, width)):
         b = min(a + width, at.size)
         yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
@@ -102,7 +105,7 @@ def merged(jobs: Jobs, n: int) -> list[Job]:
 
 
 def grouped(jobs: Jobs, worth_many: int = WORTH_MANY) -> list[Job]:
-    """Merge consecutive jobs into few, for passes with large results that are added up.
+    """Merge consecutive jobs, for passes with large results that are added up.
 
     There are more than `FEW_PARTIALS` jobs only if each has at least `worth_many` features.
     """

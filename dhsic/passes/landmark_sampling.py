@@ -70,7 +70,7 @@ def check_number(m: int) -> int:
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Samples whose rows of K measure its drift, ascending.
+    """Samples whose rows of K measure the drift of the kernel between rounds, ascending.
 
     They are check rows of every `LandmarkSet` with this seed.
     """
@@ -89,7 +89,10 @@ def first_number(m: int) -> int:
 
 
 def sample_size(m: int) -> int:
-    """Approximate maximum number of sampled features for m samples; samples have at least half."""
+    """Approximate maximum number of features in a `Sample`, for m samples.
+
+    A sample has at least half of this number.
+    """
     return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
 
 

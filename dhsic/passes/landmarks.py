@@ -67,11 +67,11 @@ SLICE = 16384
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Inner products, summed over features, of b landmarks with m samples, (b, m); squared norms.
+    """Sums over features of inner products of b landmarks with m samples, and of squared norms.
 
     If every sample is a landmark, the inner products of all samples, (m, m), are known too. The
     samples are divided into slices (`dhsic.lowrank.slices`). Each slice keeps its part of the sum,
-    and results of a round that the next round reuses.
+    and those results of a round that the next round reuses.
     """
 
     epoch = 32
@@ -125,7 +125,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """Pass that the first pass over the data runs after measuring the scaling."""
+        """Pass that the first reading of the data applies, after it has measured the scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends
@@ -179,9 +179,9 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
     def step(self, function: SliceWork, state: Any) -> Sums:
-        """Replace all slices by the results of a function, and add up the sums that it returns.
+        """Apply a function to all slices; keep the slices that it returns, and add up its sums.
 
-        Pending removals of features are subtracted in the same step.
+        Features removed since the last step are subtracted in the same step.
         """
         if self._leaving is not None:
             return self.settle(function, state)
@@ -196,7 +196,7 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Load values of sampled features into slices, apply `then`, and add up its results."""
+        """Load values of sampled features into the slices, apply `then`, and add up its sums."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
         self._held, (self._block, sums) = self.data.update(
@@ -217,7 +217,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def _here(self) -> SiteValues:
-        """Slices, up to date, in the runtime of the reader.
+        """Slices, up to date, on the present runtime of the reader.
 
         They move to this process if the features have moved there.
         """
@@ -237,7 +237,7 @@ class LandmarkSum(AbstractFeatureSum):
         return len(self._sites())
 
     def _sites(self, jobs: Jobs = ()) -> list[Site]:
-        """Sites of the slices, each with its part of the jobs.
+        """Sites of the slices (see `dhsic.runtime.base`), each with its part of the jobs.
 
         There is a single slice if all samples are landmarks.
         """
@@ -287,7 +287,7 @@ class LandmarkSum(AbstractFeatureSum):
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
-        """Subtract pending removals in all slices, apply `then`, and add up its results.
+        """Subtract removed features in all slices, apply `then`, and add up its sums.
 
         `asked` is the argument of `then`.
         """
@@ -301,7 +301,7 @@ class LandmarkSum(AbstractFeatureSum):
     # -- features ------------------------------------------------------------------------------
 
     def start(self, features: Index, taken: Any) -> None:
-        """Begin with `features`, which vary; `taken` is the result of `first_pass` for all."""
+        """Begin with `features`, those that vary; `taken` is the result of `first_pass`."""
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
@@ -365,9 +365,9 @@ class LandmarkSum(AbstractFeatureSum):
     ) -> Sums:
         """Change the sums of slices (see `Renewal`) by `features`, or by given sums or values.
 
-        `features` are read and subtracted. If `anew`, slices are reset first, so that `features`
-        are the only ones. Afterwards slices apply `then` to the argument `asked`; returns its
-        results, added up.
+        `features` are read and subtracted. If `anew`, slices are reset first, so that they contain
+        only `features`. Afterwards slices apply `then` to the argument `asked`; returns its sums,
+        added up.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
@@ -392,7 +392,11 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Float", self.data.sum_results(AllSums(), jobs))
 
     def _of_square(self) -> InnerProducts:
-        """Inner products with landmarks and directions of W, and norms, by the full statistic."""
+        """Compute the sums for the landmarks from the inner products of all samples, (m, m).
+
+        Returns inner products of all samples with the landmarks, then with the directions of W, and
+        squared norms.
+        """
         square, rows = self._square, self.marks.rows
         assert square is not None, "every sample is a landmark"
         above = np.arange(self._m) >= rows[:, None]
@@ -425,7 +429,7 @@ class LandmarkSum(AbstractFeatureSum):
         return len(self.chosen.fit) < first_number(self._m) and not self.chosen.is_everyone
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat completed rounds (see `replay`); `n_rows` is the number of landmarks of each."""
+        """Repeat completed rounds (see `replay`); `n_rows` has the number of landmarks of each."""
         grown = []
         for number, n in enumerate(n_rows):
             if n != len(self.chosen.rows):
@@ -435,7 +439,7 @@ class LandmarkSum(AbstractFeatureSum):
         self.settle()
 
     def _of_rows(self, n_rows: int) -> LandmarkSet:
-        """Landmark set with `n_rows` landmarks, including check rows."""
+        """Create the landmark set that has `n_rows` landmarks, including check rows."""
         n = first_number(self._m) // (1 if n_rows == self._m else 2)
         while n_rows < self._m and len(LandmarkSet.of(self._m, n, self._seed).rows) < n_rows:
             n *= 2

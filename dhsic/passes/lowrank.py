@@ -250,11 +250,11 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
-        """State of the round, from its fit `found`.
+        """State of the round, computed from its fit `found`.
 
         If projections are used (`dhsic.passes.projection`), A is expressed in the directions that
         features are projected on. Features are projected first if they have not been, if a higher
-        order is needed, if half of them have left since, or if `anew`.
+        order is needed, if half of the projected ones have been removed, or if `anew`.
         """
 
     @abstractmethod
@@ -271,13 +271,13 @@ class AbstractLowRankScorer(AbstractScorer):
     ) -> tuple[Float, int, Certificate]:
         """Correct gains near the threshold between removed and surviving features.
 
-        n, the number of removed features, is below S.size. Returns the gains, the number of exact
-        gains, and the certificate of all gains.
+        n is the number of features to remove, fewer than all. Returns the gains, the number of
+        exact gains, and the certificate of all gains.
         """
 
     @abstractmethod
     def _hsic(self, sigma: float, state: Any = None) -> float:
-        """HSIC, ``<W, K>``, by the low-rank factors."""
+        """HSIC, ``<W, K>``, from the low-rank factors."""
 
 
 class LowRankScorer(AbstractLowRankScorer):
@@ -328,7 +328,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
     def _series(self, found: FittedRound) -> PowerSeries:
-        """Power series of the projections; its first term if features are not projected."""
+        """Power series used for projections; only its first term if features are not projected."""
         order = 1 if self._projection is None else self._projection.order
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
@@ -368,7 +368,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, sums)
 
     def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
-        """Add to `along` the sampled features of S, and the check rows in the landmark slice."""
+        """Add to `along` the positions of the sampled features of S, and the block's check rows."""
         features, is_there = self._sampled(S)
         sampled = self.sum.sampled if is_there else features
         assert sampled is not None, "slices have the sample"
@@ -379,13 +379,13 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> Sums:
         """Run a function in all slices, after loading the sampled features of S if necessary.
 
-        `asked` is the request that the function gets, and `tell` adds up its sums over slices.
+        `asked` is the argument of `function`. `tell` runs it if no features must be loaded.
         """
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
 
     def _weighed(self, along: Along, sums: Sums) -> Weighed:
-        """State of the round, from A along its directions and the sums over all slices."""
+        """Create the state of the round from A along its directions and the sums of all slices."""
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
@@ -398,7 +398,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return Weighed(along, sums, even, lost)
 
     def _forms(self, state: Weighed) -> Forms:
-        """Parameters with which slices score features by their values; cached per state."""
+        """Quadratic forms with which slices score features by their values; cached per state."""
         if self._forms_of is None or self._forms_of[0] is not state:
             basis = {} if self._projection is None else self._projection.basis
             m = self._data.n_samples
@@ -437,7 +437,7 @@ class LowRankScorer(AbstractLowRankScorer):
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
         """Gains of S from their projections, a mask of the accurate ones, and the series order.
 
-        Results are cached, because the certificate and the round both use them.
+        Results are cached, because both the certificate and the round use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -460,7 +460,7 @@ class LowRankScorer(AbstractLowRankScorer):
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Gains of S by their values, with the series order that each needs; the highest order."""
+        """Gains of S from their values, each with the series order it needs; the highest order."""
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())
         request = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)

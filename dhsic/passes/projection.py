@@ -17,11 +17,11 @@ The diagonal needs a correction, a linear functional c_t of the even powers ``x^
 
 The functional is projected on a space of few dimensions, ``c_t' x^a ~ (B' c_t)' (B' x^a)``, with B
 (m, n) an orthonormal basis of c_t in the round of the projection, ones, and products of the leading
-directions. M_t and ``B' c_t`` change from round to round; the numbers u and ``B' x^a`` do not. So a
-feature is read once to compute them, and again when it leaves. When half of the features have left
-they are projected again, so a run makes about two passes in all. The certificate of a round
-includes errors of the projection, like all others of low rank, and rounding errors of the numbers,
-which are stored in half precision.
+directions. M_t and ``B' c_t`` change from round to round; the projections u and ``B' x^a`` of a
+feature do not. So a feature is read once to compute them, and again when it leaves. When half of
+the features have left they are projected again, so a run makes about two passes in all. The
+certificate of a round includes errors of the projection, like all others of low rank, and rounding
+errors of the stored numbers, which are in half precision.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NARROW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """Definition of the numbers stored per feature x: ``D_p' x^p`` for some powers p.
+    """Definition of the numbers stored for each feature x: ``D_p' x^p`` for some powers p.
 
     D_p are some of the `directions`.
     """
@@ -74,7 +74,7 @@ class Numbers(Movable):
 
     @staticmethod
     def supposed(kernel: AbstractKernel, order: int, m: int) -> Numbers:
-        """Numbers for a plan, which needs sizes only: the maximum of directions, all entries 0."""
+        """Placeholder for a plan, which needs sizes only: as many directions as allowed, all 0."""
         series, n_even = kernel.power_series(order, 1.0), 2 + MULTIPLIED * (MULTIPLIED + 1) // 2
         odd = {(x.base, p) for x in series.products for p in (x.a, x.b) if x.a and x.b}
         even = {(x.base, x.a + x.b) for x in series.products if on_diagonal(x, series)}
@@ -84,11 +84,11 @@ class Numbers(Movable):
 
     @property
     def n(self) -> int:
-        """Number of numbers per feature."""
+        """How many numbers are stored per feature."""
         return sum(stop - start for _, start, stop in self.parts)
 
     def of_strip(self, x: Array, samples: slice) -> Float:
-        """Contribution of a slice of the samples to the numbers of features, (c, n).
+        """Contribution of some samples to the numbers of c features, (c, n).
 
         x (c, s) are standardised values of the features at these samples.
         """
@@ -120,7 +120,7 @@ def in_half(numbers: Array) -> Array:
 
 
 def from_half(kept: Array) -> Array:
-    """Convert the result of `in_half` back to float32 numbers, (c, n)."""
+    """Convert the half-precision numbers of `in_half` back to float32, (c, n)."""
     largest = np.ascontiguousarray(kept[:, -2:]).view(np.float32)
     return kept[:, :-2].astype(np.float32) * largest
 
@@ -140,7 +140,10 @@ class Project(AbstractByTile):
         return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
-        """Numbers of a few features, in float64; computed by slices of samples, for the cache."""
+        """Numbers of a few features, in float64.
+
+        They are summed over slices of the samples, which fit in the cache.
+        """
         total = np.zeros((len(tile.raw), self.numbers.n))
         for samples in strips:
             x = tile.of_samples(samples).values(np.float32)
@@ -169,7 +172,7 @@ class Projection:
         self._parts = self._laid_out(kernel.power_series(order, 1.0), n_directions)
 
     def numbers(self, directions: Any) -> Numbers:
-        """Definition of the numbers of every feature, with the `stacked` directions."""
+        """Definition of the numbers stored for every feature, with the `stacked` directions."""
         return Numbers(directions, self._parts)
 
     def _laid_out(
@@ -198,7 +201,7 @@ class Projection:
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
     ) -> Callable[[Array], Float]:
-        """Create the function that computes gains (c,) from stored numbers in a round.
+        """Create the function that computes gains (c,) from the stored numbers in a round.
 
         `core` is ``P' A P`` and `even` is ``B' c``, both by base.
         """
@@ -249,12 +252,12 @@ def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
 
 
 def most_numbers(kernel: AbstractKernel, d: int) -> int:
-    """Maximum total of numbers held at a time for d features."""
+    """Maximum total of stored numbers that memory may hold at a time, for d features."""
     return max(numbers_of(kernel, kernel.exact_order or 1) * d, ALWAYS_HELD)
 
 
 def bytes_held(kernel: AbstractKernel, d: int) -> int:
-    """Maximum bytes of the projections of d features, in half precision (see `in_half`)."""
+    """Maximum bytes of the stored projections of d features, in half precision (see `in_half`)."""
     return 2 * most_numbers(kernel, d) + 4 * d
 
 

@@ -4,11 +4,11 @@ As features leave, less of each block is needed. The surviving features (*surviv
 kept in memory if they fit a fixed budget, else rewritten to a temporary file (*scratch*). So all
 passes together decode a small multiple of one pass. Low rank compacts when half of the stored
 features have left; the exact engine does when an epoch begins (`dhsic.passes.sums`), after seven in
-eight have left. On a cluster survivors go to scratch, unless they are few. All features are loaded
-in the same way before the first round, if they fit (`AbstractReader.load`). So a run examines its
-values (`dhsic.passes.single_pass`), loads them, measures them (the first pass), and then its rounds
-decode blocks from memory. Decisions and jobs depend on data sizes and the source alone, never on
-where survivors are kept, so all runs over the same data sum in the same order.
+eight have left. On a cluster survivors go to scratch, unless they are few. All features are stored
+in this way before the first round, if they fit the budget (`AbstractReader.load`). So a run
+examines its values (`dhsic.passes.single_pass`), loads them, measures them (the first pass), and
+then its rounds decode blocks from memory. Decisions and jobs depend on data sizes and the source
+alone, never on where survivors are kept, so all runs over the same data sum in the same order.
 
 `AbstractReader` makes these decisions. `Reader` runs the passes; the reader of a plan counts them.
 """
@@ -101,7 +101,7 @@ class AbstractReader(ABC):
 
     `rows` (m,) are the indices of the samples of the run, in order (None: all samples). `memory` is
     the budget in bytes for survivors in memory (default `COMPACT_BYTES`), for this process and for
-    every worker of a cluster. Survivors that do not fit go to scratch; results are the same.
+    every worker of a cluster. Survivors that exceed it go to scratch; results are the same.
     """
 
     def __init__(
@@ -147,28 +147,34 @@ class AbstractReader(ABC):
     def _update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Apply a step of the runtime to the jobs of this reader."""
+        """Execute `update` on the runtime, or record its cost; subclasses implement this."""
 
     def update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Apply a step to the values at all sites; return the new values and the sum of parts."""
+        """Run the jobs of `step`, which update the values that sites keep on workers.
+
+        Returns the new values, and the sum of the parts (see `AbstractRuntime.update`).
+        """
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
         return self._update(held, step, sites, state)
 
     def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Query the values at all sites (see `AbstractRuntime.query`)."""
+        """Yield the answers of the function `ask` for the values that the sites store on workers.
+
+        See `AbstractRuntime.query`.
+        """
         return self.runtime.query(held, ask, told, state)
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
-        """Whether the values of features can be packed; this takes a pass over them."""
+        """Whether the values of features can be packed into two bits; this takes a pass."""
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        """Store `features` at `place` (not `STORED`) in this form; False if they cannot be packed.
+        """Store `features` in memory or scratch, according to `place`, in this form.
 
-        Raises UnwritableError if scratch is full.
+        Returns False if they cannot be packed. Raises UnwritableError if scratch is full.
         """
 
     # -- statistics of features --------------------------------------------------------------------
@@ -180,7 +186,7 @@ class AbstractReader(ABC):
 
     @property
     def bytes_per_feature(self) -> int:
-        """Stored bytes per feature."""
+        """Stored bytes per feature, for the samples of the run."""
         return int(self.n_samples * np.dtype(self.source.dtype).itemsize)
 
     @property
@@ -196,7 +202,7 @@ class AbstractReader(ABC):
 
     @property
     def alive(self) -> Index:
-        """Features that vary."""
+        """Positions of the features that vary."""
         return np.flatnonzero(~self.scaling.constant)
 
     def sizes(self, features: Index) -> Float:
@@ -223,7 +229,7 @@ class AbstractReader(ABC):
         weighted: Scaling | None = None,
         tags: Index | None = None,
     ) -> list[Job]:
-        """Jobs whose concatenated results are in the order of `features` (ascending).
+        """Create jobs that read `features` (ascending); concatenated results are in the same order.
 
         If `scaled`, tasks use the known scaling of the source. `weighted`, a scaling of all
         features of the source, replaces it. `tags` (s,) are integers that tasks receive with the
@@ -284,8 +290,8 @@ class AbstractReader(ABC):
     def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
         """Load all features if they fit, run the first pass, and return the scaling.
 
-        The first entry of the pass's result is a list of scalings; the function `take` receives the
-        other entries. Later reads are compared with the checksums of this pass.
+        The pass returns a list of scalings and further results, which the function `take` receives.
+        Later reads are compared with the checksums of this pass.
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
@@ -306,7 +312,7 @@ class AbstractReader(ABC):
         self.compare(scaling)
 
     def compare(self, scaling: Scaling) -> None:
-        """Compare the values of later reads with the checksums of a scaling."""
+        """Compare the values of later reads with the checksums in `scaling`."""
         if isinstance(self.source, RecutSource):
             self.source = self.source.checked(scaling.checksum, self.rows)
         elif self.held is None:  # else the values were copied by this process
@@ -330,7 +336,10 @@ class AbstractReader(ABC):
         return values * int(np.dtype(self.source.dtype).itemsize)
 
     def copy_unread(self, rows: Index | None = None) -> Self:
-        """Copy of the reader, for the samples `rows` if given, without scratch or bytes read."""
+        """Create a copy of the reader that has read nothing, for the samples `rows` if given.
+
+        It has no scratch, and 0 bytes read.
+        """
         other = copy(self)
         self._is_alone = other._is_alone = False
         other.bytes_read, other.scratch = 0, None
@@ -338,7 +347,7 @@ class AbstractReader(ABC):
         return other
 
     def in_common(self, runtime: AbstractRuntime) -> Self:
-        """Reader for one of several runs that share the features that this reader has loaded."""
+        """Create a reader for one of several runs, with the features this reader has loaded."""
         other = self.copy_unread()
         other.bytes_read, self.bytes_read = self.bytes_read, 0
         if isinstance(self.source, MemorySource):
@@ -357,7 +366,10 @@ class AbstractReader(ABC):
     # -- where features are kept ------------------------------------------------------------------
 
     def load(self) -> None:
-        """Store all features separately before the first round, if they fit `COMPACT_BYTES`."""
+        """Store all features in memory or scratch before the first round, if small enough.
+
+        The limit is `COMPACT_BYTES`.
+        """
         every = np.arange(self.source.n_features, dtype=np.int64)
         if self.loaded is not None:
             self._move(self.loaded.marked(self.source.missing_code), every)
@@ -408,7 +420,7 @@ class AbstractReader(ABC):
                 return
 
     def _recut(self, features: Index, form: Form) -> bool:
-        """Read `features` from their present store, in jobs as if they were stored separately.
+        """Read `features` from their present store, in the jobs that separate storage would have.
 
         So sums are computed in the same order. Returns False if `form` is packed and the features
         cannot be packed.
@@ -427,7 +439,7 @@ class AbstractReader(ABC):
         return True
 
     def _where(self, n_features: int, n_bytes: int) -> Location:
-        """Choose the location for survivors by their number and bytes."""
+        """Choose where to store `n_features` surviving features, with `n_bytes` bytes in total."""
         if not self.runtime.is_remote:
             if n_bytes <= self.room:
                 return Location.MEMORY
@@ -437,12 +449,12 @@ class AbstractReader(ABC):
 
     @property
     def _scratch_place(self) -> Path | None:
-        """Folder for scratch; None if scratch does not help, or workers do not share a folder."""
+        """Folder for scratch; None if scratch is useless, or if workers share no folder."""
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
     def _is_lazy(self) -> bool:
-        """Whether the source is itself computed on the cluster."""
+        """Whether the source is computed on the cluster itself, as a dask array."""
         return self.runtime.is_remote and self.source.pieces(()) is not None
 
     def _move(
@@ -466,7 +478,7 @@ class AbstractReader(ABC):
             self.runtime, self.is_home = Threads(), True
 
     def _writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
-        """Jobs that write features to scratch, and the number of features per chunk."""
+        """Jobs that write features to scratch, and the number of features per scratch chunk."""
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         most = JOBS_PER_THREAD * self.runtime.n_workers
@@ -483,7 +495,7 @@ class AbstractReader(ABC):
 
 
 class Reader(AbstractReader):
-    """Reader that runs passes on its runtime; an error removes its scratch."""
+    """Reader that runs passes on its runtime; if a pass fails, its scratch is removed."""
 
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         method = self.runtime.map_blocks if divisible else self.runtime.map
@@ -579,7 +591,7 @@ class Reader(AbstractReader):
         return packed, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
-        """Read and pack features on the cluster; returns stored values and their form."""
+        """Read and pack features on the cluster; return the stored values, and their form."""
         encoded = self.results(Encode(form), jobs, divisible=True)
         parts, spans = zip(*encoded, strict=True)
         return np.concatenate(parts), form.covering(spans)

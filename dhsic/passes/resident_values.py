@@ -1,4 +1,4 @@
-"""Results of a pass that stay on the workers that computed them, and queries of these results.
+"""Results of a pass that stay on the workers that computed them, and functions applied to them.
 
 Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its results, a few numbers per
 feature, stay on the worker that read the features, until the survivors move to the client process.
@@ -29,7 +29,7 @@ LEAST = 2048
 
 @dataclass(frozen=True, slots=True)
 class ConcatenateResults(AbstractStep):
-    """Step that concatenates the results of a pass."""
+    """Step of a site that concatenates the results of a pass."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
         return [run(source, job, state)]
@@ -45,7 +45,7 @@ class ConcatenateResults(AbstractStep):
 
 @dataclass(frozen=True, slots=True)
 class SelectFeatures(ConcatenateResults):
-    """Step that keeps some of the features."""
+    """Step of a site that drops the values of all features but some."""
 
     def finish(
         self, value: Array, total: Any, told: Any, state: Any, each: Each

@@ -1,4 +1,4 @@
-r"""Lazy rounds: gains of an earlier round are reused, and updated for the change of the kernel.
+r"""Reuse of scores: gains of an earlier round are updated for the change of the kernel.
 
 To first order the gain of a feature x is a quadratic form, ``q = x' B x`` with
 ``B = 2 sigma (diag(A 1) - A)`` and ``A = W o K``, and B changes slowly. If u is the last round that
@@ -17,8 +17,8 @@ values. For correlated features, such as neighbouring genotypes, it is up to fou
 Its size is measured on the features next to the threshold: they are scored exactly, as after low
 rank (`dhsic.passes.candidates.Threshold`), and the expected loss from the others counts towards the
 loss that a run is allowed (`dhsic.engines.expected_loss`). If many features would need exact
-scores, because the kernel has changed or round u is long ago, all features are scored, and their
-gains are kept.
+scores, because the kernel has changed or round u is long ago, all features are scored, and later
+rounds reuse these gains.
 
 A resumed run reads q_u from its checkpoint and recomputes B_u, bit for bit.
 """
@@ -78,7 +78,7 @@ GAINS_KEPT = "gains_kept"
 
 
 def may_be_lazy(kernel: AbstractKernel) -> bool:
-    """Whether gains under a kernel are ``x' B x`` to first order, so that rounds may be lazy."""
+    """Whether gains of a kernel are ``x' B x`` to first order, so that rounds may reuse scores."""
     return kernel.is_product and kernel.scored_by == "series"
 
 
@@ -93,7 +93,7 @@ def is_rough(record: Mapping[str, Any]) -> bool:
 
 
 class ScoreReuse:
-    """Gains kept from an earlier round of a run, to be reused; `survival` limits the loss."""
+    """Gains of an earlier round of a run, for later rounds; `survival` limits the expected loss."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival
@@ -117,7 +117,7 @@ class ScoreReuse:
 
     @staticmethod
     def may_spare(size: int, n: int, m: int) -> bool:
-        """Whether a round that removes n of `size` features, over m samples, may be lazy."""
+        """Whether a round that removes n of `size` features, over m samples, may reuse scores."""
         return fewest(m) < size > n
 
     def gains(
@@ -146,7 +146,7 @@ class ScoreReuse:
     def _update_gains(
         self, question: ScoringProblem, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
-        """Update the kept gains for the change from form `before`; returns them and their error.
+        """Update the stored gains for the change of B since `before`; return them and their error.
 
         The error is the standard deviation per mean square of a feature.
         """
@@ -194,14 +194,14 @@ class ScoreReuse:
         }
 
     def keep(self, question: ScoringProblem, S: Index, gains: Float) -> None:
-        """Keep the gains of a round that scored all features, for later rounds."""
+        """Store the gains of a round that scored all features, for later rounds."""
         self._features, self._gains = S, gains
         m, self._form = question.n_samples, None
         if S.size > LEAST_KEPT:
             self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
     def resume(self, question: ScoringProblem, S: Index) -> None:
-        """Recompute B of the round whose gains were kept; S are the features of that round."""
+        """Recompute B of the round whose gains are stored; S are the features of that round."""
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
@@ -209,7 +209,7 @@ class ScoreReuse:
         return {} if self._form is None else {GAINS_KEPT: self._gains}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the kept gains; `resume` must follow."""
+        """Restore the stored gains from a checkpoint; `resume` must follow."""
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
@@ -279,7 +279,7 @@ def _strips(m: int) -> list[slice]:
 
 
 def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float) -> float:
-    """Estimate alpha, the multiple of B `before` closest to B, from a sample of rows.
+    """Estimate alpha: the multiple of the matrix B `before` closest to B, from a sample of rows.
 
     `diagonal` is that of B.
     """

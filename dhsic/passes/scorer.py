@@ -39,7 +39,7 @@ class Choices:
     """Settings that do not change during a run.
 
     `dtype` is the precision of matrix products. If `by_definition`, only the direct engine is used,
-    which scores by the definition of HSIC.
+    which evaluates HSIC with and without each feature.
     """
 
     kernel: AbstractKernel
@@ -84,7 +84,7 @@ class AbstractScorer(ABC):
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         """Choose the first engine of the next round, over the features `left`; return its name.
 
-        `gains` are the gains of these features now; the next round removes about n of them.
+        `gains` are the present gains of these features; the next round removes about n of them.
         """
 
     @abstractmethod
@@ -250,7 +250,7 @@ def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Inde
 
 
 def own_labels(choices: Choices, of_all: SquareSum) -> Float:
-    """Kernel matrix K over all features, (m, m), at the sigma that the bandwidth policy chooses.
+    """Kernel matrix K of all features, (m, m), as labels, at the sigma of the bandwidth policy.
 
     `of_all` is the statistic of all features.
     """

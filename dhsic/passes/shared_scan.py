@@ -111,7 +111,7 @@ class PendingPass(PendingRequest):
 
 
 def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
-    """Group requests over the same blocks: identical passes over the same features together."""
+    """Group requests over the same blocks that also have equal passes and the same features."""
     groups: list[tuple[bytes | None, list[PendingPass]]] = []
     for one in asked:
         key = pickle.dumps(one.state[0]) if one.state[0].is_common else None

@@ -55,7 +55,7 @@ Alike = Sequence[tuple[Array, Float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Judge(AbstractShared):
-    """Pass that measures the scaling of c features, and applies a criterion to them.
+    """Pass that measures the scaling of features, and scores each by a criterion.
 
     The criterion computes k numbers per feature, (k, c), from `prepared`, its state computed from
     the labels. Without a criterion only the scaling is measured.
@@ -76,7 +76,7 @@ class Judge(AbstractShared):
 
     @property
     def goes_by_ranks(self) -> bool:
-        """Whether the criterion uses ranks of the values."""
+        """Whether the criterion uses only the ranks of the values."""
         return self.criterion is not None and self.criterion.goes_by_ranks
 
     @classmethod
@@ -114,7 +114,7 @@ class Judge(AbstractShared):
         return self.criterion.directions(self.prepared)
 
     def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
-        """Add variance ratios to features, if the labels are residuals of relatives."""
+        """Add variance ratios to features, if the labels are residuals of related samples."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
         X, missing = features.X, features.missing
@@ -170,7 +170,10 @@ def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Ti
 def _features(
     tile: Tile, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Scaling of a tile, its varying features with their products, and their positions."""
+    """Measure a tile; return its scaling, its varying features, and their positions.
+
+    The features include their products with the directions.
+    """
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
         return _coded(codes, directions, alike, judge)
@@ -186,7 +189,7 @@ def _features(
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
     """Sums of directions over the samples of each code, (4, c, k), and the counts of codes, (4, c).
 
-    For directions with few distinct rows, such as classes, these rows are counted instead, which is
+    If directions have few distinct rows, as for classes, these rows are counted instead, which is
     exact in float32.
     """
     c, m = codes.raw.shape
@@ -210,7 +213,7 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 def _coded(
     codes: Codes, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Same result as `_features`, for genotype codes, from sums over the samples of each code."""
+    """Return the same as `_features`, for genotype codes, from sums over samples of each code."""
     sums, counts = _sums_over_levels(codes, directions, alike)
     counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
     scaling = scaling_of(counts, standardize=judge.standardize)
@@ -256,7 +259,7 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Result of the pass for d features.
+    """Results of a single pass for d features.
 
     `columns` (k, d) are the results of `AbstractCriterion.columns`, NaN for constant features.
     """
@@ -303,7 +306,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run the pass over features that are all scored by the same state."""
+    """Run the pass over features for which the state of the criterion is the same."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
@@ -332,9 +335,9 @@ def look_at(
 ) -> ValueKind:
     """Determine the kind of the values of a source.
 
-    A few blocks of samples `rows` and `features` (default: all) are read. If their values look like
-    dosages, all blocks are read, unless the format declares the kind. Raises the errors of
-    `ValueKind.judged`.
+    A few blocks are read, of the samples `rows` and the `features` (default: all). If their values
+    look like dosages, all blocks are read, unless the format declares the kind. Raises the errors
+    of `ValueKind.judged`.
     """
     declared = ValueKind.declared(source)
     if declared is not None:

@@ -1,4 +1,4 @@
-"""Steps and queries of slices of the samples (`dhsic.lowrank.slices`) on a runtime.
+"""Operations on slices of the samples (`dhsic.lowrank.slices`), which workers store.
 
 A step changes the sums of slices, loads values of features into slices, or only computes. Slices
 also prepare the engine state of a round, for features that cannot be scored accurately from
@@ -38,9 +38,9 @@ SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 @dataclass(frozen=True, slots=True)
 class SliceStep(AbstractStep):
-    """A step in which slices compute `function` without reading features.
+    """Step in which every slice computes `function`, without reading features.
 
-    Slices are replaced by its results only if `renews`; its sums are added up over the slices.
+    Its result replaces the slice only if `renews`; its sums are added up over the slices.
     """
 
     function: SliceWork
@@ -60,18 +60,18 @@ class SliceStep(AbstractStep):
 
 
 def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    """Evaluate the function `question` on a slice and a state, with one BLAS thread."""
+    """Apply the function `question` to a slice and a state, with one BLAS thread."""
     with single_blas_thread():
         return question(known, state)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Change of the sums of slices, in one of three ways.
+    """Change of the sums that slices contain, in one of three ways.
 
-    They are set to given `sums`, the products of joining features `values` are added, or those of
-    features that the step reads are subtracted. If slices are reset, the features read are the only
-    ones.
+    They are set to given `sums`; or the products of joining features `values` are added; or those
+    of features that the step reads are subtracted. If slices are reset, they contain only the
+    features read.
     """
 
     summed: LandmarkSums  # pass that sums over the features read
@@ -106,7 +106,7 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class AbstractReadingStep(AbstractStep):
-    """A step that reads features by a pass; the sum of its results changes the slices.
+    """Step that reads features by a pass, and changes slices by the sum of its results.
 
     Afterwards slices apply the function `then`, if it is given. A slice returns the part of it that
     contains the landmarks, and the sums that `then` returns.
@@ -139,7 +139,7 @@ class AbstractReadingStep(AbstractStep):
 
 
 class RenewSums(AbstractReadingStep):
-    """A step that changes the sums of slices (see `Renewal`)."""
+    """Step that changes the sums in slices (see `Renewal`)."""
 
     def pass_over(self, state: Renewal) -> AbstractPass:
         return state.summed
@@ -166,7 +166,7 @@ class Sampling:
 
 
 class TakeSample(AbstractReadingStep):
-    """A step that loads standardised values of features into slices."""
+    """Step that loads standardised values of sampled features into slices."""
 
     def pass_over(self, state: Sampling) -> AbstractPass:
         return state.values
@@ -182,12 +182,12 @@ class TakeSample(AbstractReadingStep):
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:
-    """Restrict a slice to samples that are landmarks."""
+    """Restrict a slice to those of its samples that are landmarks `rows`."""
     return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
 
 
 def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
-    """Rows `which` of the inner products of a slice, and the squared norms of its samples."""
+    """Rows `which` of the inner products in a slice, and the squared norms of its samples."""
     return known.sums[which], known.norms
 
 
@@ -211,7 +211,7 @@ class Forms:
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """Create it from `held`, with norms computed from the `HeldForms.sizes` of all slices."""
+        """Create it from `held`, with norms from the sum of `HeldForms.sizes` over all slices."""
         every = [*sizes]
         total = {
             base: np.sum([slice_sizes[base] for slice_sizes in every], axis=0)

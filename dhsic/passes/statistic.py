@@ -116,7 +116,8 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 class Ends:
     """Values of n features at the landmarks, and their products with the directions of W.
 
-    A slice of the samples needs them for its inner products, because landmarks are in other slices.
+    A slice of the samples needs them for its inner products, because landmarks may be in other
+    slices.
     """
 
     raw: Array  # (n, b), values at the b landmarks, as stored
@@ -134,7 +135,7 @@ class Ends:
 
 
 class AbstractAccumulation(AbstractSum):
-    """A pass that accumulates its result tile by tile; a first pass can run it too."""
+    """A pass that adds up its result tile by tile, also as part of a first pass."""
 
     device: str | None
 
@@ -199,7 +200,10 @@ class LandmarkSums(AbstractAccumulation):
 
 @dataclass(frozen=True, slots=True)
 class AllSums(AbstractSum):
-    """Pass that sums inner products of all samples, (m, m); a job returns the packed triangle."""
+    """Pass that sums inner products of all samples, (m, m).
+
+    A job returns one triangle, packed.
+    """
 
     is_common: ClassVar[bool] = True
 
@@ -300,7 +304,7 @@ class _Ends(_Tiles):
 
 
 class _Statistic(_Tiles):
-    """Accumulator of inner products (`LandmarkSums`): in float32 over a few tiles, then float64."""
+    """Accumulator of inner products (`LandmarkSums`): float32 within a few tiles, then float64."""
 
     def __init__(self, asked: LandmarkSums, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -342,7 +346,10 @@ class _Statistic(_Tiles):
             self._of_codes(codes, tile.scaling, L.filled(tile.scaling.mean), sums)
 
     def _of_values(self, tile: Tile, L: Array, sums: Float | None) -> None:
-        """Add standardised features, a strip of samples at a time; L (c, b): landmark values."""
+        """Add standardised features, a strip of samples at a time.
+
+        L (c, b) are their values at the landmarks, `sums` their products with directions.
+        """
         parts, own_sums = self._strips_and_products(lambda samples: self._values(tile, samples))
         sums = own_sums if sums is None else sums
         if sums is not None:
@@ -353,10 +360,10 @@ class _Statistic(_Tiles):
         self._count(len(L))
 
     def _of_codes(self, codes: Codes, scaling: Scaling, L: Float, sums: Float | None) -> None:
-        """Add genotype codes g of c features, with values ``x = s (g - h)`` by their `scaling`.
+        """Add genotype codes g of c features, with values ``x = s (g - h)`` given by `scaling`.
 
-        Sums ``s^2 (g - h) g'`` over features, and corrections for the shifts h. L (c, b) are codes
-        at the landmarks.
+        It sums ``s^2 (g - h) g'`` over features, and corrections for the shifts h. L (c, b) are the
+        codes at the landmarks.
         """
         square, shift = scaling.scale**2, scaling.mean
         L = L - shift[:, None]  # (c, b) float64

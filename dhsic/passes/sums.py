@@ -150,7 +150,7 @@ class SquareSum(AbstractFeatureSum):
             self._sums.add(self._upper, self.data.values(features))
 
     def remove(self, features: Index) -> None:
-        """Subtract features: by their values if they are few, else by their statistic."""
+        """Subtract features: from their values if they are few, else from their statistic."""
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:

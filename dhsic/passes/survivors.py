@@ -1,8 +1,8 @@
 """Survivors, the features that remain in a run: where they are stored, and in which format.
 
 Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
-Decoding needs their minimum; encoding does not, and determines it. Packing takes 0.15 ns per value
-and unpacking 0.2 ns, less than reading four times the bytes from shared memory.
+Decoding needs their minimum, which encoding determines. Packing takes 0.15 ns per value and
+unpacking 0.2 ns, less than reading four times the bytes from shared memory.
 
 The last bits of sums depend on how features are divided into jobs. So features that cannot be
 stored separately (no shared folder, a full disk) are read from the original blocks, but in the jobs
@@ -96,7 +96,7 @@ class Form:
         return pack(values), (int(values.min()), int(values.max()))
 
     def covering(self, spans: Iterable[Span]) -> Form | None:
-        """Form for values in all ranges `spans`; None if the total range is too large to pack."""
+        """Return the form for values in all ranges `spans`; None if they are too wide to pack."""
         total_span: Span | None = None
         for span in spans:
             total_span = span if total_span is None else enclosing_span([total_span, span])
@@ -245,7 +245,7 @@ class MemorySource(AbstractSurvivors):
         return MemorySource(self._kept, self.form, missing_code)
 
     def only(self, at: Index) -> MemorySource:
-        """Source of the features at positions `at`, ascending, which reuses this source's memory.
+        """Source of only the features at positions `at`, ascending, in the memory of this source.
 
         Values move to the front, a few at a time, without extra memory; this source becomes empty.
         """
@@ -260,12 +260,12 @@ class MemorySource(AbstractSurvivors):
         return MemorySource(stored[: at.size], self.form, self.missing_code)
 
     def in_common(self) -> SharedSource:
-        """Source of the same features for one of several runs."""
+        """Source of the same features, in the same memory, for one of several runs."""
         return SharedSource(self._kept, self.form, self.missing_code, np.arange(len(self._kept)))
 
 
 class SharedSource(MemorySource):
-    """Source of the features at the positions `places` of an array that other runs also use."""
+    """Source of the features at the positions `places` of an array that several runs share."""
 
     def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
         super().__init__(kept, form, missing_code)
@@ -283,10 +283,10 @@ class SharedSource(MemorySource):
 
 
 class RecutSource(AbstractSurvivors):
-    """Source of some `features` (s,), ascending, of the source `base`, divided into new blocks.
+    """Source of some `features` (s,), ascending, of another source, divided into new blocks.
 
-    Values stay where they are stored. Neighbouring blocks read from the same stored block, of about
-    `width` features, so each thread caches the last one read.
+    Values stay where `base`, the other source, stores them. Neighbouring blocks read from the same
+    stored block, of about `width` features, so each thread caches the last one read.
     """
 
     def __init__(self, base: AbstractSource, features: Index, width: int) -> None:

@@ -95,8 +95,8 @@ def plan(
     worker_threads : int, optional
         Threads of each worker, 1 by default; each thread has a task in memory.
     rates : Rates or mapping, optional
-        Work of one thread per second, such as the ``rates`` of another plan; by default it is
-        measured here in about a second.
+        Work that one thread does per second, such as the ``rates`` of another plan; by default it
+        is measured on this machine, in about a second.
 
     Returns
     -------
@@ -152,8 +152,8 @@ def plan_of(
 ) -> Plan:
     """Plan a request on a runtime; for `worker_memory`, `rates` and errors see `plan`.
 
-    The request may be one of `n_runs` runs that share one reading of the data; `asked_by` is the
-    option that requests these runs.
+    The request may be one of `n_runs` runs that read the data together; `asked_by` is the option
+    that requests these runs.
     """
     if Validation.of(request.selector.n_features_to_select) is not None:
         raise InputError(
@@ -200,7 +200,7 @@ def plan_of(
 
 
 def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
-    """Memory limit of a worker: `worker_memory` if given, else the limit on the cluster."""
+    """Memory limit of a worker: `worker_memory` if set, else the limit that the cluster reports."""
     if not runtime.is_remote:
         return None
     tightest = runtime.tightest() if worker_memory is None else None
@@ -214,7 +214,7 @@ def threads_of(runtime: AbstractRuntime) -> int:
 
 
 def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
-    """Yield notes on work that the plan does not include."""
+    """Yield notes on work of the run that the plan does not include."""
     if n_runs > 1:
         sharing = "they share one reading of the data, and run in parallel as far as memory allows"
         yield f"this is one of {n_runs:,} runs ({asked_by}): {sharing}"
@@ -224,7 +224,7 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
-    """Yield assumptions about workers, about data of planned sizes, and about other machines."""
+    """Yield assumptions about workers, about other machines, and about data that do not exist."""
     if run.runtime.is_remote:
         each = threads_of(run.runtime)
         threads = (
@@ -267,7 +267,7 @@ def _check_reach(run: SelectionRun) -> None:
 
 
 def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
-    """Expected times on 1, 2, 10 and the run's number of workers, and of threads of this machine.
+    """Expected times of the run on 1, 2, 10 and the planned number of workers (or threads).
 
     Numbers of threads above the local number of cores are omitted.
     """

@@ -1,4 +1,4 @@
-"""Dry run on sizes: the algorithm, readers and sums of a run, whose passes are only counted.
+"""Dry run: executes the algorithm of a run on sizes alone, and counts its passes over the data.
 
 Sizes alone decide which rounds there are, when a sum over features restarts, which blocks a pass
 reads in which jobs, and when and where survivors are copied. So the dry run executes the same code
@@ -32,7 +32,7 @@ from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Cost of one pass over features, or (`n_features` 0) of work between passes.
+    """Cost of one pass over features, or of work between passes (`n_features` is 0).
 
     Work between passes runs in this process.
     """
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Record of a copy of the survivors: number of features, new location, and bytes."""
+    """Record of a move of the surviving features: their number, new location, and bytes."""
 
     n_features: int
     place: Location
@@ -66,7 +66,7 @@ class Moved:
 class PlaceholderArray(NDArrayOperatorsMixin):
     """Placeholder for the result of a pass over `n` features; arithmetic on it returns itself.
 
-    As an array it has n zeros.
+    Converted to a NumPy array, it is n zeros.
     """
 
     def __init__(self, n: int = 1) -> None:
@@ -181,7 +181,7 @@ class DryRun:
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
-        """Record work in this process: entries computed, and `float64` flops on all its threads."""
+        """Record work in this process: `elements` computed, and `float64` flops on all threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
     def work(
@@ -194,7 +194,8 @@ class DryRun:
     ) -> None:
         """Record work on slices of samples, after the pass that `read` records.
 
-        If the sum still contains eliminated features, the pass that removes them replaces `read`.
+        If the sum still contains eliminated features, it records the pass that subtracts them
+        instead of `read`.
         """
         n, at = total.n_slices, len(self.steps)
         inside = -(-total.data.n_samples // (n * STRIP))
@@ -212,8 +213,8 @@ class DryRun:
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
         """Record similar rounds, whose numbers of candidates are `sizes`.
 
-        Each of them has the same steps, those recorded from number `first` on. `bytes_read` is the
-        total until the end of the first of these rounds.
+        All of them have the same steps: those recorded since step number `first`. `bytes_read` is
+        the total at the end of the first of these rounds.
         """
         if len(sizes) > 1:
             self.steps[first:] = [replace(p, times=len(sizes)) for p in self.steps[first:]]
@@ -222,12 +223,12 @@ class DryRun:
         self._bytes_before = bytes_read
 
     def total(self, of: Callable[[Step], Any]) -> Any:
-        """Sum of a quantity over the steps."""
+        """Sum over the steps of the quantity that the function `of` returns for a step."""
         return sum(of(step) * step.times for step in self.steps)
 
 
 class CountingReader(AbstractReader):
-    """Reader that only records reads.
+    """Reader that records the reads of a run without executing them.
 
     It assumes that values of one byte can be packed into two bits.
     """
@@ -284,7 +285,7 @@ class CountingReader(AbstractReader):
         return SiteValues([None] * len(sites)), PlaceholderArray()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
-        """Record a pass with one job for each of n slices of samples; results stay on workers."""
+        """Record a pass with one job per slice of samples, n slices; results stay on workers."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
@@ -341,7 +342,7 @@ class CountingReader(AbstractReader):
 
 
 class CountedResidentValues(ResidentValues):
-    """Values kept on workers, `n_bytes` per feature; queries to them are recorded."""
+    """Numbers that workers keep, `n_bytes` per feature; queries of them are recorded."""
 
     def __init__(
         self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
@@ -364,7 +365,10 @@ class CountedResidentValues(ResidentValues):
         yield np.broadcast_to(1.0, S.size)
 
     def _count(self, S: Index, result_bytes: int = 0) -> None:
-        """Record a step over the kept values of S; one kept number costs as much as one value."""
+        """Record a query or update of the numbers kept for the features S.
+
+        One number counts as much work as one value.
+        """
         step = Step(
             n_features=S.size,
             n_jobs=len(self._held),
@@ -378,7 +382,7 @@ class CountedResidentValues(ResidentValues):
 
 @dataclass(frozen=True)
 class CountedSums(AbstractSums):
-    """Sums updated feature by feature: records flops on all threads of this process."""
+    """Sums updated feature by feature, whose flops are recorded; they use all local threads."""
 
     dry: DryRun
     n_samples: int

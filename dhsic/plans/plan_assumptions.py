@@ -61,7 +61,7 @@ ROUNDS_KEPT = 10
 
 @dataclass(frozen=True)
 class AssumedScoringProblem:
-    """Scoring problem of a round, without values; `rank` is the rank of its factor, 0 if full."""
+    """Scoring problem of a round, without arrays; `rank` is the rank of its factor, 0 if full."""
 
     kernel: AbstractKernel
     n_samples: int
@@ -157,7 +157,7 @@ class AssumedEngines:
         return np.equal(errors, 1.0)
 
     def _steps(self, n: int) -> tuple[AssumedEngine, ...]:
-        """Engines of a round over n features."""
+        """Engines that a round over n features uses, one after the other."""
         kernel = self.question.kernel
         exact = kernel.exact_order
         if self.by_definition or not FAMILIES[kernel.scored_by].has_series:
@@ -216,7 +216,10 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """Record weighing a round on slices; `finding` is the cost of finding its directions."""
+        """Record the cost of weighing a low-rank round on slices of the samples.
+
+        `finding` is the cost of finding its directions.
+        """
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
         read = None if is_there else partial(self.sum.sample, features, weigh, None)

@@ -85,13 +85,13 @@ class Plan:
     worker_threads : int
         Threads of each worker; 1 without a cluster.
     promise : MemoryEstimate
-        Memory estimate of this process; the run makes the same.
+        Memory estimate of this process, equal to the estimate of the run itself.
     worker : MemoryEstimate or None
         Memory estimate of a worker; None without a cluster.
     work : Work or None
-        All passes; None if the number of steps depends on the data.
+        All passes over the data; None if the number of steps depends on the data.
     n_steps : int or None
-        Maximum number of steps of such a method.
+        Maximum number of steps, if their number depends on the data.
     rates : Rates
         Work of one thread per second.
     times : tuple of Expected

@@ -92,7 +92,7 @@ class Work:
         return self.least.sizes
 
     def both(self, of: Callable[[Step], Any]) -> list[Any]:
-        """Totals over the steps of both scenarios."""
+        """Totals of the quantity `of` over the steps, in both scenarios."""
         return [self.least.total(of), self.most.total(of)]
 
     @property
@@ -148,7 +148,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
 
 
 def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]:
-    """Yield the assumptions about rounds, as text."""
+    """Yield the assumptions of the plan about rounds, as text."""
     kernel = _kernel_of(asked)
     if isinstance(asked, FOHSIC):
         if not kernel.is_additive:
@@ -162,7 +162,7 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
 
 
 def _describe_location(moves: list[Moved], run: SelectionRun) -> str:
-    """Describe where the features are during the run, as text."""
+    """Describe where the features are stored during the run, as text."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read from the store"
     largest: dict[str, Moved] = {}
@@ -190,7 +190,7 @@ def _one_pass(run: SelectionRun, judge: Judge, budget: int | None, n_passes: int
 def _gone_through(
     run: SelectionRun, asked: KernelSelector[Any], budget: int | None, *, misses: bool = False
 ) -> DryRun:
-    """Execute a dry run of the algorithm.
+    """Execute a dry run of the algorithm, and return its record.
 
     `budget` is the size of the feature cache in bytes. With `misses`, it is assumed that the
     low-rank factors never meet their tolerance.
@@ -247,7 +247,7 @@ class PlannedState:
         return Removal(self._order[first : first + n], np.empty(0), {})
 
     def after(self, gone: Index, *_: Any) -> PlannedState:
-        """Remove features from the state, in place."""
+        """Remove the features `gone` from the state, in place."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
         self.eliminated = self._order[: self.eliminated.size + gone.size]
@@ -255,7 +255,7 @@ class PlannedState:
 
 
 class AbstractSizes:
-    """Base class of the dependence measures of a dry run."""
+    """Base class of the dependence measures of a dry run, which know sizes only."""
 
     def __init__(
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
@@ -265,7 +265,7 @@ class AbstractSizes:
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
-        """Bandwidth 1: the bandwidth has no effect on sizes."""
+        """Return 1, because the bandwidth has no effect on sizes."""
         return 1.0
 
     def _square(self) -> SquareSum:
@@ -275,7 +275,11 @@ class AbstractSizes:
 
 
 class PlannedRemovals(AbstractSizes):
-    """Dependence measure for a dry run of Algorithm 1; of similar rounds (`ALIKE`) one is run."""
+    """Dependence measure for a dry run of Algorithm 1.
+
+    Of several similar rounds, which remove a small part of the candidates (`ALIKE`), it executes
+    one.
+    """
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
         super().__init__(*of_run)

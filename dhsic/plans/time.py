@@ -58,7 +58,7 @@ class Overheads:
         return max(self.job / free_share, self.client)
 
     def of_state(self, n_bytes: int, n_processes: int) -> float:
-        """Seconds until all worker processes have a state."""
+        """Seconds until all worker processes have received the state of a round."""
         together = n_processes * n_bytes / self.storage
         return n_bytes / self.written + max(n_bytes / self.network, together)
 
@@ -69,14 +69,14 @@ SECONDS, MOST_SAMPLES = 0.25, 2048
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Work of one thread per second.
+    """Work that one thread does per second.
 
     Attributes
     ----------
     float32, float64 : float
         Floating-point operations of quadratic forms, as in scoring.
     decode : float
-        Stored bytes that are read and decoded; infinite in memory.
+        Stored bytes that are read and decoded; infinite for data in memory.
     values : float
         Values that are standardised.
     elements : float
@@ -142,7 +142,7 @@ elements=100000000.0)
 
 
 def _of_forms(A: Array, X: Array, dtype: Any) -> float:
-    """Flops per second of one thread computing quadratic forms, which dominate the run time."""
+    """Floating-point operations per second of one thread in quadratic forms, most of the work."""
     forms, values = Quadratic.of(A, 1.0, dtype), X.astype(dtype)
     return _rate(lambda: forms.forms(values), len(X) * form_flops(len(A)))
 
@@ -226,7 +226,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Machine or cluster on which passes run: rates of one thread, and numbers of threads."""
+    """Machine or cluster that runs passes: rates of one thread, and numbers of threads."""
 
     rates: Rates
     n_workers: int
@@ -249,7 +249,7 @@ class Setting:
         return p.elements / self.rates.elements * _share(p.inside, self.n_here) + flops
 
     def shares(self, p: Step) -> list[range]:
-        """Range of jobs of each task, for a pass on a cluster."""
+        """Partition the jobs of a pass into tasks on a cluster: the range of jobs of each."""
         threads = [self.n_workers // self.n_processes] * self.n_processes
         return [
             jobs
@@ -257,7 +257,7 @@ class Setting:
         ]
 
     def joins(self, p: Step) -> list[int]:
-        """Number of tasks that add partial sums, level by level."""
+        """Number of tasks that add partial sums, on each level of the reduction tree."""
         return joins(len(self.shares(p))) if p.sum_bytes else []
 
     def _afar(self, p: Step) -> Terms:

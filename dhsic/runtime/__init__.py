@@ -68,7 +68,7 @@ def choose_runtime(
 
 @contextmanager
 def running(asked: Any, n_threads: int | None = None) -> Iterator[AbstractRuntime]:
-    """Yield the runtime that `choose_runtime` returns; close it unless the caller passed it in."""
+    """Yield the runtime that `choose_runtime` returns; close it unless the caller created it."""
     from dhsic.runtime.base import AbstractRuntime
 
     if isinstance(asked, AbstractRuntime):

@@ -1,19 +1,19 @@
 """Interface of runtimes: an ordered map over jobs, with a state that every job reads.
 
-A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
-result. Runtimes run tasks in different places, but compute the same results in the same order, so
-every sum over them is the same bit for bit.
+A job is a few blocks of features to read, with the arguments of the task (its payload); a task
+turns (source, job, state) into a small result. Runtimes run tasks in different places, but compute
+the same results in the same order, so every sum over them is the same bit for bit.
 
-Values may also stay on the worker that computed them. A *site* owns one such value. The site of a
-slice of samples owns the term of this slice in a statistic; the site of a block of features owns
-the values read from that block.
+Results may also stay on the worker that computed them. A *site* is the owner of one such stored
+value: for a slice of samples, the term of this slice in a statistic; for a block of features, the
+values read from that block.
 
-A *step* updates the values of all sites. For each site, it adds the results of the jobs of the site
-along the tree over these jobs (`dhsic.runtime.tree_reduce`). From this total and the old value it
-computes the new value, which stays on the worker, and a *part*, which is small. The parts are added
-along the tree over the sites, and only their sum leaves the workers. Both trees depend on the sites
-alone, so the result is the same bit for bit wherever the sites are, and however often a step is
-repeated.
+A *step* updates the stored values of all sites. For each site, it adds the results of the jobs of
+the site along a binary tree over these jobs (`dhsic.runtime.tree_reduce`). From this total and the
+old value it computes the new value, which stays on the worker, and a small *part* of a sum over all
+sites. The parts are added along the tree over the sites, and only their sum leaves the workers.
+Both trees depend on the sites alone, so the result is the same bit for bit wherever the sites are,
+and however often a step is repeated.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from dhsic.sources.blocks import Block
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Unit of work of a task: the blocks to read, and a payload (plain data, small).
+    """Unit of work of a task: the blocks of features to read, and further arguments (`payload`).
 
-    If `samples` is set, the task reads only this slice of the participating samples, so chunks
-    of other samples are never loaded.
+    The payload is small, plain data. If `samples` is set, the task reads only this slice of the
+    samples of the run, so chunks of other samples are never loaded.
     """
 
     blocks: tuple[Block, ...]
@@ -55,7 +55,7 @@ Task = Callable[[AbstractSource, Job, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Owner of one stored value: the jobs of the site in a step, and its argument `told`."""
+    """Owner of one stored value: the jobs that a step runs for it, and an argument for the step."""
 
     jobs: tuple[Job, ...] = ()
     told: Any = None
@@ -66,7 +66,7 @@ Sites = Sequence[Site]
 
 
 class AbstractStep(ABC):
-    """Update that a runtime applies to the value of every site. Frozen, picklable."""
+    """Update of the stored values of all sites (see the module docstring). Frozen and picklable."""
 
     #: Whether values change; if not, the step reads no data and only computes parts.
     renews: bool = True
@@ -82,10 +82,11 @@ class AbstractStep(ABC):
 
     @abstractmethod
     def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
-        """Return the new value of a site, and its part of the sum over all sites.
+        """Return the new value of a site, and the part that it adds to the sum over all sites.
 
         `value` is the old value (None in the first step) and must not be modified; `total` is the
-        sum of the job results, None without jobs. `each` maps a function over items on threads.
+        sum of the job results, None without jobs; `told` is the argument for this site. `each` maps
+        a function over items on threads.
         """
 
     @abstractmethod
@@ -100,7 +101,7 @@ Make = Callable[[Sequence[Any]], Any]
 
 
 class SiteValues:
-    """Values of all sites, in this process; subclasses refer to values elsewhere."""
+    """Stored values of all sites, in this process; subclasses refer to values on workers."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
@@ -112,8 +113,9 @@ class SiteValues:
 class AbstractRuntime(ABC):
     """Runs tasks over jobs; subclasses must implement `results` only.
 
-    A caller can have a function called between two results (`polling_interrupt`), to end a run for
-    instance. Every runtime supports this itself, so no wrapper has to forward all other methods.
+    A caller can install a function that is called between two results (`polling_interrupt`), for
+    example to end a run. Every runtime supports this itself, so no wrapper has to forward all other
+    methods.
     """
 
     name: str
@@ -128,12 +130,13 @@ class AbstractRuntime(ABC):
     def n_here(self) -> int:
         """Number of tasks that run at once in this process, for the memory estimate.
 
-        On a cluster this applies to the last rounds, whose few survivors are handled locally.
+        On a cluster this applies to the last rounds, in which few features remain and this process
+        handles them itself.
         """
         return usable_cores() if self.is_remote else self.n_workers
 
     def tightest(self) -> WorkerMemory | None:
-        """Memory of the worker with the least memory per thread; None without a limit."""
+        """Memory in bytes of the worker with the least memory per thread; None without a limit."""
         return None
 
     @property
@@ -186,17 +189,17 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[SiteValues, Any]:
-        """Apply a step to all sites: return their new values, and the sum of their parts.
+        """Apply a step to all sites; return their new values, and the sum of their parts.
 
-        `held` holds the values of the step before, of the same sites, and must not be used
-        afterwards; None for the first step. See the docstring of this module.
+        `held` contains the values that the step before returned for the same sites, and must not be
+        used afterwards; None for the first step. See the docstring of this module.
         """
         values = [None] * len(sites) if held is None else held.values
         new_values, parts = self.updated_values(values, step, source, sites, state)
         return SiteValues(new_values), total(step.join, parts, len(parts))
 
     def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Yield ``ask(value, told[i], state)`` for the value of every site i, in order.
+        """Yield ``ask(value, told[i], state)`` for the stored value of every site i, in order.
 
         `ask` must not modify the value, and must be picklable.
         """
@@ -205,9 +208,10 @@ class AbstractRuntime(ABC):
     def gather(
         self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any, make: Make
     ) -> Any:
-        """Combine the answers of `query` by `make` into an object for the state of later jobs.
+        """Pass the answers of `query` to `make`, and return the object that it builds.
 
-        A runtime may defer `make` to the workers that unpickle that state; it must be picklable.
+        The object is meant for the state of later jobs. A runtime may call `make` only on the
+        workers that unpickle that state; so it must be picklable.
         """
         return make([*self.query(held, ask, told, state)])
 
@@ -220,7 +224,7 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Apply a step to `values` in this process; return new values and parts of all sites."""
+        """Apply a step to stored `values` in this process; return the new values and the parts."""
         totals = self._totals(step, source, sites, state)
 
         def finish(value: Any, i: int, state: Any) -> Any:
@@ -244,7 +248,7 @@ class AbstractRuntime(ABC):
     def answers(
         self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
     ) -> Iterator[Any]:
-        """Yield the answers of a query on `values` in this process, in order."""
+        """Yield ``ask(value, told[i], state)`` for stored `values` in this process, in order."""
 
         def answer(two: tuple[Any, Any]) -> Any:
             return ask(*two, state)

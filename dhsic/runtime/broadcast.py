@@ -5,10 +5,10 @@ A parcel is one value in pickle protocol 5; its arrays are stored out of band, a
 
     number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
 
-So a worker can map a parcel file into memory without a copy, and all workers of a machine share its
-pages. A parcel is sent in one of three ways: with the task if it is small, as a file that workers
-can read, or as the result of a task that Dask can run again. `Client.scatter` is not used, because
-Dask cannot restore scattered data when a worker dies.
+So a worker can map a parcel file into memory without a copy, and all workers of a machine use the
+same memory pages. A parcel is sent in one of three ways: with the task if it is small, as a file
+that workers can read, or as the result of a task that Dask can run again. `Client.scatter` is not
+used, because Dask cannot restore scattered data when a worker dies.
 
 An object that combines the answers of all slices of samples (`Gathered`) is never assembled in
 this process: workers write the answers to files, and whoever unpickles the state combines them.
@@ -54,7 +54,10 @@ class StateUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Reference to a serialised value: its name, and its bytes or the path and CRC32C of a file."""
+    """Reference to a serialised value: its name, and its bytes or the path and CRC32C of a file.
+
+    Small values are carried as bytes, large ones in a file.
+    """
 
     name: str
     data: bytes | None = None
@@ -64,7 +67,7 @@ class Parcel:
 
 
 def pack(value: Any, gathered: list[Gathered] | None = None) -> list[memoryview]:
-    """Serialise `value` into the pieces of a parcel; arrays are viewed, not copied.
+    """Serialise `value` into the pieces of a parcel (byte buffers), without copying its arrays.
 
     Every `Gathered` object inside `value` is appended to the list `gathered`.
     """
@@ -94,7 +97,7 @@ def unpack(data: memoryview) -> Any:
 
 
 def checksum(pieces: Iterable[memoryview]) -> int:
-    """Return the CRC32C checksum of a parcel."""
+    """Return the CRC32C checksum of the pieces of a parcel."""
     crc = 0
     for piece in pieces:
         if piece.nbytes:  # as an array: the library accepts only arrays and bytes
@@ -112,7 +115,7 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 
 
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
-    """Write a large value to a file in `folder` and return its parcel; return a small value as is.
+    """Write a large value to a file in `folder` and return its parcel; return a small value itself.
 
     `label` becomes part of the file name.
     """
@@ -131,7 +134,7 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
 
 
 class Gathered:
-    """Value that is combined from answers when it is unpickled; it owns the files of the answers.
+    """Value that is built from the answers of all sites when it is unpickled; it owns their files.
 
     Each of `parts` is a list of answers of several sites, or a parcel of such a list.
     """
@@ -182,8 +185,9 @@ def fetched(result: Any) -> Any:
 class Broadcast:
     """Value sent to all workers: with each task, as a file, or as the result of a task.
 
-    Up to `small` bytes are sent with each task. Larger values become a file in `folder`; if workers
-    cannot read it (None), `send` turns the bytes into a future.
+    Up to `small` bytes are sent with each task. Larger values become a file in `folder`. If that is
+    None, because workers cannot read files of this process, `send` turns the bytes into a Dask
+    future.
     """
 
     def __init__(
@@ -203,7 +207,7 @@ class Broadcast:
                 self._parcel = replace(self._parcel, path=str(path))
 
     def arguments(self) -> tuple[Parcel, Any]:
-        """Return the arguments of a task: the parcel, and a future of its bytes or None."""
+        """Return two arguments for a task: the parcel, and a future of its bytes or None."""
         if self._parcel.data is not None or self._parcel.path is not None:
             return self._parcel, None
         if self._future is None or self._future.cancelled():
@@ -225,7 +229,7 @@ class Broadcast:
         self._parcel = replace(self._parcel, path=None)
 
     def renew(self) -> None:
-        """Send the bytes again on the next use; the worker that holds them may hang."""
+        """Send the bytes again on the next use, because the worker that holds them may hang."""
         self._future = None
 
     def discard(self) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 
 
 def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any], bytes]:
-    """Return a function and pickled bytes for `Client.submit` that call `function(*given)`."""
+    """Return `call` and pickled bytes; `Client.submit` of both calls ``function(*given)``."""
     import cloudpickle  # type: ignore[import-untyped]  # no stubs
 
     return call, cloudpickle.dumps((function, given), protocol=5)
 
 
 def call(seal: bytes, *more: Any) -> Any:
-    """Unpickle the function and arguments that `sealed` pickled, and call it on a worker.
+    """Call, on a worker, the function that `sealed` pickled.
 
-    The arguments `more` are appended.
+    The arguments `more` follow the pickled ones.
     """
     function, arguments = pickle.loads(seal)
     return function(*arguments, *more)

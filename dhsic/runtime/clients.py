@@ -18,7 +18,7 @@ from dhsic.runtime.calls import Call
 def of_each_worker(
     client: Client, key: str, function: Callable[..., Any], *given: Any
 ) -> dict[str, Future[Any]]:
-    """Submit a function to every worker; return its futures by the address of the worker."""
+    """Submit a function to every worker; return its futures, keyed by the address of the worker."""
     seal = cloudpickle.dumps(Call(function, *given), protocol=5)
     return {
         worker: client.submit(
@@ -35,10 +35,10 @@ def of_holders(
     function: Callable[..., dict[str, Any]],
     *given: Any,
 ) -> dict[str, Any]:
-    """Call ``function(keys, *given)`` on the workers that hold these futures; merge the results.
+    """Call ``function(keys, *given)`` on the workers that hold `futures`; merge the results.
 
-    The function returns a dictionary with an item for each of the keys that its worker holds. It is
-    called directly, not as a Dask task. CancelledError is raised if a future has been lost.
+    The function returns a dictionary with one item for each key in `keys` that its worker holds. It
+    is called directly, not as a Dask task. CancelledError is raised if a future has been lost.
     """
     keys = [str(future.key) for future in futures]
 

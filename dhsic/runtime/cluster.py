@@ -1,8 +1,8 @@
 """Connection to a Dask cluster: scheduler, workers, avoided workers, and a scratch folder.
 
 At the start, a task on every worker checks its versions, and whether it can read the scratch folder
-of this process. A worker that delays a share (`dhsic.runtime.partition`) gets no other work for
-`AVOIDED` seconds.
+of this process. A worker whose task is much slower than the others gets no other work for `AVOIDED`
+seconds.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Cluster(AbstractRuntime):
         return self.folder if self.workers_see_folder else None
 
     def await_workers(self) -> None:
-        """Wait for a connection and a first worker; count the threads of the cluster."""
+        """Wait for the scheduler and a first worker; store the number of threads of each worker."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -156,7 +156,7 @@ class Cluster(AbstractRuntime):
             )
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
-        """Return the workers that may run a job which failed on `failed_on`; None means all."""
+        """Return the workers that may run a job that failed on `failed_on`; None means all."""
         avoided = self.avoided
         if not failed_on and not avoided:
             return None
@@ -200,19 +200,19 @@ class Cluster(AbstractRuntime):
     def window(self, *, of_jobs: bool = False) -> int:
         """Return the maximum number of unfinished tasks.
 
-        By default two per worker, because a task is a share and uses all threads of a worker. If
-        tasks are single jobs (`of_jobs`), two per thread.
+        By default it is two per worker, because a task uses all threads of a worker. If each task
+        runs a single job (`of_jobs`), it is two per thread.
         """
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
     def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
-        """Partition jobs into shares (worker, range of jobs); worker None means any free worker."""
+        """Partition the jobs of a pass into tasks (worker, range of jobs); worker None: any one."""
         if source.pieces(()) is not None:  # a lazy source: one job per task
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
         return self.shared_out(len(jobs), n_values(source, jobs))
 
     def shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
-        """Partition n jobs or sites into shares (worker, range); they read `n_values` in total."""
+        """Partition n jobs or sites, which read `n_values` in total, into tasks (worker, range)."""
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)
         per_worker = -(-(self._given_window or 0) // len(workers))

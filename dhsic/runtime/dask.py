@@ -1,9 +1,9 @@
 """The cluster runtime: Dask futures, one task per worker process and pass.
 
-A pass is divided into *shares*, one per worker process (`partition.py`), and `ordered_map.py`
-tracks each share. Everything that workers hold can be recomputed: if a worker dies, only its share
-of the current pass is repeated. A worker that joins later is used from the next pass. Sums are
-added on workers, so this process receives only totals.
+The jobs of a pass are partitioned into *shares*, one per worker process (`partition.py`), and
+`ordered_map.py` tracks the task of each share. Everything that workers hold can be recomputed: if a
+worker dies, only its share of the current pass is repeated. A worker that joins later is used from
+the next pass. Sums are added on workers, so this process receives only totals.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DaskRuntime(Cluster):
 
     @cached_property
     def traffic(self) -> deque[Traffic]:
-        """Numbers of tasks and bytes of the last passes."""
+        """Number of tasks and bytes of each of the last passes."""
         return deque(maxlen=REMEMBERED)
 
     def results(
@@ -114,9 +114,10 @@ class DaskRuntime(Cluster):
         sites: Sites,
         state: Any,
     ) -> tuple[SiteValues, Any]:
-        """Apply a step, see `AbstractRuntime.update`; each worker keeps the values of its sites.
+        """Apply a step, see `AbstractRuntime.update`; each worker keeps the values it computes.
 
-        The value of a single site stays in this process; its jobs are distributed.
+        If there is a single site, its value stays in this process, and only its jobs are
+        distributed.
         """
         begins = held is None and len(sites) > 1 and source.pieces(()) is None
         if not (begins or isinstance(held, PartitionedState)):
@@ -140,7 +141,7 @@ class DaskRuntime(Cluster):
         return before.then(values), parts
 
     def _partition_sites(self, source: AbstractSource, sites: Sites) -> PartitionedState:
-        """Partition sites that have no values yet over the workers."""
+        """Partition the sites of a first step, which have no values yet, over the workers."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)
@@ -158,9 +159,9 @@ class DaskRuntime(Cluster):
     def gather(
         self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any, make: Make
     ) -> Any:
-        """Combine answers, see `AbstractRuntime.gather`.
+        """Build an object from answers, see `AbstractRuntime.gather`.
 
-        Large answers stay in files and are combined where the result is unpickled.
+        Large answers stay in files, and are combined by the workers that unpickle the result.
         """
         if not isinstance(held, PartitionedState):
             return super().gather(held, ask, told, state, make)

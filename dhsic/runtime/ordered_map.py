@@ -1,7 +1,8 @@
-"""One map on a cluster: submit shares within a window, yield their results in order.
+"""Ordered map on a cluster: submit a bounded number of tasks, and yield their results in order.
 
-A share (`dhsic.runtime.partition`) is tracked by a `TaskAttempt`, called `flight` in the code.
-Failures of a share, and how they are handled:
+The jobs of a pass are partitioned into shares (`dhsic.runtime.partition`), one per task. A
+`TaskAttempt`, called `flight` in the code, tracks the copies of the task of a share. Failures of a
+share, and how they are handled:
 
 - Its worker dies, the scheduler restarts, or its result is lost: the share is submitted again, at
   most `ATTEMPTS` times.
@@ -9,8 +10,9 @@ Failures of a share, and how they are handled:
 - Its task fails: a `DhsicError` is raised at once. After any other error the task is retried on
   other workers; if it fails there too, the first error is raised.
 - It kills several workers in turn, or a worker runs out of memory: the share is split into parts of
-  a few jobs, which run one after the other. A single job that is too large is halved if the caller
-  concatenates results (`map_blocks`); after `HALVINGS` halvings an error about memory is raised.
+  a few jobs each, which run one after the other. A single job that is too large is halved if the
+  caller concatenates results (`map_blocks`); after `HALVINGS` halvings an error about memory is
+  raised.
 
 Tasks depend only on their arguments, so every copy returns the same bits. Sums and values that
 stay on workers are maps too (`dhsic.runtime.worker_state`).
@@ -56,10 +58,11 @@ RECOUNT = 2.0  # seconds between counts of the workers while jobs are submitted
 
 
 class Map:
-    """One map of `task` over jobs.
+    """Ordered map of the function `task` over the jobs of one pass.
 
-    `sent` is the broadcast of the source, `state` the broadcast of the state. If `divisible`, a job
-    may be halved, and its result comes in parts, one for each half of its blocks.
+    `sent` is the broadcast of the source, `state` the broadcast of the state. If the map is
+    `divisible`, a job that needs too much memory may be halved; each half of its blocks then has
+    its own result.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class Map:
         self._tidy()
 
     def _flights(self, jobs: Jobs) -> list[TaskAttempt]:
-        """Partition the jobs into shares, each with its preferred worker."""
+        """Partition the jobs into tasks, each with the worker that it prefers."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         return [
             TaskAttempt(self._share(jobs, share_range), f"{self._key}-{i}", worker)
@@ -99,7 +102,7 @@ class Map:
         ]
 
     def _landed(self, waiting: list[TaskAttempt]) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Submit shares within the window; yield (share, result) pairs in order."""
+        """Submit at most `window` tasks at a time; yield (task, result) pairs in order."""
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
         try:
@@ -120,7 +123,7 @@ class Map:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[TaskAttempt]) -> None:
-        """Submit shares with a preferred worker together in one graph, and others one by one."""
+        """Submit tasks with a preferred worker together in one graph, and others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
         if placed:
@@ -135,15 +138,15 @@ class Map:
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Yield the result files of this map that remain, if any share had copies."""
+        """Yield the remaining result files of this map, if any task was submitted repeatedly."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
     def _submit(self, *flights: TaskAttempt) -> None:
-        """Submit one copy of each share, all in one graph; this halves the scheduler's time.
+        """Submit one copy of each task, all in one graph; this halves the scheduler's time.
 
-        Workers that are avoided, and workers on which the share failed, are excluded. The first
-        copy goes to the preferred worker of the share if that is still connected.
+        Workers that are avoided, and workers on which the task failed, are excluded. The first copy
+        goes to the preferred worker if that is still connected.
         """
         runtime = self._runtime
         if runtime.client.status != "running":
@@ -174,7 +177,7 @@ class Map:
     def _hand_in(
         self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        """Submit one task for each share; return the futures. `told` holds Dask annotations."""
+        """Submit one copy of each task; return the futures. `told` holds Dask annotations."""
         lazy = self._source.pieces(flights[0].blocks)  # a lazy source has one share per call
         pieces = () if lazy is None else self._runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
@@ -194,7 +197,7 @@ class Map:
     def _ask(
         self, seals: list[tuple[Any, bytes]], given: Iterable[Sequence[Any]], keys: list[str]
     ) -> list[Future[Any]]:
-        """Submit one task for each sealed call; `given` holds further arguments, one list each."""
+        """Submit one task for each sealed call; `given` holds lists of further arguments."""
         calls, data = zip(*seals, strict=True)
         self.traffic.sent += sum(map(len, data))
         with warnings.catch_warnings():  # wide data make large graphs
@@ -220,7 +223,7 @@ class Map:
             self._took.append((time.monotonic() - begun) / size)
 
     def _take(self, flight: TaskAttempt, halvings: int = 0) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Yield the result of a share; after a memory error, run it alone and in parts.
+        """Yield the result of a task; after a memory error, run its jobs alone and in parts.
 
         A single job that needs too much memory is halved if the map is `divisible`.
         """
@@ -242,7 +245,7 @@ class Map:
             yield flight, result
 
     def _outcome(self, flight: TaskAttempt) -> Any:
-        """Return the result of a share; resubmit after losses and failures."""
+        """Return the result of a task; submit it again after losses and failures."""
         while True:
             try:
                 result = self._await(flight)
@@ -286,7 +289,7 @@ class Map:
             raise flight.errors[0]
 
     def _await(self, flight: TaskAttempt) -> Any:
-        """Return the first result of any copy of a share; submit another copy if it is late."""
+        """Return the first result of any copy of a task; submit another copy if it is late."""
         while True:
             late = patience(self._took, flight.share.size) * 2 ** (flight.n_submitted - 1)
             due = flight.since + late
@@ -307,12 +310,12 @@ class Map:
                     raise
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
-        """Return the result of the copy that ended first."""
+        """Return the result of the copy that finished first, whose future is `ended`."""
         del flight
         return self._result(ended)
 
     def _is_stuck(self, flight: TaskAttempt) -> bool:
-        """Whether a share waits for workers that are gone, although others could run it.
+        """Whether a task waits for workers that have left, although other workers could run it.
 
         A scheduler without workers never assigns a task that prefers one worker, even loosely, to
         workers that join later (dask/distributed #8320).
@@ -334,13 +337,13 @@ class Map:
         return self._opened(result)
 
     def _opened(self, found: Any) -> Any:
-        """Return a result in this process; read it if the worker wrote it to a file."""
+        """Return a result in this process; if the worker wrote it to a file, read the file."""
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
 
     def _gather(self, future: Future[Any]) -> Any:
-        """Fetch a result, together with those of all other finished shares."""
+        """Fetch a result, together with those of all other finished tasks."""
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
         if future.status == "finished" and ended:
@@ -359,7 +362,7 @@ class Map:
         return list(client.sync(ask, callback_timeout=PATIENCE))
 
     def _look_after(self, flight: TaskAttempt) -> None:
-        """Submit a copy of a late share to another worker if its own is slow or silent."""
+        """Submit a copy of a late task to another worker if its own worker is slow or silent."""
         runtime = self._runtime
         flight.since = time.monotonic()
         silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.tasks)
@@ -375,7 +378,7 @@ class Map:
 
 
 def unstable(what: str, error: Exception) -> ClusterError:
-    """Return the error for a result that was lost `ATTEMPTS` times."""
+    """Return the error for a task whose result was lost `ATTEMPTS` times."""
     return ClusterError(
         f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: check its logs, "
         "then resume from the checkpoint."

@@ -1,4 +1,4 @@
-"""Shares: runs of neighbouring jobs of a pass; each share is one Dask task.
+"""Partition of the jobs of a pass into shares: runs of neighbouring jobs, one Dask task each.
 
 A task costs a scheduler about a millisecond and several messages between processes, so a pass has
 one share per worker process, executed by the threads of the worker. If a share would read more
@@ -58,15 +58,15 @@ def _n_samples(source: AbstractSource, job: Job) -> int:
 
 
 def n_each(n_values: int, n_threads: int) -> int:
-    """Return the number of shares per worker in a pass over `n_values`.
+    """Return the number of shares per worker in a pass over `n_values` matrix values.
 
-    `n_threads` is the total of all workers.
+    `n_threads` is the number of threads of all workers together.
     """
     return max(1, round(n_values / (MOST_VALUES * n_threads)))
 
 
 def joins(n_shares: int) -> list[int]:
-    """Return the number of adding tasks on each level of the reduction of `n_shares` results.
+    """Return the number of tasks on each level of the tree that adds up `n_shares` results.
 
     >>> joins(100), joins(1)
     ([25, 7, 2, 1], [])

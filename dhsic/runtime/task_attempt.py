@@ -1,4 +1,4 @@
-"""Attempts to run a share on workers, and the times after which a share is late.
+"""Attempts to run a task on workers, and the time after which a task is late.
 
 `Traffic` counts the tasks and bytes of a whole pass.
 """
@@ -48,7 +48,7 @@ class Traffic:
 
 @dataclass(eq=False, slots=True)
 class TaskAttempt:
-    """A share, the futures of its submitted copies, and its failures so far."""
+    """A task, the futures of its submitted copies, and its failures so far."""
 
     share: SharedOut
     key: str  # key of the first copy, prefix of the keys of other copies
@@ -65,12 +65,12 @@ class TaskAttempt:
     failed_on: set[str] = field(default_factory=set)  # workers on which it failed
 
     def next_key(self) -> str:
-        """Return an unused key for a copy: for a used key the scheduler returns the old task."""
+        """Return an unused task key for a copy: used keys would give the scheduler's old task."""
         self.n_submitted += 1
         return self.key if self.n_submitted == 1 else f"{self.key}-{self.n_submitted}"
 
     def wait(self, seconds: float) -> Future[Any] | None:
-        """Return the best finished copy; None if none has finished after `seconds`."""
+        """Wait at most `seconds` for a copy to finish; return the best finished one, or None."""
         ended = self._ended()
         if ended is None and self.copies:
             await_futures(self.copies, seconds, "FIRST_COMPLETED")
@@ -90,17 +90,17 @@ class TaskAttempt:
 
     @property
     def tasks(self) -> list[Future[Any]]:
-        """Futures of the tasks that may still return the result."""
+        """Futures of all copies, and of the tasks that restore lost values for them."""
         return [*self.copies, *self.before.values()]
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Blocks that the jobs of the share read."""
+        """Blocks of features that the jobs of the task read."""
         return tuple(block for job in self.share.jobs for block in job.blocks)
 
     @property
     def features(self) -> tuple[int, int] | None:
-        """First feature and end of the blocks; None without blocks."""
+        """First feature of the blocks, and the end after the last one; None without blocks."""
         blocks = self.blocks
         return (blocks[0].start, blocks[-1].stop) if blocks else None
 
@@ -110,9 +110,9 @@ class TaskAttempt:
 
 
 def patience(took: Sequence[float], n_jobs: int = 1) -> float:
-    """Return the seconds after which a share of `n_jobs` is late.
+    """Return the seconds after which a task of `n_jobs` jobs is late.
 
-    `took` holds the seconds per job of the shares that have finished.
+    `took` holds the seconds per job of the tasks that have finished.
 
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)

@@ -38,7 +38,7 @@ def _setter(library: Any) -> Callable[[int], object]:
 
 
 class _Limit:
-    """Limits BLAS to one thread in this process, and counts the holders of the limit.
+    """Limits BLAS to one thread in this process while at least one caller holds the limit.
 
     The setting of a BLAS library is global. If every holder restored the old value, the first one
     to leave would lift the limit of the others; so only the last holder restores it.

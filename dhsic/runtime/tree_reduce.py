@@ -23,7 +23,8 @@ Add = Callable[[Any, Any], Any]
 class Tree:
     """Partial reduction over some of `n_jobs` jobs by the function `add`.
 
-    `nodes` maps a place to the sum of that node, for nodes whose neighbour is still missing.
+    `nodes` maps a place (level, number) to the sum of that node, for nodes whose neighbour is still
+    missing.
 
     >>> tree = Tree(lambda left, right: f"({left}{right})", 5)
     >>> for job, result in enumerate("abcde"):
@@ -37,7 +38,10 @@ class Tree:
         self.nodes: dict[Place, Any] = {}
 
     def put(self, found: Any, place: Place) -> None:
-        """Insert a node and add all complete pairs above it; the result of a job has level 0."""
+        """Insert the sum of a node at `place`, and add all pairs that this completes.
+
+        The result of a job is a node of level 0.
+        """
         level, number = place
         while (1 << level) < self._n:
             neighbour = self.nodes.pop((level, number ^ 1), self)
@@ -50,9 +54,9 @@ class Tree:
         self.nodes[level, number] = found
 
     def take(self, nodes: dict[Place, Any]) -> None:
-        """Insert nodes that other tasks may still read.
+        """Insert nodes whose arrays must not be modified, because other tasks may still read them.
 
-        Left operands are copied first, because adding may overwrite them.
+        Left operands are copied before results are added to them in place.
         """
         for place, node in nodes.items():
             is_left = not place[1] % 2
@@ -78,7 +82,7 @@ def total(add: Add, results: Iterable[Any], n: int) -> Any:
 
 
 def n_nodes(jobs: range, n_jobs: int) -> int:
-    """Return the number of nodes that remain after adding the results of a run of jobs.
+    """Return the number of tree nodes that remain after adding the results of a run of jobs.
 
     `jobs` are neighbours among `n_jobs` jobs.
 

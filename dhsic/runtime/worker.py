@@ -1,6 +1,6 @@
 """Functions that run on the workers of a cluster; scheduler and workers can import them.
 
-A worker runs shares of passes, and steps and queries on values that stay there, see
+A worker runs batches of the jobs of passes, and steps and queries on values that stay there, see
 `dhsic.runtime.base`. The values of neighbouring sites are one Dask future, together with the tree
 nodes of their parts; only these nodes are ever fetched.
 """
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """Return the error text for a worker whose versions differ from the client's."""
+    """Return the error text for a worker (`who`) whose versions differ from the client's."""
     differ = "; ".join(f"{k} {theirs[k]}, client {ours[k]}" for k in ours if theirs[k] != ours[k])
     return (
         f"{who} has different versions: {differ}. Scores are rounded differently by each version. "
@@ -58,7 +58,7 @@ def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> st
 
 
 def greet(path: str) -> tuple[dict[str, str], str | None]:
-    """Return the versions of this worker, and the text of a file (None if unreadable)."""
+    """Return the versions of this worker, and the text of the file `path` (None if unreadable)."""
     try:
         return versions(), Path(path).read_text()
     except OSError:
@@ -87,7 +87,7 @@ def keep_pages() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Run of neighbouring jobs of a pass: one task of a worker."""
+    """Neighbouring jobs of a pass that a worker runs as one task."""
 
     task: Task
     jobs: tuple[Job, ...]
@@ -102,14 +102,15 @@ class Share:
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
-        """Run the jobs; return their results in order, or the nodes of their sum."""
+        """Run the jobs; return their results in order, or the tree nodes of their sum."""
         with closing(threads.map(self.task, source, self.jobs, state)) as terms:
             return [*terms] if self.add is None else nodes(self.add, terms, self.first, self.n_all)
 
     def parts(self, *, divisible: bool) -> list[Share]:
-        """Split the share into parts that run alone: a few jobs each, or half the blocks of a job.
+        """Split the jobs into parts that run one after the other, to save memory.
 
-        If it cannot be split, the only part is the share itself.
+        A part is a few jobs, or, if there is only one job, half of its blocks. If nothing can be
+        split, the only part is the share itself.
         """
         alone, jobs = replace(self, is_alone=True), self.jobs
         if len(jobs) > 1:
@@ -126,7 +127,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StepTask:
-    """Step at a run of neighbouring sites, whose values are one future."""
+    """Step for neighbouring sites, whose stored values are one future: one task of a worker."""
 
     step: AbstractStep
     sites: tuple[Site, ...]
@@ -147,7 +148,7 @@ class StepTask:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Return the tree nodes of the parts; the step neither reads data nor changes values."""
+        """Return the tree nodes of the parts; the step must neither read data nor change values."""
         source: Any = None
         return self.done(values, source, state, threads)[1]
 
@@ -161,7 +162,7 @@ class StepTask:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Query of the values of neighbouring sites; `told` holds one argument per site."""
+    """Query of the stored values of neighbouring sites; `told` holds one argument per site."""
 
     ask: Ask
     told: tuple[Any, ...]
@@ -177,7 +178,7 @@ class Query:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
-        """Return the answer of each value."""
+        """Return the answer of the query for each stored value."""
         return list(threads.answers(values, self.ask, self.told, state))
 
 
@@ -190,7 +191,10 @@ class NotWantedError(Exception):
 
 
 def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
-    """Add the results of neighbouring jobs, from job `first` on; return the remaining nodes."""
+    """Add the results of neighbouring jobs, the first of which has number `first`.
+
+    Returns the tree nodes that remain; `n_all` is the number of all jobs.
+    """
     tree = Tree(add, n_all)
     for number, result in enumerate(results, first):
         tree.put(result, (0, number))
@@ -203,10 +207,10 @@ _threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictio
 
 @contextlib.contextmanager
 def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
-    """Yield the threads for a share.
+    """Yield the threads that run a task.
 
-    A large share uses all threads of the worker, one share at a time; a share of size 1, or one
-    that must run alone, uses a single thread. A cancelled task ends between two results.
+    A large task uses all threads of the worker, one task at a time; a task of size 1, or one that
+    must save memory, uses a single thread. A cancelled task ends between two results.
     """
     task = worker.state.tasks[worker.get_current_task()]
 
@@ -229,7 +233,7 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
 
 @contextlib.contextmanager
 def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
-    """Check versions and yield the threads for a share.
+    """Check the versions of packages, and yield the threads that run a task.
 
     The address of this worker is attached to an error, so that another worker can be tried.
     """
@@ -258,10 +262,10 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Run a share; `pieces` holds the blocks of a source that is itself a Dask graph.
+    """Run the jobs of a share; `pieces` holds the blocks of a source that is itself a Dask graph.
 
     A large result is written to a file and returned as a parcel: sent through the scheduler it
-    would be copied four times. `shelf` is the folder and file label for this, or None if the client
+    would be copied four times. `shelf` is the folder and the label of this file; None if the client
     cannot read files of workers.
     """
     with at_work(share, expected) as threads:
@@ -279,7 +283,7 @@ def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
-    """Add tree nodes of neighbouring shares; return the remaining nodes. For `shelf` see `run`."""
+    """Add tree nodes from neighbouring tasks; return the remaining nodes. For `shelf` see `run`."""
     keep_pages()
     tree = Tree(add, n_all)
     for nodes in parts:
@@ -294,11 +298,11 @@ def renew(
     before: SiteValues | None,
     *held: bytes | None,
 ) -> SiteValues:
-    """Apply steps, in order, to the same sites; each step has its own source and state.
+    """Apply steps, in order, to the values of the same sites; each has its own source and state.
 
-    If the values `before` the last step still exist, `turns` is that step alone. If they are lost
-    (None), `turns` contains all steps from the first one on. `held` holds the bytes of the source
-    and of the state of each step if they were sent as results of tasks.
+    `before` are the values before the last step. If they still exist, `turns` contains that step
+    alone. If they are lost (None), it contains all steps from the first one on. `held` holds the
+    bytes of the source and of the state of each step if they were sent as results of tasks.
     """
     values, result = [None] * len(turns[0].sites), None
     if before is not None:
@@ -313,7 +317,7 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the partial sums (tree nodes) of the step results with these keys, by key.
+    """Return the sums of parts (tree nodes) that the steps with these task keys computed, by key.
 
     Keys of results that this worker does not hold are omitted. For `shelf` see `run`.
     """
@@ -329,7 +333,7 @@ def answer(
     kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
-    """Run a query on the values `kept` on this worker; for `shelf` see `run`."""
+    """Run a query on the stored values in the result `kept` of a task; for `shelf` see `run`."""
     with at_work(query, expected) as threads:
         opened_state = receive(state, state_bytes)
         answers = query.answer(kept[0], opened_state, threads)

@@ -1,13 +1,14 @@
-"""Maps whose results stay on the workers of a cluster: sums (`SumMap`) and values of sites.
+"""Maps whose results stay on the workers of a cluster: terms of sums, and stored values of sites.
 
-The terms of a sum are Dask futures, which Dask recomputes from their lineage if a worker dies.
-Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if it runs
-on a worker that hangs, the lost terms are computed again.
+The terms of a sum (`SumMap`) are Dask futures, which Dask recomputes from their lineage if a worker
+dies. Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if
+it runs on a worker that hangs, the lost terms are computed again.
 
-The values of a *share*, a run of neighbouring sites (`dhsic.runtime.base`), are one Dask future on
-the worker that computed them. A step is one task per share, which runs on the worker that holds
-the values. Its parts are fetched by a direct message to that worker, not by a task. In the first
-step, each share prefers one worker; later steps follow the values. Lost values are restored:
+The sites (`dhsic.runtime.base`) are partitioned into *shares*, runs of neighbouring sites. The
+stored values of a share are one Dask future on the worker that computed them. A step is one task
+per share, which runs on the worker that holds the values. Its parts are fetched by a direct message
+to that worker, not by a task. In the first step, each share prefers one worker; later steps follow
+the values. Lost values are restored:
 
 - if a worker dies: by Dask, which knows the tasks back to the first step;
 - if the scheduler or files are lost, or a worker hangs: by another copy of the task, which repeats
@@ -50,7 +51,7 @@ from dhsic.sources import AbstractSource
 
 
 class SumMap(Map):
-    """Map that adds its results by `add`; tree nodes of each share stay on its worker."""
+    """Map that adds its results with the function `add`; the terms stay on the workers."""
 
     def __init__(self, *given: Any, add: Add) -> None:
         super().__init__(*given)
@@ -84,7 +85,7 @@ class SumMap(Map):
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
     def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
-        """Folder and file label for a large result; None for partial sums: they are not fetched."""
+        """Return folder and file label for a large total; None for partial sums, not fetched."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
@@ -95,7 +96,7 @@ class SumMap(Map):
         return ended
 
     def _reduce_nodes(self, parts: list[Future[Any]], attempt: int) -> Any:
-        """Add the nodes of all shares, `FAN` neighbours per task, and return the root.
+        """Add the tree nodes of all tasks, `FAN` neighbours at a time, and return the root.
 
         CancelledError is raised if nodes have been lost.
         """
@@ -133,7 +134,7 @@ class SumMap(Map):
     def _recover_nodes(
         self, flight: TaskAttempt, future: Future[Any], *, anew: bool
     ) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Yield a share and the future of its tree nodes.
+        """Yield a task and the future of the tree nodes that it computed.
 
         Nodes are recomputed if they are lost, or if `anew`.
         """
@@ -162,13 +163,13 @@ class Link:
     source: AbstractSource
 
     def turn(self, some: range) -> StepTask:
-        """Return the step restricted to a range of sites."""
+        """Return the step restricted to the sites in the range `some`."""
         sites = tuple(self.sites[some.start : some.stop])
         return StepTask(self.step, sites, some.start, len(self.sites))
 
 
 class Lineage:
-    """Steps from the first one on; their state files are deleted together with this object."""
+    """All steps since the first one; their state files are deleted together with this object."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -182,7 +183,7 @@ def _discard(links: list[Link]) -> None:
 
 
 class PartitionedState(SiteValues):
-    """Values of sites partitioned over workers: one Dask future per share."""
+    """Stored values of sites, partitioned over workers: one Dask future per share of the sites."""
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class PartitionedState(SiteValues):
 
 
 class AbstractPartitionedMap(Map):
-    """Map over the shares of values that stay on workers."""
+    """Map over the shares of sites whose stored values stay on workers."""
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given)
@@ -237,9 +238,10 @@ class AbstractPartitionedMap(Map):
         return self._number[flight.share.first]
 
     def _at_hand_for(self, flight: TaskAttempt) -> Future[Any] | None:
-        """Future of the existing values of a share.
+        """Return the future of the stored values of the sites in a task.
 
-        None if the values are lost, are only on avoided workers, or the task is a repeated copy.
+        None if the values are lost or only on avoided workers, or if a copy of the task was
+        submitted before.
         """
         if not self._held.values or flight.n_submitted > 1:
             return None
@@ -257,7 +259,8 @@ class AbstractPartitionedMap(Map):
     ) -> list[Future[Any]]:
         """Submit tasks that run the steps `links` in order; `told` holds Dask annotations.
 
-        A single step starts from the existing values; several steps start from the first step.
+        A single step updates the values stored on workers; several steps recompute them from the
+        first step on.
         """
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
         sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
@@ -278,10 +281,10 @@ class AbstractPartitionedMap(Map):
 
     @abstractmethod
     def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
-        """Record the future of the values of a share, so that Dask does not release them."""
+        """Record the future of the stored values of a task, so that Dask does not release them."""
 
     def _is_stuck(self, flight: TaskAttempt) -> bool:
-        """Whether a share waits for a worker that is lost, or for values that nobody computes."""
+        """Whether a task waits for a worker that is lost, or for values that no task computes."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
             waits = any(future.status == "pending" for future in self._held.values)
@@ -295,7 +298,7 @@ class AbstractPartitionedMap(Map):
 
 
 class UpdateMap(AbstractPartitionedMap):
-    """Map that applies a step, which computes new values for every share."""
+    """Map that applies a step, which computes new stored values for all sites."""
 
     def update(self, step: AbstractStep, sites: Sites) -> Any:
         """Apply the step to all sites and return the sum of their parts."""
@@ -336,15 +339,15 @@ class UpdateMap(AbstractPartitionedMap):
 
 
 class QueryMap(AbstractPartitionedMap):
-    """Map that queries values without changing them."""
+    """Map that applies a function to stored values without changing them."""
 
     def answers(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield the answers in the order of the sites."""
+        """Yield the answer of ``ask(value, argument, state)`` for each site, in order."""
         for answers in self.of_shares(ask, told):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield the answers of the sites of each share, one share at a time."""
+        """Yield the answers for the sites of one share after the other."""
         flights = [
             TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
@@ -356,7 +359,7 @@ class QueryMap(AbstractPartitionedMap):
         self._end()
 
     def sum_parts(self, step: AbstractStep, sites: Sites) -> Any:
-        """Return the sum of the parts, for a step that does not change values."""
+        """Return the sum of the parts of all sites, for a step that does not change values."""
         flights = [
             TaskAttempt(
                 StepTask(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key

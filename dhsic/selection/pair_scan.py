@@ -216,7 +216,10 @@ def default_tests(run: SelectionRun) -> list[PairTest]:
 
 
 def n_main_effects(run: SelectionRun) -> int:
-    """Number of the best features whose main effects ``"best"`` and ``"all"`` regress out."""
+    """Number of best features whose main effects are regressed out before pairs are tested.
+
+    This applies to ``interactions="best"`` and ``"all"``.
+    """
     return min(run.n_wanted, run.n_samples // MOST_MAIN)
 
 

@@ -113,7 +113,7 @@ class ZeroNorm(AbstractWeighting):
             )
 
     def potential(self, w: Float) -> Float:
-        """Derivative ``d <W, K_w> / dv`` by the squared weight of every feature, (n,)."""
+        """Derivative of ``<W, K_w>`` with respect to the squared weight of every feature, (n,)."""
         self.data.compact(w)
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
@@ -126,7 +126,7 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """Derivative ``d <W, K> / dv`` by the squared weights of the features `which`."""
+        """Derivative of ``<W, K>`` with respect to the squared weights of the features `which`."""
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:

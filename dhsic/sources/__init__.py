@@ -39,8 +39,8 @@ class Names:
     Each is an array, or a function that reads it on demand. `key` returns the arrays that a
     fingerprint uses instead of the names. `check` validates the stored names without keeping them,
     because names of many features would need much memory. `columns` returns names (as ``feature``)
-    and coordinates that can be read for a subset of features. `sample_coords` (m,) are columns of a
-    table beside the matrix: labels, covariates. `dim` is the name of the feature dimension, also in
+    and coordinates that can be read for a subset of features. `sample_coords` (m,) are labels and
+    covariates that are stored with the matrix. `dim` is the name of the feature dimension, also in
     results.
     """
 
@@ -69,8 +69,8 @@ class AbstractSource(ABC):
         Integer that means a missing value in the arrays that `read` returns; None if there is
         none. In floating-point data, NaN is always missing.
     client_bytes : int
-        Bytes sent from this process to a worker so that it can read the source: 0 if workers
-        open a path or URL themselves.
+        Bytes that a worker needs from this process to read the source: 0 if workers open a path or
+        URL themselves.
     chunk_bytes : int
         Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks.
     in_memory : bool
@@ -82,10 +82,10 @@ class AbstractSource(ABC):
         Whether the format or the caller declares that no number except `missing_code` means a
         missing value; if not, the values are inspected.
     n_features_filtered : int
-        Number of stored features that are left out.
+        Number of stored features that the source excludes.
     left_out : tuple of (str, int)
-        Number of those left out when the source was opened, by ``pass_only`` or ``other_types``;
-        without `not_features`.
+        Reason (``pass_only`` or ``other_types``) and number of features that opening excluded, in
+        addition to `not_features`.
     ploidy : int or None
         Number of alleles of a full call, if values count non-reference alleles.
     counted : str
@@ -103,8 +103,8 @@ class AbstractSource(ABC):
     hint : str
         Advice to users before they select features, a sentence; "" for none.
     on_x : DosagesOnX or None
-        Features on X in dosages that count the one copy of males as 0 or 2; None where there are
-        none, or calls are stored by copies.
+        Features on chromosome X, if dosages count the one copy of males as 0 or 2; None without
+        such features, or if calls are stored per copy.
     """
 
     n_samples: int
@@ -140,7 +140,7 @@ class AbstractSource(ABC):
         return np.empty(0, dtype=np.int64) if self.on_x is None else self.on_x.positions
 
     def haploid_features(self) -> Index:
-        """Return ascending positions of features with both haploid and other calls (X, Z).
+        """Return ascending positions of features with haploid calls in only some samples (X, Z).
 
         Their dosages count a haploid call twice; `allele_counts` counts it once.
         """
@@ -251,13 +251,13 @@ class AbstractSource(ABC):
 
     @final
     def sample_coords(self) -> Mapping[str, Array]:
-        """Columns of a table beside the matrix, such as labels, (m,) each."""
+        """Labels and covariates that are stored with the matrix, (m,) each."""
         value_or_reader = self.names.sample_coords
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Columns of names (``feature``) and coordinates, read in parts; None if in memory."""
+        """Names (``feature``) and coordinates as columns read in parts; None for data in memory."""
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
@@ -298,7 +298,7 @@ class AbstractSource(ABC):
         return notebook.page(notebook.facts(self._facts(), type(self).__name__))
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        """Return lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
+        """Return lazy blocks (dask arrays, (m, c) each) for a cluster to compute; None by default.
 
         A source that is itself a Dask graph returns its parts; the runtime computes them and passes
         them to `with_pieces` on the worker.

@@ -80,7 +80,7 @@ class AbstractAnnData(ABC):
         """Summarise some values of a matrix; None if reading them takes too long."""
 
     def glance(self, name: str) -> Glance | None:
-        """Summarise some values of a matrix; None if they cannot be read, or not quickly."""
+        """Summarise some values of a matrix; None if they cannot be read, or only slowly."""
         with suppress(Exception):  # damage raises an error when the matrix is read
             return self._look(name)
         return None

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class AbstractArraySource(AbstractStored):
-    """Source of an array (m, d) of this process."""
+    """Source of an array (m, d) in the memory of this process."""
 
     def __init__(
         self, X: Any, *, missing_code: int | None = None, names: Names | None = None
@@ -143,7 +143,7 @@ def check_chunks(X: Any) -> None:
 
 
 class PiecesSource(AbstractView):
-    """Blocks of another source that have been computed already, found by their boundaries."""
+    """Source of blocks of another source that are already computed, found by their boundaries."""
 
     def __init__(
         self, base: AbstractSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
@@ -358,7 +358,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
 
 
 def _dosages_on_x(source: AbstractSource, beside: Mapping[Any, Any]) -> DosagesOnX | None:
-    """Variants on X by the contigs of a Dataset, and its SEX; None without contigs."""
+    """Find variants on X from the contigs of a Dataset, with its SEX; None without contigs."""
     contigs = source.feature_coords().get(CONTIG)
     if contigs is None:
         return None
@@ -449,7 +449,7 @@ def _lazy_or_loaded(array: xr.DataArray) -> Any:
 
 
 def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
-    """Return the names of features along a dimension, as in `open_xarray`; None without names."""
+    """Return the names along a feature dimension, as `open_xarray` would; None without names."""
     if isinstance(X, xr.DataArray):
         return _labels(X, features, X.coords, of_features=True)
     if {"variants", "samples"} <= set(X.dims):
@@ -473,7 +473,10 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
 def _labels(
     X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
 ) -> Array | None:
-    """Return the names of a dimension: its coordinate, or a variable named after it; else None."""
+    """Return the names along a dimension: its coordinate, or a variable named after it.
+
+    None if there is neither.
+    """
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
     name = naming_array(arrays, X.sizes[dim], str(dim), of_features=of_features)
     return None if name is None else names_in(arrays[name])

@@ -122,7 +122,7 @@ class AbstractArrowTable(ABC):
 
     @abstractmethod
     def has_nulls(self, names: set[str]) -> bool:
-        """Whether a column has missing values, or may have if the file stores no count."""
+        """Whether a column has missing values; also true if the file does not count them."""
 
     def read(self, names: list[str]) -> Any:
         """Read columns as an Arrow table.
@@ -164,7 +164,7 @@ class AbstractArrowTable(ABC):
         return " or ".join(sorted(map(str, self.types[name]))) or "nothing"
 
     def is_number(self, name: str) -> bool:
-        """Whether a column contains numbers or booleans, or only nulls."""
+        """Whether a column contains numbers or booleans, or only missing values."""
         import pyarrow.types as of
 
         are = (of.is_integer, of.is_floating, of.is_boolean, of.is_decimal)

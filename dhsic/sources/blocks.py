@@ -78,14 +78,14 @@ def regular_edges(size: int, chunk: int) -> Index:
 
 
 def row_span(rows: Index | None, n_samples: int) -> slice:
-    """Return the shortest range of samples that contains `rows`, which must be read for them."""
+    """Return the shortest range of samples that contains `rows`: the range to read for them."""
     if rows is None:
         return slice(0, n_samples)
     return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
 
 
 def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
-    """Select `rows` from features-first `values` (c, m, ...) of the samples in `span`."""
+    """Select `rows` from features-first values (c, m, ...), which cover the samples in `span`."""
     if rows is None or (rows.size == span.stop - span.start and (np.diff(rows) == 1).all()):
         return values  # all of them, in order
     selected: Array = np.take(values, rows - span.start, axis=1)

@@ -31,10 +31,10 @@ class ChunkedArray:
     The concurrency of zarr (``async.concurrency``) is not changed: this setting belongs to the
     whole process, and a temporary change would be a race between threads.
 
-    If a chunk is absent, it is damaged, or it contains only fill values that the writer omitted
-    with ``write_empty_chunks=False``; `missing_chunks` decides. Values are decoded by `packing` if
-    the array declares one. `dtype` is the type of decoded values, `stored_dtype` the type of the
-    array.
+    An absent chunk is either lost, or contained only fill values that the writer omitted
+    (``write_empty_chunks=False``); `missing_chunks` decides between both. Values are decoded by
+    `packing` if the array declares one. `dtype` is the type of decoded values, `stored_dtype` the
+    type of the array.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
 def chunked_of(
     array: zarr.Array[Any], feature_axis: int, options: OpenOptions
 ) -> tuple[ChunkedArray, int | None]:
-    """Return a matrix of a store with its decoding, and the code of missing values.
+    """Return a matrix of a store, with its decoding, and the code of missing values.
 
     The code is None if decoded values are floats or if no code is declared.
     """

@@ -88,7 +88,7 @@ def _blosc(view: memoryview, _limit: int) -> int:
 
 
 def _zstd(view: memoryview, limit: int) -> int:
-    """Return the decoded size that frames declare, or an estimate from their blocks."""
+    """Return the decoded size that Zstandard frames declare, or an estimate from their blocks."""
     total = at = 0
     while at < len(view) and total <= limit:
         n_bytes, at = _zstd_frame(view, at, limit - total)
@@ -113,7 +113,7 @@ def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
 
 
 def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
-    """Return an estimate of the decoded size of the blocks of a frame, and the end of the frame.
+    """Estimate the decoded size of the blocks of a frame; return it, and the end of the frame.
 
     It is the minimum if at least one of `ZSTD_FLUSHED` blocks is full.
     """
@@ -345,7 +345,10 @@ class Chain:
 
 
 def bounded(metadata: Any, label: str) -> tuple[Any, int]:
-    """Return metadata of an array with size-limited codecs, and the maximum bytes of a chunk."""
+    """Return the metadata of an array, with size limits for its codecs, and the bytes of a chunk.
+
+    These are the maximum for a decoded chunk.
+    """
     dtype = metadata.dtype.to_native_dtype()
     is_v2 = metadata.zarr_format == 2
     shape = metadata.chunks if is_v2 else metadata.chunk_grid.chunk_shape

@@ -40,7 +40,7 @@ class Column:
         return (self.read(rows) for rows in slices(self.n, STRETCH))
 
     def at(self, features: Index) -> Array:
-        """Return the values of features, (c,), in the given order."""
+        """Return the values of the features at some positions, (c,), in the given order."""
         out = np.empty(features.size, dtype=self.dtype)
         order = np.argsort(features, kind="stable")
         ascending = features[order]
@@ -81,7 +81,7 @@ def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
 
 
 def repeated_bits(parts: Iterable[Array]) -> Array:
-    """Hashes of 64 bits, ascending, that several of some texts have, which come in parts."""
+    """64-bit hashes, ascending, that several texts have; `parts` returns the texts in parts."""
     hashes = np.concatenate([np.empty(0, np.uint64), *map(bits_of, parts)])
     hashes.sort()
     return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])

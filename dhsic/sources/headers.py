@@ -197,7 +197,7 @@ def _width(fields: Sequence[str]) -> int:
 
 
 def _agreement(rows: Sequence[Sequence[str]]) -> float:
-    """Share of the rows with as many fields as the first row, or one more."""
+    """Fraction of rows that have as many fields as the first row, or one more."""
     header, *below = rows
     fit = {len(header), _width(header)}
     shares = [sum(len(row) in {w, w + 1} for row in below) for w in fit]
@@ -296,7 +296,11 @@ def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool
 
 
 def _are_of_another_kind(numbers: Array, rows: Array) -> bool:
-    """Whether numbers (n,) are far from all rows below, or many and, unlike rows, all different."""
+    """Whether numbers (n,) of a first row differ in kind from all rows below.
+
+    They do if they are far from these, or if there are many and, unlike in other rows, all are
+    different.
+    """
     if len(rows) < FEWEST_ROWS or np.isnan(rows).all(axis=0).any():
         return False
     low, high = np.nanmin(rows), np.nanmax(rows)

@@ -63,7 +63,7 @@ def is_value(text: str) -> bool:
 
 
 def na_of(na: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return the texts for missing values in a column: the common ones, and those in ``name=text``.
+    """Return the texts that mean missing in the column `name`, also those after ``name=``.
 
     >>> na_of(["?", "bmi=0"], "bmi"), na_of(["?", "bmi=0"], "age")
     (('?', '0'), ('?', 'bmi=0'))

@@ -1,4 +1,4 @@
-"""Males recognised by their calls on X, of which they have one copy.
+"""Recognition of males by their calls on chromosome X, of which they have one copy.
 
 Some programs write this copy as 0/0 or 1/1. Males then have almost no heterozygous calls on X,
 while females have many, so the two groups are clearly separated. If they are not, as in inbred

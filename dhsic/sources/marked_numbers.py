@@ -94,7 +94,7 @@ def numbers_of(texts: Iterable[str]) -> str:
 
 
 def words_of(texts: Iterable[str]) -> str:
-    """Return a pandas expression that converts two words {v} to 1 and 0; "" for other text.
+    """Return a pandas expression that converts yes and no {v} to 1 and 0; "" for other text.
 
     >>> words_of(["yes", "No", "no"])
     "{v}.str.lower().map({{'yes': 1, 'no': 0, '': ''}})"

@@ -101,10 +101,10 @@ _REWRITTEN = {
 
 
 def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
-    """Return a command that writes a copy of a table, with a Python expression for some fields v.
+    """Return a command that writes a copy of a table, in which `change` replaces some fields v.
 
-    `where` are the rows and columns of these fields in `loc` of a pandas table t without header.
-    `n_skipped` is the number of lines above its first row.
+    `change` is a Python expression. `where` are the rows and columns of these fields in `loc` of a
+    pandas table t without header. `n_skipped` is the number of lines above its first row.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     return (
@@ -152,7 +152,7 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 
 
 class NumberFields:
-    """Conversion of text fields to numbers, one row after the other.
+    """Converts text fields to numbers, one row after the other.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class NumberFields:
     na : sequence of str
         Texts that mean a missing value in addition to `NA`; a number covers all equal numbers.
     na_at : mapping
-        The same for single features, by position.
+        Further such texts of single features, by position of the feature.
     refuse : callable
         Raises the error for a field that is not a number, given its position, text and line.
     """

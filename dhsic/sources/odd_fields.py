@@ -71,13 +71,13 @@ class OddFields:
 
     @property
     def lone_places(self) -> frozenset[str]:
-        """Places of the texts if each text occurs once; otherwise empty."""
+        """Positions of the texts if each text occurs once; otherwise empty."""
         is_lone = all(n == 1 for n, _ in self.places.values())
         return frozenset(where for _, where in self.places.values()) if is_lone else frozenset()
 
     @property
     def are_groups(self) -> bool:
-        """Whether all fields are text, with few groups that samples share."""
+        """Whether all fields are text, with few different values, as for groups of samples."""
         n = len(self.places)
         is_text = self.n_odd == self.n_present
         return is_text and n <= MOST_GROUPS and OF_A_GROUP * n <= self.n_present

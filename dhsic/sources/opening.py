@@ -368,7 +368,7 @@ def _codes_of(missing_code: Any) -> tuple[float, ...]:
 
 
 def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
-    """Return the source with NaN or one code in place of several codes.
+    """Return the source with NaN or a single code in place of several codes.
 
     For integers, codes that are not whole are ignored.
     """
@@ -511,9 +511,8 @@ def _names_in(
 ) -> Names:
     """Return the names of the features, along `axis` of an array, and of the samples.
 
-    If dimensions have names, these lead to the arrays with names. A matrix without dimension names
-    may still have ``variant_id`` or ``sample_id`` beside it; they are used if the lengths of the
-    arrays about variants and samples match the matrix.
+    The names of the dimensions, if there are any, determine the arrays that contain them. Otherwise
+    ``variant_id`` and ``sample_id`` of the same group are used, if their lengths match the matrix.
     """
     dims, lengths = dimension_names(array), {at: (array.shape[at],) for at in (0, 1)}
     if dims is None:

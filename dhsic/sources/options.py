@@ -7,8 +7,8 @@ is therefore never assumed from the position. These decide, in this order:
 - the options of the caller;
 - the axis whose length equals the number of labels.
 
-The names of features and samples are the coordinates of these dimensions, or an array beside the
-matrix whose name says what it names (``gene_id``).
+The names of features and samples are the coordinates of these dimensions, or an array in the same
+group whose name shows what it names (``gene_id``).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class OpenOptions:
     ) -> int:
         """Return the axis of the features, 0 or 1, among the first two axes of an array.
 
-        `convention` is the axis if names do not decide (1 for NumPy and dask). `what` is the name
-        of the array in messages.
+        `convention` is the axis of the features if nothing else decides (1 for NumPy and dask).
+        `what` is the name of the array in messages.
         """
         names = [str(name).lower() if name else "" for name in (dims or ("", ""))[:2]]
         says_0 = names[0] in FEATURE_DIMS or names[1] in SAMPLE_DIMS
@@ -217,8 +217,8 @@ def naming_array(
 ) -> str | None:
     """Find the array that names the features, or samples, on an axis; None if ambiguous.
 
-    It is the coordinate of the dimension `dim`, or the only array along this axis whose name says
-    what it names.
+    It is the coordinate of the dimension `dim`, or the only array along this axis whose name shows
+    what it contains, such as ``gene_id``.
 
     Examples
     --------

@@ -150,7 +150,7 @@ class Packing:
 
 
 def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
-    """Return the missing code of integers that are not decoded; None unless there is one."""
+    """Return the only missing code of integers that are not decoded; None if not exactly one."""
     codes, dtype = codes_of(attributes), np.dtype(dtype)
     if len(codes) != 1 or dtype.kind not in "iu" or not float(codes[0]).is_integer():
         return None

@@ -1,4 +1,4 @@
-"""Parquet and Feather: tables with typed columns, of which only those of a block are read.
+"""Parquet and Feather: tables with typed columns, which are read one block of columns at a time.
 
 The roles of columns are those of `dhsic.sources.tables`. Numbers keep their type if all columns
 have the same one and no value is missing. Otherwise they are float64, or float32 if all columns

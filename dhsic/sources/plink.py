@@ -1,4 +1,4 @@
-"""PLINK: genotypes in .bed (PLINK 1) and .pgen (PLINK 2), beside tables of variants and samples.
+"""PLINK: genotypes in .bed (PLINK 1) or .pgen (PLINK 2), with tables of variants and samples.
 
 A .bed file stores two bits per call, one variant after the other. It does not contain the samples
 and variants: only .bim and .fam list them, so the file size must match them exactly. A dosage
@@ -138,11 +138,11 @@ class Fileset:
         return (table["FID"], table["IID"]) if "FID" in table else None
 
     def sex(self) -> Array | None:
-        """SEX of the samples, (m,) text; None where the table has no such column."""
+        """SEX of the samples, (m,) text; None if the table has no such column."""
         return _table(self.samples, (), (SEX,)).get(SEX)
 
     def on_x(self) -> Index:
-        """Variants on X, without the regions that Y shares where these are XY."""
+        """Variants on X; without the pseudoautosomal regions if these are coded as XY."""
         return np.flatnonzero(are_on_x(_table(self.variants, ("CHROM",))["CHROM"]))
 
     def key(self) -> tuple[Array, ...]:
@@ -392,9 +392,9 @@ class PgenSource(AbstractPlinkSource):
 
 
 def n_with_dosages(path: Path) -> int:
-    """Number of variants of a .pgen file that have dosages, according to its index.
+    """Number of variants of a .pgen file that have imputed dosages, according to its index.
 
-    It is 0 for versions of the format with another index.
+    It is 0 for versions of the format whose index is different.
     """
     with path.open("rb") as file:
         head = file.read(PGEN_HEADER)

@@ -33,14 +33,14 @@ Values = Callable[[tuple[slice, Index | slice]], Array]
 
 
 class RisingFeatures:
-    """Features of whole numbers that increase from sample to sample, like row numbers."""
+    """Finds features of whole numbers that increase from sample to sample, like row numbers."""
 
     def __init__(self) -> None:
         self._at: Index | None = None
         self._first, self._last, self._n = np.empty(0), np.empty(0), 0
 
     def add_sample(self, values: Array) -> None:
-        """Check the features of the next sample, (d,)."""
+        """Compare the values of the next sample, (d,), with those of the sample before."""
         self._n += 1
         if self._at is None:
             self._at = np.flatnonzero(values == np.floor(values))
@@ -75,7 +75,7 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
 
 
 def counting_columns(values: Values, shape: tuple[int, int], most: int | None = None) -> list[int]:
-    """Return the positions of columns that count rows in some order; empty if there are many.
+    """Return the positions of columns that number the rows in any order; empty if there are many.
 
     These columns have whole numbers that are all different, almost without gaps: 1 to n shuffled,
     or decreasing. More than `most` columns, by default one in twenty, are ranks, which are valid
@@ -137,10 +137,12 @@ def rising_columns(
 
 
 def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
-    """Positions of columns of X that rise from each row to the next, or fall, whole or not.
+    """Positions of columns of X that increase in each row, or decrease in each row.
 
-    `n_features` is the number that the columns were chosen from; more than `most` are sums over
-    time.
+    Values need not be whole numbers.
+
+    `n_features` is the number of features that the columns were chosen from. If more than `most`
+    columns are found, they are taken for cumulative sums, and none is returned.
 
     >>> X = np.column_stack([np.linspace(90.5, 2, 40), np.linspace(0, 1, 40) ** 2, np.ones(40)])
     >>> ordered_columns(X, 100, 2)
@@ -163,7 +165,7 @@ def _are_rising(columns: Array) -> Mask:
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:
-    """Return a sentence on samples that a table contains twice; "" for none.
+    """Return a sentence on samples that occur twice in a table; "" for none.
 
     Rows are compared by `names` (m,) and values (m, d). Several visits of one patient have the same
     name and different values, so they are not reported.
@@ -187,7 +189,7 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
 
 
 def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
-    """Refuse the columns `names`, which count rows in some order; `remedy` excludes them."""
+    """Refuse the columns `names`, which number the rows; `remedy` is advice to exclude them."""
     listed = abbreviate(map(repr, names), 4)
     raise InputError(
         f"{where} has columns of whole numbers that all differ and leave no gaps ({listed}), "

@@ -1,4 +1,4 @@
-"""Missing-value codes beside short scales, such as 8 and 9 for no answer, beside answers 1 to 5.
+"""Missing-value codes of short scales, such as 8 and 9 for no answer if answers are 1 to 5.
 
 Surveys code "refused", "unknown" and "missing" by the highest numbers that have as many digits as
 the answers: 7, 8 and 9 if answers have one digit, 97, 98 and 99 if they have two. Such a code is
@@ -30,7 +30,7 @@ PER_CODE = 4
 
 
 def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = DIGITS) -> Index:
-    """Positions in `levels` of missing-value codes beside a short scale; empty if there are none.
+    """Positions in `levels` of missing-value codes above a short scale; empty if there are none.
 
     Parameters
     ----------

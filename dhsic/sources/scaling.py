@@ -159,7 +159,10 @@ _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # faster than a look-up
 
 
 def of_presence(n_alike: Array, n_present: Array) -> Float:
-    """Return the deviations (c,) of `PRESENCE` scaling; `n_alike` values equal the mode."""
+    """Return the deviations (c,) of `PRESENCE` scaling.
+
+    `n_alike` is the number of values equal to the most frequent one, of `n_present` values.
+    """
     q = 1.0 - n_alike / np.maximum(n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
 
@@ -369,7 +372,7 @@ class Codes:
         return isinstance(raw, np.ndarray)
 
     def on(self, moved: Move) -> Codes:
-        """Copy the codes to a device, where `sums` and `filled` are then computed."""
+        """Return a copy of the codes on a device, where `sums` and `filled` are then computed."""
         return Codes(moved(self.raw), self.has_missing)
 
     def sums(self, Y: Array) -> Float:
@@ -448,7 +451,7 @@ class Codes:
 
 
 def _sum_there(Y: Array) -> Float:
-    """Return the sums of the columns of Y on a device, in float64."""
+    """Return the sums of the columns of Y, which is on a device, in float64."""
     return host(namespace_of(Y).sum(cast(Y, np.float64), axis=0))
 
 
@@ -459,7 +462,7 @@ def code_values(scaling: Scaling) -> Float:
 
 
 def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
-    """Return the scaling of features from counts of each code, (4, c); equal to `measure`'s."""
+    """Return the scaling of genotypes from counts of each code, (4, c), as `measure` would."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
     codes = np.array(COUNTS, dtype=np.float64)[:, None]

@@ -1,11 +1,11 @@
 """Numbers that mean missing values in continuous features: -999, 999, 9999 and the like.
 
 If such codes are treated as values, they are far outside all other values and decide the ranking.
-They are detected without cost in the pass that measures features: the largest and smallest value of
-each feature are known, and the other values are examined only if one of these is a code. A value is
-a code if it is in `CODES`, and if its distance from all other values exceeds the range of these.
-The other values exclude codes, because surveys use several (77, 88 and 99 for refused, unknown and
-missing), which are close to each other.
+They are detected at no extra cost in the pass that measures features: the largest and the smallest
+value of each feature are known, and its other values are examined only if one of these two is a
+code. A value is a code if it is in `CODES`, and if its distance from all other values exceeds the
+range of these. The other values exclude codes, because surveys use several (77, 88 and 99 for
+refused, unknown and missing), which are close to each other.
 
 Large values of heavy tails rarely look like this, and hardly ever repeatedly. Therefore data are
 refused if a code occurs in at least two features, and at least twice in one of them, or if a
@@ -80,10 +80,10 @@ MOST_NAMED = 3
 
 
 class Sentinels(NamedTuple):
-    """Codes of features, (c,) each.
+    """Codes for missing values in features, (c,) each.
 
-    `codes` are bits for `CODES`, `n` the number of their occurrences, and `nearest` the next value
-    inwards; all are 0 if there are none.
+    `codes` are bits that mark some of `CODES`, `n` the number of their occurrences, and `nearest`
+    the other value that is closest to them; all are 0 if there are none.
     """
 
     codes: Index
@@ -92,7 +92,7 @@ class Sentinels(NamedTuple):
 
 
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
-    """Find codes in stored values (c, m); `most` and `least` (c,) are their extremes."""
+    """Find codes in stored values (c, m); `most` and `least` (c,) are the largest and smallest."""
     c = len(raw)
     sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
     with np.errstate(over="ignore"):  # limits of float64 overflow in float32
@@ -133,7 +133,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
 
 
 def _lone(codes: Float, counts: Index, others: Float) -> Mask:
-    """Mask of the codes of a feature that occur often and lie apart from all other values."""
+    """Mask of the codes of a feature that occur often and are far from all other values."""
     is_often = counts >= OFTEN
     scale = np.unique(others) if is_often.any() else others[:0]
     are_apart = np.array([is_apart(code, scale) for code in codes.tolist()], dtype=bool)
@@ -141,7 +141,7 @@ def _lone(codes: Float, counts: Index, others: Float) -> Mask:
 
 
 def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) -> None:
-    """Mark the features in `at` in which -1 lies apart below all other values."""
+    """Mark features, of those in `at`, in which -1 is far below all other values."""
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
@@ -152,7 +152,10 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
 def _find_beside_scales(
     raw: Array, mask: Mask | None, most: Array, least: Array, sentinels: Sentinels
 ) -> None:
-    """Mark features in which `DIGITS` occur as codes beside a short scale at least twice."""
+    """Mark features in which codes (`DIGITS`) above a short scale occur at least twice in total.
+
+    `most` and `least` (c,) are the largest and the smallest value of each feature.
+    """
     at = np.flatnonzero(np.isin(most, DIGITS) & np.isin(least, (0, 1)) & (sentinels.codes == 0))
     for j in _with_whole_numbers(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
@@ -165,9 +168,9 @@ def _find_beside_scales(
 
 
 def _with_whole_numbers(raw: Array, at: Index) -> Index:
-    """Return the features in `at` whose first samples look like a short scale.
+    """Select the features in `at` whose first samples look like a short scale.
 
-    Their values are whole numbers. Apart from codes, the largest value is not rare, unlike the
+    Their values are whole numbers, and the largest one, codes excluded, is not rare, unlike the
     largest value of counts.
     """
     head = raw[at, :HEAD].astype(np.float64)
@@ -180,20 +183,20 @@ def _with_whole_numbers(raw: Array, at: Index) -> Index:
 
 
 def _with_least_apart(raw: Array, at: Index) -> Index:
-    """Return the features in `at` without values between -1 and 1 among the first samples."""
+    """Select the features in `at` without values between -1 and 1 in the first samples."""
     head = raw[at, :HEAD].astype(np.float64)
     return np.asarray(at[~((head > LEAST) & (head < 1)).any(axis=1)])
 
 
 def _is_below(scale: Array) -> bool:
-    """Whether -1 is below a sorted scale of many values, or of whole numbers from 1 on."""
+    """Whether -1 is clearly below sorted values: many, or consecutive whole numbers from 1 on."""
     if scale.size >= SCALE:
         return is_apart(LEAST, scale)
     return scale.size >= FEWEST_STEPS and scale[0] == 1 and bool((np.diff(scale) == 1).all())
 
 
 def _with_zeros_apart(raw: Array, at: Index) -> Index:
-    """Return the features in `at` whose first samples may have zeros far below other values."""
+    """Select the features in `at` whose positive values in the first samples are far above 0."""
     head = raw[at, :HEAD].astype(np.float64)
     gaps = np.diff(np.sort(np.where(head > 0, head, np.nan), axis=1), axis=1, prepend=0.0)
     largest = np.nan_to_num(gaps[:, 1:]).max(axis=1, initial=0.0)
@@ -202,7 +205,7 @@ def _with_zeros_apart(raw: Array, at: Index) -> Index:
 
 
 def is_apart(code: float, scale: Array) -> bool:
-    """Whether a number is beyond a sorted scale, at a distance greater than the steps of the scale.
+    """Whether a number is outside a sorted scale, much farther away than the steps of the scale.
 
     >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
     (True, False)
@@ -259,7 +262,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
-    """Refuse data if at least a tenth of the features have codes beside a short scale."""
+    """Refuse data if at least a tenth of the features have codes above a short scale."""
     at = np.flatnonzero((found.codes & ON_SCALE) == ON_SCALE)
     if at.size < 2 or MANY * at.size < found.codes.size:
         return
@@ -287,7 +290,7 @@ def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _digits(bits: np.int64) -> list[float]:
-    """Codes beside a short scale that the bits of a feature mark."""
+    """Codes above a short scale that the bits of a feature mark."""
     return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
 
 
@@ -345,7 +348,10 @@ def _called(source: AbstractSource, at: Index) -> list[str]:
 
 
 def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
-    """Warn of features with a code that occurs repeatedly apart from other values, not refused."""
+    """Warn of features with a code that occurs repeatedly and far from other values.
+
+    These are features that were not refused.
+    """
     has_code = (found.codes & ~ZERO) != 0
     at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
     if not at.size:

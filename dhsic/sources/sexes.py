@@ -118,7 +118,7 @@ class DosagesOnX:
         return self._features
 
     def sexes_of(self, source: DosageReader) -> Sexes:
-        """Sexes of the samples of `source`; calls on X are read if SEX does not name any male."""
+        """Sexes of the samples of `source`; inferred from calls on X if SEX names no males."""
         if self._sexes is None:
             self._sexes = self._determine_sexes(source)
         return self._sexes
@@ -171,7 +171,7 @@ def _constant(values: Any) -> Any:
 def dosages_of(
     source: DosageReader, block: Block, local: Index, rows: Index | None
 ) -> tuple[Float, Mask]:
-    """Read dosages (c, m) of features of a block, 0 if missing, and the mask of missing values."""
+    """Read dosages (c, m) of some features, 0 where missing, and the mask of missing values."""
     raw = source.read_columns(block, local, rows).astype(np.float64)
     missing = np.isnan(raw)
     if source.missing_code is not None:
@@ -204,7 +204,7 @@ def stored_on_x(place: StorePath) -> Index:
 
 @dataclass(frozen=True, eq=False)
 class CallsBySex:
-    """Counts of calls by sex, to recognise features on X in a table without chromosomes.
+    """Counts of calls per sex, to recognise features on X in a table without chromosomes.
 
     On X males have almost no heterozygous calls. Females have about as many as expected from the
     allele frequencies.
@@ -212,7 +212,7 @@ class CallsBySex:
     Attributes
     ----------
     n, heterozygous, alleles : (2, d)
-        Number of calls, of heterozygous calls, and of alternative alleles in these calls, for males
+        Number of calls, of heterozygous calls, and of alternative alleles in all calls, for males
         (first row) and females.
     """
 

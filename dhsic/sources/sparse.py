@@ -26,7 +26,7 @@ TURNING = 2
 
 
 class SparseSource(AbstractStored):
-    """Source of a sparse matrix (m, d) of this process, stored by columns."""
+    """Source of a sparse matrix (m, d) in the memory of this process, stored by columns."""
 
     layout = "sparse"
 
@@ -106,7 +106,7 @@ def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
 
 
 def by_columns(X: Any, what: str = "X") -> Any:
-    """Convert a sparse scipy matrix to columns; unchanged if it is stored by columns.
+    """Convert a sparse scipy matrix to storage by columns; unchanged if it is stored so.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def by_columns(X: Any, what: str = "X") -> Any:
 
 
 def turned(columns: Any, feature_axis: int) -> Any:
-    """Return a matrix by columns with samples first; it is transposed if features are on axis 0."""
+    """Return a matrix stored by columns, transposed if needed so that samples come first."""
     return columns if feature_axis == 1 else by_columns(columns.T)
 
 
@@ -145,9 +145,10 @@ def _widest(X: Any) -> int:
 
 
 def _columns_of(X: Any) -> Any:
-    """Sort entries by column, keeping their order, so that repeated entries are summed in it.
+    """Sort the entries of a sparse matrix by column, in a stable order.
 
-    The conversion of SciPy sums them after a sort that is not stable.
+    So repeated entries are summed in their original order; the conversion of SciPy sums them after
+    a sort that is not stable.
     """
     order = np.argsort(X.col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(X.col, minlength=X.shape[1])))

@@ -37,7 +37,7 @@ GROUP = 32
 
 
 def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
-    """Whether a matrix is read by blocks, because it is large and its chunks are not.
+    """Whether a sparse matrix is read by blocks, because it is large and its chunks are small.
 
     `sizes` are the number of bytes of each array, and of one of its chunks (0 without chunks).
     """
@@ -84,7 +84,7 @@ class StoredSparse(AbstractStored):
         _ = self._indptr  # raises an error now if damaged
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the arrays that every process reads and sorts itself."""
+        """Return the state to pickle, without arrays that every process reads and sorts itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
         return {**state, "_sorted": None}
 

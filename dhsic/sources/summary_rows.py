@@ -116,7 +116,7 @@ def refuse_summary(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Values of some features in the other rows, and their statistics."""
+    """Values of some features in all rows above the summary rows, and their statistics."""
 
     X: Float  # (n, c)
 

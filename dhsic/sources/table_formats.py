@@ -45,7 +45,7 @@ class TableFormat:
     names : str
         Column with the names of features.
     about : tuple of str
-        Columns that describe features.
+        Columns with annotations of the features.
     coords : mapping
         Names of feature coordinates, by column.
     n_rows_apart : int

@@ -193,7 +193,7 @@ class TableColumns:
 
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
-    """Whether a column beside the ids contains ids, too, and is not a gene called ID1."""
+    """Whether a column next to the id columns also contains ids, and is not a gene called ID1."""
     is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
@@ -218,7 +218,7 @@ def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
 def refuse_counted(
     path: str, called: str, column: Array, *, turned: bool = False, renamed: str = ""
 ) -> None:
-    """Refuse a first column of distinct numbers, whole or sorted, which are probably names.
+    """Refuse a first column of distinct numbers, whole or sorted: they are probably row names.
 
     `renamed` is the end of a sentence, with a command that renames the column to id.
     """

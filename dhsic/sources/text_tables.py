@@ -88,8 +88,8 @@ BYTES_OF_FIELD = 120
 class TextTable:
     """Text table that is read row by row.
 
-    `beside` are the rows that are not features, by name, if columns are samples. It is filled while
-    rows are read.
+    If columns are samples, `beside` are the rows that are not features, such as labels, by name. It
+    is filled while rows are read.
     """
 
     def __init__(self, path: str, options: OpenOptions) -> None:
@@ -317,7 +317,7 @@ class TextTable:
             )
 
     def _without_last(self, k: int) -> tuple[int, str]:
-        """Line of the first of the last k rows, and a command that leaves these out."""
+        """Return the line number where the last k rows begin, and a command that removes them."""
         line = [number for number, _ in self.text.rows()][-k]
         return line, f"head -n {line - 1} {shlex.quote(self.path)} > NEW"
 
@@ -498,7 +498,7 @@ class TextTable:
         return list(odd.values())
 
     def _missing_texts(self, at: int) -> set[str]:
-        """Return the texts for missing values in a column, in lower case."""
+        """Return the texts that mean a missing value in the column `at`, in lower case."""
         return {*NA, *(text.lower() for text in na_of(self.na, self.columns.names[at]))}
 
     def _odd_row(self, line: int) -> list[OddFields]:

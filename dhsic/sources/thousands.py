@@ -83,7 +83,7 @@ class PointedNumbers:
 
     @property
     def may_separate_thousands(self) -> bool:
-        """Whether points separate thousands, or may do so.
+        """Whether points certainly or possibly separate thousands.
 
         >>> PointedNumbers.of(["818", "1.840", "609", "2.415", "350"]).may_separate_thousands
         True

@@ -117,7 +117,7 @@ class Census:
 
     @property
     def is_counts(self) -> bool:
-        """Whether nearly all features have the values 0, 1, 2 and few others.
+        """Whether nearly all features are dosages: 0, 1 and 2, with few other values.
 
         At most one in `FEW_OTHERS` features may have fractions or be something else than a dosage.
         """
@@ -148,7 +148,10 @@ class Census:
 
     @property
     def far(self) -> Mapping[float, Occurrences]:
-        """One or two integers that cannot be dosages, if all other values are fractions up to 2."""
+        """One or two integers far from 0 to 2, if all other values are fractions up to 2.
+
+        Such integers cannot be dosages, and so probably mean missing values.
+        """
         is_kind = FEW_OTHERS * (self.n_others - self.n_lone) <= self.n_features
         is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
         is_far = all(value < 0 or value > FEW_LEVELS for value in self.lone)
@@ -200,7 +203,7 @@ class Census:
 def _census_of_counts(
     raw: Array, missing_code: int | None, features: Index, rows: Index | None
 ) -> Census:
-    """Summarise whole numbers from -1, which is a code or declared as missing, to 2."""
+    """Summarise integers from -1 to 2; -1 is declared as missing, or may be a code for it."""
     outside: dict[float, Occurrences] = {}
     if raw.min() < 0 and missing_code != CODES[0]:
         outside = _values(raw, raw < 0, features, rows)
@@ -266,13 +269,13 @@ class ValueKind:
 
     @staticmethod
     def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> ValueKind:
-        """Derive the value kind from a census; `as_they_are` treats no number as missing.
+        """Decide on the value kind from the census `tally`; `as_they_are`: no number means missing.
 
         Raises
         ------
         DataError
-            A few values are neither 0, 1, 2 nor codes, or codes of some features may be values
-            in others; the message names them.
+            A few values are neither 0, 1, 2 nor codes, or codes of some features may be values in
+            others; the message names them.
         """
         kind = _kind_without_codes(tally) if as_they_are or source.keeps_codes else _judged(tally)
         return replace(kind, dosages=True, because=DOSAGES) if source.dosages else kind

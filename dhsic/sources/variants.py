@@ -56,7 +56,7 @@ def chromosome_name(name: str) -> str:
 
 
 def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
-    """Return synonyms of these chromosomes: 23 is X, as PLINK writes it for humans.
+    """Return the chromosomes that these numbers mean in PLINK, such as X for 23, for human data.
 
     The result is empty if there are more than 26 chromosomes, or X and Y beside such numbers, as in
     cattle.
@@ -290,7 +290,7 @@ class Variants:
 
     @property
     def _repeat_places(self) -> bool:
-        """Whether variants at equal positions must be distinguished by their alleles."""
+        """Whether positions repeat, so that names of variants must contain their alleles."""
         positions = self._find(POSITION)
         if positions is None or self._find(ALLELES) is None:
             return False
@@ -331,7 +331,7 @@ class Variants:
 
 
 class Naming(NamedTuple):
-    """Rule that names variants: by id, else by position, with alleles where positions repeat.
+    """Rule that names variants: by id, else by position, with alleles if positions repeat.
 
     `repeated` are hashes of the ids that several variants have (`repeated_bits`).
     """

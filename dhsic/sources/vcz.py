@@ -71,7 +71,7 @@ class Calls:
 
     @cached_property
     def haploid_by_contig(self) -> dict[str, int]:
-        """Number of samples with one copy of each contig of which others have more copies.
+        """Number of samples with one copy of a contig of which other samples have more, by contig.
 
         They have a haploid call at the variant in the middle of the contig, or are males according
         to their calls on X, see `homozygous_males`. Autosomes are not examined.
@@ -111,9 +111,9 @@ class Calls:
 
     @cached_property
     def haploid_only_features(self) -> Index:
-        """Ascending positions of features of contigs whose calls are all haploid as stored.
+        """Ascending positions of features on contigs on which all stored calls are haploid.
 
-        The variant in the middle of a contig stands for all; autosomes are not looked at.
+        Only the variant in the middle of each contig is examined; autosomes are not.
         """
         each = []
         for at in self._sex_contigs.values():
@@ -140,7 +140,10 @@ class Calls:
 
     @cached_property
     def _copies_by_calls(self) -> CopiesOfX:
-        """Copies of X by heterozygous calls, where no call is haploid as stored."""
+        """Males, inferred from their few heterozygous calls on X, see `males_by_calls`.
+
+        There are none if the store has no X, or haploid calls on it.
+        """
         m = self.chunked.n_samples
         counts, none = np.zeros(m), CopiesOfX(np.zeros(m, dtype=bool), are_clear=True)
         at = next((at for name, at in self._sex_contigs.items() if self._is_x(name)), None)
@@ -162,7 +165,7 @@ class Calls:
 
     @cached_property
     def males(self) -> Mask:
-        """Mask (m,) of the males: samples with only haploid calls in some variants on X."""
+        """Mask (m,) of the males: samples with only haploid calls at the variants examined on X."""
         at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
         if at is None or self.homozygous_males.any():
             return self.homozygous_males
@@ -175,10 +178,10 @@ class Calls:
         return males & ~females
 
     def by_sex(self, genotypes: Array, rows: Index | None) -> Array:
-        """Return calls (c, n, ploidy) on X with one copy in males.
+        """Return calls (c, n, ploidy) on X, with one copy for males whose copy is written twice.
 
-        Heterozygous calls of males become missing. Calls that are stored as haploid are unchanged.
-        `rows` are the samples (None: all).
+        Heterozygous calls of these males become missing. Calls that are stored as haploid are
+        unchanged. `rows` are the samples (None: all).
         """
         males = self.homozygous_males if rows is None else self.homozygous_males[rows]
         if not males.any():

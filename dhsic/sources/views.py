@@ -110,8 +110,8 @@ class AbstractView(AbstractSource):
 class SubsetSource(AbstractView):
     """Subset of the `features` (ascending) of another source, renumbered, without a copy.
 
-    Blocks are those of the other source with fewer features. Features of a block between those in
-    the subset are read too.
+    A block contains the selected features of one block of the other source. Features that lie
+    between them are read too.
     """
 
     features: Index
@@ -432,7 +432,7 @@ class ShadowedSource(AbstractView):
 
 
 def packed(positions: Index) -> Any:
-    """Compress ascending positions (n,) int64 for transfer; others are returned unchanged.
+    """Compress ascending positions (n,) int64 for transfer; return other arrays unchanged.
 
     A contiguous run becomes its two ends; other positions become a compressed bit mask over their
     range, up to 64 times smaller than the positions.
@@ -458,7 +458,7 @@ def packed(positions: Index) -> Any:
 
 
 def unpacked(what: Any) -> Index:
-    """Inverse of `packed`."""
+    """Restore the positions that `packed` compressed."""
     if isinstance(what, np.ndarray):
         return what
     if len(what) == 2:

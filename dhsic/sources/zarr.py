@@ -138,10 +138,10 @@ def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int,
 
 
 def chunk_width(n_features: int, bytes_per_feature: int) -> int:
-    """Return the features per chunk: a power of two with 4 to 16 MiB, but about eight chunks.
+    """Choose the number of features per chunk: a power of two, for chunks of 4 to 16 MiB.
 
-    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks (but never fewer
-    than 256 features for this reason), so that several cores can read it.
+    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks, at least eight of
+    them, so that several cores can read it. They have at least 256 features.
     """
     least = -(-4 * 2**20 // bytes_per_feature)
     width = 1 << (least - 1).bit_length()

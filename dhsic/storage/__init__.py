@@ -1,6 +1,6 @@
 """Durable stores of named files, in a folder or an object store.
 
-One process at a time writes to a store. `store_at` creates the store at a path or URL, a
+A store has one writing process at a time. `store_at` creates the store at a path or URL, a
 `dhsic.storage.folder.FileStore` or a `dhsic.storage.objects.ObjectStore`. Both implement
 `dhsic.storage.base.AbstractStore`.
 """
@@ -22,9 +22,9 @@ def store_at(
     what: str = "checkpoint=",
     refusal: type[DhsicError] = CheckpointError,
 ) -> AbstractStore:
-    """Create the store object for a path or URL, without any I/O.
+    """Create the store object for a path or URL, without reading or writing.
 
-    Errors have the class `refusal`, and call the argument `what`.
+    Errors have the class `refusal`; their messages call the path or URL `what`.
     """
     if not isinstance(path, str | PathLike) or not str(path):
         raise refusal(

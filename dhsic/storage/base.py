@@ -74,7 +74,7 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Replace a file atomically; the call returns when the file is durable.
+        """Replace a file atomically; return when the file is durable.
 
         Without `sync` the call is faster, but the file may be lost if the machine crashes.
         """
@@ -100,4 +100,4 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def remove(self, *names: str) -> None:
-        """Remove files, and folders with their content; missing names are ignored."""
+        """Remove files, and folders with their content; names that do not exist are ignored."""

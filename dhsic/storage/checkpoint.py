@@ -116,7 +116,7 @@ class Checkpoint:
             raise
 
     def _make(self) -> None:
-        """Create the folder if necessary; CheckpointError if it has other content."""
+        """Create the folder if necessary; CheckpointError if it contains other files."""
         self._is_own = self.store.make()
         if self.store.has(ROOT):
             return
@@ -128,7 +128,7 @@ class Checkpoint:
             )
 
     def _take(self) -> None:
-        """Take the lock; for a run detached to a cluster the error names the commands for it."""
+        """Take the lock; for a run detached to a cluster, the error names commands for that run."""
         try:
             self.lock.take()
         except CheckpointError as error:
@@ -162,10 +162,10 @@ class Checkpoint:
         return recovered.state
 
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
-        """Read the root of the stored run; None if there is none.
+        """Read and rewrite the root of the stored run; None if there is none.
 
-        The root is rewritten first. A previous holder of the lock may not know yet that it has
-        lost the lock; after this it cannot write the root any more.
+        A previous holder of the lock may not know yet that it has lost the lock. After the root is
+        rewritten, that process cannot write it any more.
         """
         while True:
             entry = self.store.get(ROOT)
@@ -205,10 +205,10 @@ class Checkpoint:
         held: Mapping[str, Array],
         more: Mapping[str, Array],
     ) -> None:
-        """Write the node of a state, then update the root.
+        """Write the node of a state, with all of its arrays, then update the root.
 
-        The node has the attributes `about`, and the arrays `held` and `more`. Its digest covers the
-        texts `covered` and all arrays.
+        `about` are the attributes of the node, `held` and `more` its arrays. The digest of the node
+        covers the texts `covered` and all arrays.
         """
         names = {name: sha(values) for name, values in more.items()}
         digest = digest_of(names, *covered, *held.values())
@@ -240,7 +240,7 @@ class Checkpoint:
         Parameters
         ----------
         arrays : mapping, optional
-            Further arrays for the next round, by name: one-dimensional, int64 or float64.
+            Further arrays that the next round needs, by name: one-dimensional, int64 or float64.
         """
         root = self._writable()
         if state.round != root.last_round + 1:

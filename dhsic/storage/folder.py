@@ -72,7 +72,7 @@ class FileStore(AbstractStore):
         return self.path.is_dir()
 
     def make(self) -> bool:
-        """Create the folder and, if its grandparent exists, its parent."""
+        """Create the folder, and also its parent if its grandparent exists."""
         check_place(self.path, "The checkpoint", CheckpointError)
         is_new = not self.path.exists()
         try:

@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of plain data (NumPy scalars included) after a round trip through JSON."""
+    """Return a copy of a value (dicts, lists, NumPy scalars, ...) as JSON would restore it."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -80,7 +80,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
 
 
 def _node(kind: str, attributes: Any, **about: Any) -> bytes:
-    """Encode the metadata file of a node; `about` holds further entries."""
+    """Encode the metadata file of a Zarr node; `about` holds entries beyond the attributes."""
     node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
     return json.dumps(node, indent=1).encode()
 
@@ -88,7 +88,7 @@ def _node(kind: str, attributes: Any, **about: Any) -> bytes:
 def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Read the attributes and some arrays of a node; damaged files raise errors of any kind."""
+    """Read the attributes and some arrays of a Zarr node; damaged files raise various errors."""
     array_names = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in array_names)):
         if f"{node}/{meta}" not in files:
@@ -126,7 +126,7 @@ def sha(*parts: str | Array) -> str:
 
 
 def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
-    """Compute the digest of a node from its parts and the digests `names` of its arrays."""
+    """Compute the digest of a node from its texts and from the digests of its arrays, by name."""
     return sha(*parts, *([canonical(names)] if names else []))
 
 
@@ -162,7 +162,7 @@ class Root:
 
     @classmethod
     def read(cls, store: AbstractStore) -> Root:
-        """Read the root of a checkpoint; CheckpointError if it is missing or damaged."""
+        """Read the root of a checkpoint; CheckpointError if it does not exist or is damaged."""
         try:
             data = store.read(ROOT)
         except OSError as error:
@@ -218,7 +218,7 @@ class Root:
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """Parse the attributes of dhsic in the root; CheckpointError if it is not a checkpoint."""
+    """Parse dhsic's attributes of the root; CheckpointError if it is not that of a checkpoint."""
     try:
         node = json.loads(data)
     except ValueError as error:
@@ -263,7 +263,7 @@ FIRST_SCORES = "first_scores"
 
 
 def name_of(number: int) -> str:
-    """Return the name of the node of a round."""
+    """Return the name of the Zarr node of a round."""
     return f"rounds/{number:06d}"
 
 
@@ -271,7 +271,7 @@ def name_of(number: int) -> str:
 class Round:
     """Stored round: the state after it, its digest, and its arrays.
 
-    `names` maps the names of the arrays to their digests.
+    `names` maps the name of each array to its digest.
     """
 
     state: SelectionState
@@ -281,7 +281,7 @@ class Round:
 
 
 def recover(store: AbstractStore, root: Root) -> Round | None:
-    """Return the last valid round, all of whose predecessors are valid; None before the start."""
+    """Return the last round that is undamaged, like all rounds before it; None before the start."""
     if root.last_round < 0:
         return None
     numbers = range(1, root.last_round + 1)

@@ -49,7 +49,7 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has the lock, CheckpointError if the store is removed.
+        """Raise LostError if another process has the lock, CheckpointError if the store is gone.
 
         With `surely`, the store is checked even if the lock was renewed recently.
         """
@@ -182,7 +182,7 @@ def now() -> float:
 
 @lru_cache(maxsize=1)
 def process_name(pid: int) -> str:
-    """Unique name of this process, never used by another one."""
+    """Name of this process that no other process ever has."""
     return f"{pid}-{secrets.token_hex(8)}"
 
 
@@ -237,7 +237,7 @@ class Lease(AbstractLock):
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
-        """Write our lease over version `tag`; return its tag, or None if the version differs."""
+        """Replace version `tag` by our lease; return its tag, or None if the version differs."""
         before, self._heard = self._heard, now()
         self._said = replace(self._said, beat=self._said.beat + 1)
         try:
@@ -272,7 +272,7 @@ class Lease(AbstractLock):
     def _check_store(self) -> None:
         """Raise CheckpointError if the store ignores conditions of writes.
 
-        In such a store, a single writer cannot be guaranteed.
+        Such a store cannot guarantee that there is a single writer.
         """
         if self._store.put_if(self._name, replace(self._said, beat=-1).encode(), None) is not None:
             raise CheckpointError(
@@ -384,5 +384,5 @@ class LeaseContent:
 
 
 def _age(found: StoredFile) -> float:
-    """Seconds since an object was written, by our clock and the clock of its store."""
+    """Seconds since an object was written: present time by our clock, write time by the store's."""
     return (datetime.now(UTC) - found.modified).total_seconds()

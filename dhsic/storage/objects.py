@@ -90,7 +90,7 @@ class ObjectStore(AbstractStore):
         return {name: entry.data for name, entry in entries if entry is not None}
 
     def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
-        """Write an object unconditionally; `data` is bytes or a file to upload."""
+        """Write an object whether or not it exists; `data` is bytes or a file to upload."""
         with self._translate_errors() as obstore:
             obstore.put(self._bucket, self._key(name), data)
 
@@ -185,12 +185,12 @@ class ObjectStore(AbstractStore):
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:
-    """Return the tag (ETag or version) that identifies a version of an object."""
+    """Return the tag (ETag or version) of an object's version, from the store's response `of`."""
     return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
 
 
 def _at_once(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
-    """Map a function over names on threads; the first error is raised."""
+    """Map a function over names, on several threads; the first error is raised."""
     name_list = list(names)
     if len(name_list) < 2:
         return list(map(function, name_list))
