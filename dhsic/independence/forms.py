@@ -44,7 +44,7 @@ FEWEST, MOST = 16, 2048
 
 @dataclass(frozen=True, eq=False)
 class HsicForm(ABC):
-    """Weights W (m, m) and a data kernel of any width."""
+    """Quadratic form ``<W, K>`` of a weight matrix W (m, m), for data kernels K of every width."""
 
     kernel: AbstractKernel
     n_features: int

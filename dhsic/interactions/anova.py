@@ -342,7 +342,10 @@ def _width(spec: HsicSpec, X: Float, W: Float) -> float:
 def _table(
     source: AbstractSource, which: Index, hsic: float, main: Float, pairs: Float
 ) -> xr.Dataset:
-    """Build the table of main effects and pairs, largest first; sums are attributes."""
+    """Build the table of main effects and pairs, largest first.
+
+    Their sums, and HSIC, are attributes of the table.
+    """
     j, k = np.triu_indices(len(which), 1)
     values = np.concatenate([main, pairs[j, k]])
     order = np.argsort(-values, kind="stable")

@@ -109,7 +109,7 @@ class Slice:
 
     @property
     def products(self) -> Float:
-        """Inner products with sums of samples weighted by the directions of W, (q, s)."""
+        """Inner products of these samples with the q weighted sums of samples, (q, s)."""
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:

@@ -28,7 +28,8 @@ DESCRIPTIONS = {
     "p_value": "probability of such a share for this pair alone, if no pair acts jointly",
     "beta": "coefficient of the product of both features",
     "se": "standard error of beta",
-    "family_wise": "probability that any pair has such a share, if no pair acts jointly",
+    "family_wise": "probability that any pair has at least such a share if no pair acts jointly "
+    "(family-wise p-value)",
     "false_discovery": "false discovery rate: pairs with such a share or a larger one that are "
     "expected by chance, divided by those found",
     "linkage": "squared correlation of the two features",

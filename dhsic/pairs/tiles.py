@@ -311,7 +311,10 @@ class Scan(AbstractPass):
             yield places[share >= least], len(places)
 
     def _exact(self, left: FeatureRun, right: FeatureRun, at: Index) -> BestPairs:
-        """Recompute the shares of candidates `at` (n, 2) in float64, and return the best pairs."""
+        """Recompute the explained shares of candidate pairs in float64, and return the best pairs.
+
+        `at` (n, 2) are their positions in the tile.
+        """
         best = BestPairs.none()
         for part in chunks(len(at), len(self.labels.U)):
             (first, j), (second, k) = (np.unique(one, return_inverse=True) for one in at[part].T)

@@ -88,7 +88,7 @@ class Numbers(Movable):
         return sum(stop - start for _, start, stop in self.parts)
 
     def of_strip(self, x: Array, samples: slice) -> Float:
-        """Contribution of some samples to the numbers of c features, (c, n).
+        """Contribution of some samples to the n stored numbers of each of c features, (c, n).
 
         x (c, s) are standardised values of the features at these samples.
         """

@@ -93,7 +93,7 @@ def is_rough(record: Mapping[str, Any]) -> bool:
 
 
 class ScoreReuse:
-    """Gains of an earlier round of a run, for later rounds; `survival` limits the expected loss."""
+    """Gains of an earlier round of a run that later rounds reuse, as long as `survival` allows."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival

@@ -56,7 +56,7 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def measure(self) -> Scaling:
-        """Run the first pass: measure the scaling of all features, and sum over those that vary."""
+        """Run the first pass: measure the scaling, and add the features that vary to the sums."""
 
     @abstractmethod
     def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:

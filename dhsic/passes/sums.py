@@ -150,7 +150,10 @@ class SquareSum(AbstractFeatureSum):
             self._sums.add(self._upper, self.data.values(features))
 
     def remove(self, features: Index) -> None:
-        """Subtract features: from their values if they are few, else from their statistic."""
+        """Subtract the contributions of features from the sums.
+
+        They are computed from the values if the features are few, else from their statistic.
+        """
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:

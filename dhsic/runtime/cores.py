@@ -35,6 +35,6 @@ def threads_of(n_jobs: int | None) -> int | None:
 
 
 def in_joblib() -> bool:
-    """Whether this is a worker of joblib, a thread or a process."""
+    """Whether this code runs in a thread or a process that joblib started."""
     joblib = sys.modules.get("joblib.parallel")  # if not imported, this is not a joblib worker
     return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)

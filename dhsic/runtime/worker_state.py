@@ -169,7 +169,10 @@ class Link:
 
 
 class Lineage:
-    """All steps since the first one; their state files are deleted together with this object."""
+    """Updates of a partitioned state, from the first one on.
+
+    Their state files are deleted together with this object.
+    """
 
     def __init__(self) -> None:
         self.links: list[Link] = []

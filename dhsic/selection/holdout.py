@@ -126,7 +126,10 @@ class HoldOut(Stage):
 
 
 def _mask(run: SelectionRun) -> Array:
-    """Mask (m,) of the held-out samples; for a fraction, it is the same in each class."""
+    """Mask (m,) of the held-out samples.
+
+    If `holdout` is a fraction, this fraction of each class is held out.
+    """
     holdout, m = run.selector.holdout, run.n_samples
     if is_number(holdout):
         rng, mask = np.random.default_rng(seed_of(run.selector.random_state)), np.zeros(m, bool)

@@ -353,7 +353,10 @@ class SelectionRun:
         return result
 
     def values_told(self) -> str:
-        """Describe the values and their scaling, for messages; the values must be inspected."""
+        """Describe the values and their scaling, for messages.
+
+        Call it only after the values were inspected.
+        """
         return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
 
     def on_worker(

@@ -182,9 +182,9 @@ class KernelSelector(Selector, Generic[D]):
     def _marginal(
         self, run: SelectionRun, data: AbstractReader, target: object | None
     ) -> MarginalTest | str | None:
-        """Test every feature alone before any is eliminated; returns a reason if there is no test.
+        """Test every feature alone before any is eliminated.
 
-        None if the method does not request the test.
+        Returns the test, the reason why none is possible, or None if the method requests none.
         """
         if target is None or self._always_again:
             return None

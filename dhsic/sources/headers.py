@@ -315,10 +315,10 @@ def _all_differ(numbers: Array) -> bool:
 
 
 def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
-    """Return the numbers of a first row, (n,), and those below, (rows, n); None if not numbers.
+    """Return the numbers of the first row, (n,), and those of the rows below, (rows, n).
 
-    Text columns are skipped. The first row may lack a name for the column of names, and there may
-    be no such column.
+    Columns of text are skipped; the field of row names may be missing in the first row. The result
+    is None if the other fields are not numbers.
     """
     shift = len(below[0]) - len(fields) if below else 0
     first = int(shift == 0 and not is_value(fields[0]))

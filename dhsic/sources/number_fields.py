@@ -81,10 +81,10 @@ def decimal_mark(text: str) -> str:
 
 
 def has_comma_numbers(marks: AbstractSet[str]) -> bool:
-    """Whether a column must be rewritten, given the set of its decimal marks.
+    """Whether commas or points of a column must be rewritten, given its set of decimal marks.
 
-    If every number has three digits after a point, and none has a comma, nothing shows that points
-    separate thousands.
+    It is False if every number has three digits after a point, and none has a comma: then points
+    are decimal marks.
     """
     return bool(marks & {DECIMAL, THOUSANDS, POINTS, COMMA} or {POINT, WHOLE} <= marks)
 

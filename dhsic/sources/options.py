@@ -138,7 +138,7 @@ class OpenOptions:
             )
 
     def check_dim(self, axis: int, name: object, what: str, otherwise: str = "") -> None:
-        """Refuse a `sample_dim` that is not `axis`, or its name; for data whose axes are known.
+        """Refuse a `sample_dim` other than the known sample axis, by number (`axis`) or `name`.
 
         `otherwise` is further advice for data in the other orientation.
         """
