@@ -62,7 +62,7 @@ from dhsic.storage.lock import lock_of
 FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
 #: Maximum number of features for which all pairs are tested with permuted labels. With more
 #: features, only pairs within random runs of features are; second, the number of these runs.
-MOST_PERMUTED, PERMUTED_RUNS = 2048, 16
+MOST_PERMUTED, PERMUTED_RUNS = 1024, 16
 #: Expected number of null pairs that reach the target p-value: minimum, and per requested pair.
 EXPECTED, EXPECTED_EACH = 50, 2
 #: Fitted scale above which p-values differ much from those for normal labels.
