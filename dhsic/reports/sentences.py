@@ -215,11 +215,17 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
     """Report the number of features that depend on the labels in the marginal tests."""
     if "q_marginal" in result and "q" not in result:
         q = result["q_marginal"].to_numpy()
-        n = int((q <= LEVEL).sum())
+        n, n_tested = int((q <= LEVEL).sum()), int(np.isfinite(q).sum())
+        if n == 0:
+            yield (
+                f"None of {n_tested:,} features has q_marginal <= {LEVEL:g}: tested alone, none "
+                "depends on the labels more than chance explains."
+            )
+            return
         has, them = ("has", "it") if n == 1 else ("have", "each of them")
         yield (
-            f"{n:,} of {int(np.isfinite(q).sum()):,} features {has} q_marginal <= {LEVEL:g}: the "
-            f"labels depend on {them}, tested alone."
+            f"{n:,} of {n_tested:,} features {has} q_marginal <= {LEVEL:g}: the labels depend on "
+            f"{them}, tested alone."
         )
     elif "marginal_test_skipped" in result.attrs:
         yield f"Features were not tested alone: {result.attrs['marginal_test_skipped']}."
