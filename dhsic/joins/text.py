@@ -22,6 +22,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import refuse_alike
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import may_be_classes
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrow import arrow_table
 from dhsic.sources.delimited import Delimited
@@ -256,6 +257,8 @@ def check_coded(X: Any, **given: Any) -> None:
         if values is None:
             continue
         columns = as_array(values, what)
+        if is_censored(columns):
+            columns = columns["time"]
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or input that is refused elsewhere
         each = columns.T if columns.ndim == 2 else [columns]
