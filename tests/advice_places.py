@@ -134,7 +134,16 @@ ON_RESULTS = """
     sources/zarr.py: check_free
 """
 
+#: Advice about times to an event.
+ON_CENSORED = """
+    joins/censoring.py: _events _numbers of_records with_censoring
+    joins/targets.py: refuse_records
+    kernels/labels.py: _of_censored
+    selectors/onepass.py: OnePass.labels
+"""
+
 FOLLOWED = {
+    **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),
     **dict.fromkeys(functions(ON_ESTIMATES), "test_advice_on_estimates.py"),
     **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),
@@ -152,6 +161,7 @@ VALIDATION = frozenset(
         datasets.py: nonlinear_regression
         independence/__init__.py: standardised
         independence/estimate.py: check_seed
+        joins/censoring.py: Censoring.__post_init__
         kernels/__init__.py: resolve_kernel
         kernels/bandwidth.py: resolve_bandwidth
         kernels/counting.py: check_lengths

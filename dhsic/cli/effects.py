@@ -26,6 +26,7 @@ from dhsic.cli.out import write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.joins.sexes import full_dosages, males_of, of_one_copy, on_y
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes.effects import COLUMNS, AdditiveEffects, ResidualEffects, regression_labels
 from dhsic.passes.reader import Reader
@@ -59,6 +60,11 @@ def response_of(y: Array | None) -> tuple[Float, str]:
     if labels is None or (labels.ndim > 1 and labels.shape[1] > 1):
         raise InputError("--effects needs exactly one target; pass one --target.")
     labels = labels.ravel()
+    if is_censored(labels):
+        raise InputError(
+            "--effects estimates effects on real labels or two classes, not on times to an event. "
+            "Leave it out; for hazard ratios fit a Cox model to the features of interest."
+        )
     response = regression_labels(labels)
     if response is None:
         raise InputError(

@@ -119,6 +119,12 @@ class SelectJob:
         Labels: a variable of the store along the samples, coordinates such as obsm/spatial of
         AnnData, or a column of --labels. Features are selected for several targets jointly, unless
         --per-target. Required, unless --label-kernel self.
+    event : NAME
+        For times to an event in --target: the column, or variable of the store, that is 1 if the
+        event was observed and 0 if the time is censored.
+    entry : NAME
+        For times to an event: the column with the time from which a sample was observed (left
+        truncation).
     per_target : flag
         Select for each --target separately, with one reading of the data and the same results as
         separate runs; with --drop-missing, on the samples that have that label.
@@ -206,6 +212,8 @@ class SelectJob:
     path: str
     target: tuple[str, ...] = ()
     pheno_name: tuple[str, ...] = ()
+    event: str | None = None
+    entry: str | None = None
     per_target: bool = False
     per_class: bool = False
     labels: str | None = None
@@ -356,8 +364,13 @@ class SelectJob:
     def _not_features(self) -> tuple[str, ...]:
         """Columns of the data that are not features: those named, labels and covariates."""
         holds_labels = self.labels is None and is_table(self.path)
-        labels = (*self.target, *self.covariate) if holds_labels else ()
+        labels = (*self.label_columns, *self.covariate) if holds_labels else ()
         return tuple(dict.fromkeys((*self.not_feature, *labels)))
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Names of the targets, and of the events and entries of censored times."""
+        return (*self.target, *(name for name in (self.event, self.entry) if name is not None))
 
     @property
     def _turned(self) -> int | None:
@@ -453,6 +466,16 @@ class SelectJob:
             self.per_class and (is_self or len(self.target) != 1 or self.per_target),
             "--per-class selects for each class of one --target; pass exactly one --target, "
             "without --per-target.",
+        )
+        refuse(
+            self.event is not None and (len(self.target) != 1 or self.per_target or self.per_class),
+            "--event tells which times of one --target are censored; pass exactly one --target, "
+            "without --per-target and --per-class.",
+        )
+        refuse(
+            self.entry is not None and self.event is None,
+            "--entry belongs to times to an event; pass --event, the column that tells whether the "
+            "event was observed.",
         )
         for name in SEVERAL:
             refuse(

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dhsic._typing import Array
+from dhsic.kernels.censored import described
 from dhsic.kernels.labels import CLASS_KERNELS, MIXED, REAL_KERNELS, auto_kernel, target_kernels
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.sources.ids import abbreviate, plain
 
 #: PLINK's codes of cases (2), controls (1) and missing (0).
@@ -45,9 +47,9 @@ def censoring_note(targets: Sequence[str], y: Array | None) -> Iterator[str]:
     if times and events:
         time, event = targets[times[0]], targets[events[0]]
         yield (
-            f"{time!r} and {event!r} look like survival times and events. Censoring is not "
-            "supported: each is used as a separate label. To account for censoring, pass the "
-            "martingale residuals of a Cox model without features as one target"
+            f"{time!r} and {event!r} look like times to an event and events, but each is used as a "
+            f"separate label. To account for censoring, pass --target {shlex.quote(time)} --event "
+            f"{shlex.quote(event)}"
         )
 
 
@@ -56,7 +58,7 @@ def single_samples(y: Array | None, target: Sequence[str]) -> Iterator[str]:
 
     `target` are the names of the labels; `y` (m,) are the labels of the first.
     """
-    if y is None or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
+    if y is None or is_censored(y) or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)
     alone = [_plain(name) for name, n in zip(names, counts, strict=True) if n == 1]
@@ -105,6 +107,8 @@ def describe(y: Array | None, label_kernel: str | None, *, in_columns: bool = Fa
     """
     if y is None:
         return "none: the data are used as labels"
+    if is_censored(y):
+        return described(y)
     Y = y[:, None] if y.ndim == 1 else y
     kernels = target_kernels(Y, label_kernel or "auto")
     descriptions = [

@@ -17,9 +17,10 @@ from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.errors import InputError, warn
+from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.family_ids import check_families, family_ids
-from dhsic.joins.labels import Labelled, hinted, refuse_ids
+from dhsic.joins.labels import Labelled, columns_of_labels, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
@@ -107,7 +108,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
     """Reject data in which a feature has the same name as the labels."""
     names = source.feature_names()
-    leaking_names = set(job.target).intersection(() if names is None else names)
+    leaking_names = set(job.label_columns).intersection(() if names is None else names)
     if leaking_names:
         name = min(leaking_names)
         raise InputError(
@@ -142,7 +143,7 @@ def _columns(
     Columns are converted to numbers or text. They have the samples of `data` (which has no labels
     yet) that pass the filters.
     """
-    names = (*job.target, *job.covariate)
+    names = (*job.label_columns, *job.covariate)
     places: dict[str, Callable[[int], str]] = {}
     notes, source, orders = list[str](), data.source, list[RowOrder]()
     specs = [split_columns(spec) for spec in job.covariates]
@@ -159,7 +160,7 @@ def _columns(
     else:
         order = _order(job, data, table, names)
         places = {n: _lines(table, order) for n in names if n.removeprefix("#") in table.columns}
-        values_by_name = {name: order.take(table.column(name)) for name in job.target}
+        values_by_name = {name: order.take(table.column(name)) for name in job.label_columns}
         for name in job.covariate:  # a column of the table, or a variable of the store
             is_here = name.removeprefix("#") in table.columns
             values_by_name[name] = order.take(table.column(name)) if is_here else stored(name)
@@ -167,7 +168,7 @@ def _columns(
         orders.append(order)
     if job.target:
         where = "the store" if table is None else Path(table.what).name
-        notes.insert(0, f"{', '.join(job.target)} from {where}")
+        notes.insert(0, f"{', '.join(job.label_columns)} from {where}")
     written = _stored_columns(job, table, values_by_name)
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
@@ -187,8 +188,8 @@ def _columns(
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
     _check_categories(job, dict(covariates))
-    _check_na(job, data, {*job.target, *dict(covariates)})
-    labels = [(name, one) for name in job.target for one in columns[name]]
+    _check_na(job, data, {*job.label_columns, *dict(covariates)})
+    labels = [(name, one) for name in job.label_columns for one in columns[name]]
     _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
@@ -446,8 +447,9 @@ def _add_labels(
     notes += filter(None, (_as_number(name, values) for name, values in covariates))
     columns = [design(name, values) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
-    y = stacked(labels) if labels else None
-    warn_of_leaks(job.path, data.source, y, kept_rows[keep])
+    y = _combined(job, labels)
+    for column in columns_of_labels(y) if job.event else [y]:
+        warn_of_leaks(job.path, data.source, column, kept_rows[keep])
     names = data.source.sample_names()
     warn_of_same_samples(data.source, kept_rows[keep], names)
     warn_of_replicates(None if names is None else names[kept_rows[keep]])
@@ -465,6 +467,13 @@ def _add_labels(
         tuple(notes),
         data.filtered,
     )
+
+
+def _combined(job: SelectJob, labels: Columns) -> Array | None:
+    """Combine columns of labels, (m,) each, into labels (m,) or (m, t); None if there are none."""
+    if job.event is not None:
+        return Censoring(job.target[0], job.event, job.entry).labels(dict(labels))
+    return stacked(labels) if labels else None
 
 
 def _as_number(name: str, values: Array) -> str:

@@ -23,7 +23,8 @@ from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.kernels.label_parts import ClassTarget, RealTargets
 from dhsic.kernels.labels import LabelMatrix, label_matrix, may_be_classes
-from dhsic.linalg.residual_covariance import ResidualCovariance
+from dhsic.kernels.risk_sets import is_censored
+from dhsic.linalg.residual_covariance import AbstractProductVariance
 from dhsic.validation import as_array, is_number
 
 #: Maximum relative difference between neighbouring scores at which they are ties.
@@ -108,8 +109,8 @@ class AbstractCriterion(ABC):
         """Prepare the state for `columns` from labels; it is picklable and sent to all workers."""
         return self.labels.prepare(labels)
 
-    def covariances(self, state: Any) -> Sequence[ResidualCovariance]:
-        """Covariances of the residual labels of related samples, one per target; else empty."""
+    def covariances(self, state: Any) -> Sequence[AbstractProductVariance]:
+        """Variances of products with labels of relatives, or censored; empty for other labels."""
         return ()
 
     @abstractmethod
@@ -207,6 +208,11 @@ def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> Label
 def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
     """Read labels as two or more classes with the kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
     column = single_target(y, criterion)
+    if is_censored(column):
+        raise InputError(
+            f"{criterion.name!r} needs classes, but y has times to an event; use 'hsic', 'ridge', "
+            "'pearson' or 'kta'."
+        )
     n = len(set(column.tolist()))
     if n > 2 and (n == len(column) or not may_be_classes(column)):
         raise InputError(
@@ -219,9 +225,12 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read labels as numbers with the linear kernel; two names of classes become -1 and 1."""
+    """Read labels as numbers with the linear kernel; two names of classes become -1 and 1.
+
+    Censored times become log-rank scores.
+    """
     column = single_target(y, criterion)
-    if _holds_numbers(column):
+    if is_censored(column) or _holds_numbers(column):
         return label_matrix(column, "linear")
     n = len(set(column.tolist()))
     if n > 2:  # two names become -1 and 1

@@ -40,10 +40,11 @@ from dhsic.criteria.sums import gaussian
 from dhsic.hsic import check_statistic, estimated, statistic_scale
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.base import dense_kernel, low_rank_kernel
+from dhsic.kernels.censored import CensoredTarget
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import FEW_DIRECTIONS, MIXED, LabelMatrix, label_matrix
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
-from dhsic.linalg.residual_covariance import ResidualCovariance
+from dhsic.linalg.residual_covariance import AbstractProductVariance, ResidualCovariance
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
 #: Fraction of the norm of the label matrix up to which covariates explain all of it.
@@ -270,7 +271,12 @@ class Independence(AbstractCriterion):
             return Permuted.of(labels, covariates)
         if not label_directions.B.shape[1]:
             raise nothing_left()
-        return Multiscale.of(label_directions, Q)
+        state = Multiscale.of(label_directions, Q)
+        target = labels.parts[0]
+        if isinstance(target, CensoredTarget):
+            variance = target.variance(label_directions.B, Q)
+            state = replace(state, covariance=LabelCovariance.of_directions(variance))
+        return state
 
     def of_relatives(
         self,
@@ -290,7 +296,7 @@ class Independence(AbstractCriterion):
             return state
         return replace(state, covariance=LabelCovariance.of(B, residuals, covariances))
 
-    def covariances(self, state: Permuted | Multiscale) -> Sequence[ResidualCovariance]:
+    def covariances(self, state: Permuted | Multiscale) -> Sequence[AbstractProductVariance]:
         return () if state.covariance is None else state.covariance.covariances
 
     def directions(self, state: Permuted | Multiscale) -> Float:

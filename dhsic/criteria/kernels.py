@@ -28,8 +28,10 @@ from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.present import PresentWeights
 from dhsic.criteria.sums import MOST_NODES, ROWS, kernel_sums
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
+from dhsic.kernels.censored import log_rank_scores
 from dhsic.kernels.label_parts import ClassTarget, MixedTarget, RealTargets, mean_direction
 from dhsic.kernels.labels import LabelMatrix, label_matrix
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -78,8 +80,14 @@ def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read classes or numbers as labels with the kernel nu of `QMI`, up to a constant factor."""
-    labels = label_matrix(single_target(y, criterion), "auto")
+    """Read classes or numbers as labels with the kernel nu of `QMI`, up to a constant factor.
+
+    Censored times become log-rank scores.
+    """
+    column = single_target(y, criterion)
+    if is_censored(column):
+        column = log_rank_scores(column)[:, 0]
+    labels = label_matrix(column, "auto")
     (target,), m = labels.parts, labels.n_samples
     if isinstance(target, ClassTarget):
         return LabelMatrix((_delta(target),), m, 1)

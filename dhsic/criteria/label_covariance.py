@@ -22,7 +22,7 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.linalg.covariates import orthonormal_columns
 from dhsic.linalg.rank_basis import level_functions
-from dhsic.linalg.residual_covariance import ResidualCovariance
+from dhsic.linalg.residual_covariance import AbstractProductVariance, ResidualCovariance
 
 #: A column of residuals counts as a linear combination of earlier columns if at most this fraction
 #: of its norm is left after projection on them.
@@ -35,14 +35,15 @@ class LabelCovariance:
 
     Attributes
     ----------
-    covariances : tuple of t ResidualCovariance
-        Covariance of the residuals of each target.
+    covariances : tuple of AbstractProductVariance
+        Covariance of the residuals of each of t targets; or, for censored times, one variance that
+        has t directions.
     parts : (S, t)
         Fraction of the variance of each of S directions that is a linear function of the residuals
         of each target.
     """
 
-    covariances: tuple[ResidualCovariance, ...]
+    covariances: tuple[AbstractProductVariance, ...]
     parts: Float
 
     @staticmethod
@@ -61,6 +62,11 @@ class LabelCovariance:
         parts = np.column_stack(alone)
         total = np.maximum(parts.sum(axis=1), np.finfo(float).tiny)
         return LabelCovariance(tuple(covariances), parts * (together / total)[:, None])
+
+    @staticmethod
+    def of_directions(variance: AbstractProductVariance) -> LabelCovariance:
+        """Create it from the variance of products with the directions themselves."""
+        return LabelCovariance((variance,), np.eye(variance.n_directions))
 
     def ratios(self, of_targets: Float) -> Float:
         """Compute variance ratios for directions, (c, R, S), from those of targets, (c, R, t)."""

@@ -18,6 +18,7 @@ from itertools import product
 import numpy as np
 
 from dhsic._typing import Float
+from dhsic.kernels.censored import N_WEIGHTS, CensoredTarget
 from dhsic.kernels.label_parts import (
     ClassTarget,
     GivenMatrix,
@@ -34,6 +35,8 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 N_LABEL_FUNCTIONS = 5
 #: Widths of kernels on real labels, and their shares in the combination: the linear one dominates.
 LABEL_WIDTHS, LABEL_SHARES = (1.0, 1 / 8), (0.9, 0.1)
+#: Widths and shares for censored times: the wide kernel is the log-rank test.
+TIME_WIDTHS, TIME_SHARES = (1.0, 1 / 8), (0.85, 0.15)
 #: Share of the class kernel if integers may be class numbers.
 CLASS_SHARE = 0.3
 #: Widths and shares for coordinates, for which linear dependence is not expected.
@@ -107,6 +110,8 @@ def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float
 
     Returns None if it has too many directions.
     """
+    if isinstance(part, CensoredTarget):
+        return _of_scores(part, Q)
     has_width = isinstance(part, RealTargets) and part.sigma is not None
     if isinstance(part, RealTargets) and has_width and by_ranks and _n_functions(part.values):
         return _of_ranks(part.values, Q)
@@ -157,6 +162,15 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
     B, selected = orthonormal_columns(F, Q, LEAST_LEFT)
     mu = np.array(weights)[:, selected]
     return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(shares)
+
+
+def _of_scores(part: CensoredTarget, Q: Float) -> tuple[Float, Float, Float]:
+    """Directions (m, S), weights (K, S) and shares (K,) of log-rank scores of censored times."""
+    B, numbers = part.unit_directions(Q)
+    if len(numbers) < 2:
+        return B, np.ones((1, len(numbers))), np.ones(1)
+    mu = np.array([width_weights(h, N_WEIGHTS)[[*numbers]] for h in TIME_WIDTHS])
+    return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(TIME_SHARES)
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:

@@ -46,6 +46,8 @@ def submit(
     pass_only: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
+    event: Any = None,
+    entry: Any = None,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it continues after this process ends.
@@ -61,8 +63,8 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, \
-    **parameters
+    method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, event, \
+    entry, **parameters
         See `dhsic.select`; `runtime` and `progress` are not accepted.
     checkpoint : path or URL
         Folder that the workers and this process can read and write, or a URL of an object store,
@@ -110,6 +112,8 @@ def submit(
         missing_code=missing_code,
         pass_only=pass_only,
         filters=filters,
+        event=event,
+        entry=entry,
         counting=counting_on(partial(DaskRuntime, client, scheduler, security=security)),
     )
     folder = Folder(checkpoint)

@@ -56,6 +56,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
+from dhsic.linalg.residual_covariance import variance_ratios
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.single_pass import looked_at
@@ -194,6 +195,8 @@ def test_features(
     missing_code: Any = "auto",
     filters: Filters | None = None,
     by_position: bool = False,
+    event: Any = None,
+    entry: Any = None,
     loco: bool = False,
     **opening: Any,
 ) -> FeatureTests:
@@ -208,7 +211,8 @@ def test_features(
         Any input of `dhsic.open_source`; from a store only the requested features are read.
     Y : (m,) or (m, t) array, or str
         Labels of all samples, or the name of the variable of X that holds them: for AnnData a
-        column of obs, or coordinates such as "obsm/spatial".
+        column of obs, or coordinates such as "obsm/spatial". Times to an event with `event`, or as
+        a structured array, see `BAHSIC.fit`.
     features : (n,) array, optional
         Positions or names of features, or a mask (d,) such as ``model.support_``. These features
         are held in memory, (m, n) float64, and also tested as one set. By default all features are
@@ -246,6 +250,8 @@ def test_features(
         are computed from all samples that pass.
     by_position : bool
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
+    event, entry : (m,) array or str, optional
+        Events and entries of censored times, see `BAHSIC.fit`.
     **opening
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
@@ -282,7 +288,7 @@ def test_features(
     if not isinstance(filters, Filters | None):
         raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., maf=..., ...)")
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
-    how["counting"] = counting_on(partial(running, runtime))
+    how |= {"counting": counting_on(partial(running, runtime)), "event": event, "entry": entry}
     given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
     source, C, sample_rows = given.source, given.covariates, given.rows
     labels = as_array(given.y, "y")
@@ -440,7 +446,12 @@ def _at_several_widths(
     alive = np.flatnonzero(~constant)
     X = np.ascontiguousarray(Z.T[alive])
     none = np.zeros(alive.size, dtype=np.uint8)
-    features = Features(X, none, directions, missing=absent.T[alive] if absent.any() else None)
+    missing = absent.T[alive] if absent.any() else None
+    features = Features(X, none, directions, missing=missing)
+    if covariances := criterion.covariances(state):
+        has_three = np.array([np.unique(x).size == 3 for x in X], dtype=bool)
+        ratios = variance_ratios(covariances, X, missing, has_three)
+        features = replace(features, variance_ratios=ratios)
     columns = criterion.columns(state, features, directions.places[0])
     score, hsic, width = np.zeros((3, constant.size))
     width[:] = np.nan

@@ -19,6 +19,7 @@ from dhsic.independence.forms import (
     TiledHsic,
     TiledWeights,
 )
+from dhsic.joins.censoring import of_records
 from dhsic.joins.covariates import covariates_of
 from dhsic.joins.table import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
@@ -248,6 +249,8 @@ class HsicSpec:
 def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:
     """Return labels and covariates in the order of X; InputError if their samples differ."""
     labels = in_order(X, Y, "Y", by_position=by_position)
+    if labels.dtype.names is not None:
+        labels = of_records(labels, what="Y")
     if covariates is None:
         return labels, None
     C = covariates_of(covariates)

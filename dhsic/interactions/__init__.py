@@ -54,6 +54,8 @@ def find_pairs(
     pass_only: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
+    event: Any = None,
+    entry: Any = None,
     **opening: Any,
 ) -> xr.Dataset:
     """Find the pairs of features whose products explain the labels best.
@@ -64,7 +66,8 @@ def find_pairs(
         Samples x features, as in `dhsic.select`.
     target : array, frame or str
         Labels, (m,) or (m, t): classes or real values, as in `dhsic.select`; or the name of the
-        variable of `data` that holds them.
+        variable of `data` that holds them. Times to an event, with `event` or as a structured
+        array: products are tested against log-rank scores, as in a Cox model.
     n_pairs : int
         Maximum number of pairs to return.
     selection : Dataset, selector or sequence, optional
@@ -106,7 +109,7 @@ def find_pairs(
         needs more is rejected before it begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         As in `dhsic.select`.
-    sample_dim, variable, missing_code, pass_only, filters, by_position, **opening
+    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry, **opening
         As in `dhsic.select`; `opening` are other options of `dhsic.open_source`.
 
     Returns
@@ -162,6 +165,7 @@ def find_pairs(
     ).check()
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
+    where |= {"event": event, "entry": entry}
     check_opening("find_pairs", opening)
     labelled = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
+from dhsic.joins.censoring import Censoring, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
@@ -36,7 +37,9 @@ from dhsic.joins.variables import (
     has_variables,
     read_target,
 )
+from dhsic.kernels.censored import described
 from dhsic.kernels.labels import MOST_CLASSES
+from dhsic.kernels.risk_sets import CENSORED, is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
 from dhsic.sources.opening import (
@@ -52,7 +55,8 @@ class Labelled:
     """Opened data, with one row of labels and covariates for each sample that is used."""
 
     source: AbstractSource
-    y: Array | None  # (m,) or (m, t); None if the data are their own labels
+    #: (m,) or (m, t); censored times are records (m,); None if the data are their own labels.
+    y: Array | None
     covariates: Array | None  # (m, q)
     rows: Index | None = None  # (m,), positions of the samples in the data; None: all
     #: Number of excluded samples, by the reasons in `dhsic.results.schema.LEFT_OUT`.
@@ -95,6 +99,7 @@ class Inputs:
     by_position: bool
     filters: Filters | Filtered | None
     opening: Mapping[str, Any]  # options of `open_source`
+    censoring: Censoring | None = None  # columns of a target that has censored times
 
     @classmethod
     def of(
@@ -107,6 +112,8 @@ class Inputs:
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
         not_features: Collection[str] = (),
+        event: Any = None,
+        entry: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -122,16 +129,20 @@ class Inputs:
             Samples and features to use. Labels cover all samples, or name those they cover.
         not_features : collection of str
             Other columns of a frame or a table that are not features.
+        event, entry : str, array or None
+            Whether the event of a censored time was observed, and when a sample entered, as values
+            or as names of columns, see `dhsic.joins.censoring.with_censoring`.
         **opening
             Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
         passed = data
+        target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
         if isinstance(data, pd.DataFrame):
             data, target, covariates = split_frame(data, target, covariates, not_features)
         else:
             opening |= _columns_apart(data, target, covariates, not_features)
-        return cls(passed, data, target, covariates, what, by_position, filters, opening)
+        return cls(passed, data, target, covariates, what, by_position, filters, opening, censoring)
 
     @property
     def n_samples(self) -> int | None:
@@ -158,11 +169,16 @@ class Inputs:
 
     def _read(self, data: Any) -> tuple[Array | None, Any]:
         """Return labels as an array, and covariates; if they are names, read them from `data`."""
-        check_mixed(self.what, self.target)
+        if self.censoring is None:
+            check_mixed(self.what, self.target)
         check_mixed("covariates", self.covariates)
         fill = self.opening.get("missing_chunks", "error")
         covariates = _as_covariates(self.covariates, data, fill)
-        return None if self.target is None else as_labels(self.target, data, fill), covariates
+        if self.target is None:
+            return None, covariates
+        if self.censoring is not None:
+            return censored_labels(self.target, data, self.censoring, fill), covariates
+        return as_labels(self.target, data, fill), covariates
 
     def join(
         self,
@@ -191,9 +207,12 @@ class Inputs:
         rows = _Rows(self, data, names, filtered, source)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
         ours = None if names is None else filtered.samples_of(names)
-        for label_column in [] if y is None else np.atleast_2d(y.T):
+        if y is not None and is_censored(y):
+            rows.notes.append(described(y))
+        for label_column in columns_of_labels(y):
             warn_of_slips(what, label_column, ours)
-        warn_of_leaks(self.passed, source, y, filtered.samples)
+        for each in columns_of_labels(y) if y is not None and is_censored(y) else [y]:
+            warn_of_leaks(self.passed, source, each, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
         warn_of_replicates(ours)
         return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
@@ -316,6 +335,8 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
 
     Id columns of frames are dropped. Categories become text, even if they are numbers.
     """
+    if getattr(y, "dtype", None) == CENSORED:
+        return np.asarray(y)
     names = names_said(y) if isinstance(y, str) or has_variables(data) else ()
     if names:
         columns = [(name, read_target(data, name, missing_chunks)) for name in names]
@@ -338,6 +359,24 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         labels = labels.astype(str)  # text is a class name, even "0" or "1"
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
+
+
+def censored_labels(
+    target: Any, data: Any, censoring: Censoring, missing_chunks: MissingChunks = "error"
+) -> Array:
+    """Return censored times (m,): from columns of a frame, or variables of the data by name."""
+    if isinstance(target, pd.DataFrame):
+        columns = {name: target[name].to_numpy() for name in censoring.names}
+    else:
+        columns = {name: read_target(data, name, missing_chunks) for name in censoring.names}
+    return censoring.labels(columns)
+
+
+def columns_of_labels(y: Array | None) -> list[Array]:
+    """Columns (m,) of labels, (m,) or (m, t); for censored times the times and the events."""
+    if y is None:
+        return []
+    return [y["time"], y["event"]] if is_censored(y) else list(np.atleast_2d(y.T))
 
 
 def _refuse_texts(labels: Array) -> None:

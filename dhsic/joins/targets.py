@@ -183,20 +183,11 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
 
 
 def refuse_records(y: Array, what: str) -> None:
-    """Refuse labels that are records, such as survival times with event indicators."""
+    """Refuse labels that are records without a boolean field, which are no censored times."""
     names = y.dtype.names
-    if names is None:
-        return
-    event_field = next((name for name in names if y.dtype[name].kind == "b"), None)
-    if event_field is None:
+    if names is not None:
         raise InputError(
             f"{what} contains records with the fields {abbreviate(map(repr, names))}. Pass one "
-            f"field: {what}[{names[0]!r}]."
+            f"field: {what}[{names[0]!r}]. If they are times to an event, also name the field that "
+            "tells whether it was observed: event=."
         )
-    raise InputError(
-        f"{what} contains records with the fields {abbreviate(map(repr, names))}, which look "
-        "like survival data: times, and whether the event was observed. dhsic has no target for "
-        "censored times. Pass one number per sample, such as martingale residuals of a Cox model "
-        "without the features (lifelines computes them); they are ranked like any numeric label. "
-        f"If all samples had the same follow-up time, pass {what}[{event_field!r}]."
-    )

@@ -22,6 +22,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import refuse_alike
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.kernels.labels import may_be_classes
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrow import arrow_table
 from dhsic.sources.delimited import Delimited
@@ -260,33 +261,40 @@ def check_coded(X: Any, **given: Any) -> None:
         if values is None:
             continue
         columns = as_array(values, what)
+        if is_censored(columns):
+            columns = columns["time"]
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or input that is refused elsewhere
         each = columns.T if columns.ndim == 2 else [columns]
-        n_of = Counter[float]()
-        for column in each:
-            n_of.update(codes_in(column))
-        if n_of:
-            code = next(iter(n_of))
-            declared_values = (
-                f"pass {what} + {SHIFT if code > 0 else written(1 - code)}, which gives the same "
-                "ranking"
-                if columns.dtype.kind in "if"
-                else f"give it another name, such as 'code {written(code)}'"
-            )
-            reason = f"all other values are far from {'it' if len(n_of) == 1 else 'them'}"
-            if any(is_within(each, columns) for each in n_of):
-                reason = "no other value repeats as often"
-            raise InputError(
-                f"{n_of.total()} of {columns.size} values of {what} are {either(n_of)}, which "
-                f"{written_by(code)} for missing values, and {reason}. "
-                f"{_without(X, what, columns, [*n_of])} If {written(code)} is a real value, "
-                f"{declared_values}."
-            )
+        _refuse_codes(X, what, columns, each)
         for code, sentence in (told for column in each for told in likely_codes(what, column)):
             without = _without(X, what, columns, [code])
             warn(f"{sentence} If they are missing: {without}")
         _check_words(X, what, columns)
+
+
+def _refuse_codes(X: Any, what: str, values: Array, columns: Iterable[Array]) -> None:
+    """Refuse labels or covariates that contain codes for missing values, in any of `columns`."""
+    n_of = Counter[float]()
+    for column in columns:
+        n_of.update(codes_in(column))
+    if not n_of:
+        return
+    code = next(iter(n_of))
+    declared_values = (
+        f"pass {what} + {SHIFT if code > 0 else written(1 - code)}, which gives the same ranking"
+        if values.dtype.kind in "if"
+        else f"give it another name, such as 'code {written(code)}'"
+    )
+    reason = f"all other values are far from {'it' if len(n_of) == 1 else 'them'}"
+    if any(is_within(each, values) for each in n_of):
+        reason = "no other value repeats as often"
+    raise InputError(
+        f"{n_of.total()} of {values.size} values of {what} are {either(n_of)}, which "
+        f"{written_by(code)} for missing values, and {reason}. "
+        f"{_without(X, what, values, [*n_of])} If {written(code)} is a real value, "
+        f"{declared_values}."
+    )
 
 
 def _check_words(X: Any, what: str, columns: Array) -> None:

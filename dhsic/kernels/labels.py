@@ -11,6 +11,7 @@ targets; constant labels raise an InputError:
 ``linear``      ``<y, y'>``
 ``gaussian``    ``exp(-s ||y - y'||^2)``, ``s = 1 / (2 w^2)``  JMLR eq. 20
 ``mixed``       ``multiclass`` + ``gaussian``                  for integers
+``log-rank``    scores of censored times                      `dhsic.kernels.censored`
 ============== ============================================ ===========================
 
 w is the median distance between labels. L is a sum of such parts (`dhsic.kernels.label_parts`).
@@ -42,6 +43,7 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError, warn
 from dhsic.kernels.bandwidth import few_samples, sigma_of_median
 from dhsic.kernels.base import COMPLETE
+from dhsic.kernels.censored import LOG_RANK, N_WEIGHTS, CensoredTarget
 from dhsic.kernels.label_parts import (
     MOST_DIRECTIONS,
     ClassTarget,
@@ -54,6 +56,7 @@ from dhsic.kernels.label_parts import (
     mean_direction,
     scaled_alike,
 )
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import (
@@ -194,7 +197,9 @@ def label_matrix(
     y : (m,) or (m, t) array
         Class names or numbers, or real values; L itself, (m, m), if ``label_kernel="precomputed"``.
     label_kernel : str
-        One of `LABEL_KERNELS`. ``"auto"`` uses eq. 17 for two classes, eq. 18 for more, eq. 20
+        One of `LABEL_KERNELS`. Censored times, of type `dhsic.kernels.risk_sets.CENSORED`, have the
+        kernel of `dhsic.kernels.censored`, or only its first score with ``"linear"``. For other
+        labels ``"auto"`` uses eq. 17 for two classes, eq. 18 for more, eq. 20
         for real values, and the sum of eq. 18 and 20 (``"mixed"``) for integers that may be either:
         3 to 50 distinct values with a mean of at least two samples each. Strings, booleans and 3
         to 5 integers from 0 or 1 without a gap are classes. If there are several targets, each has
@@ -227,6 +232,8 @@ def label_matrix(
             )
         check_symmetric(L, "The precomputed L", "L")
         return LabelMatrix((GivenMatrix(L),), len(L), 1)
+    if is_censored(as_array(y, "y")):
+        return _of_censored(np.ravel(y), label_kernel, covariates)
     Y = _columns(y)
     kernels = target_kernels(Y, label_kernel)
     if all(kernel in REAL_KERNELS for kernel in kernels):
@@ -235,6 +242,18 @@ def label_matrix(
     order = sorted(range(len(kernels)), key=lambda t: kernels[t] in REAL_KERNELS)
     parts = [_target(Y[:, t], kernels[t], covariates, Q) for t in order]
     return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q)), *Y.shape)
+
+
+def _of_censored(y: Array, label_kernel: str, covariates: Array | None) -> LabelMatrix:
+    """Label matrix of censored times (m,): of all log-rank scores, or of the first ("linear")."""
+    if label_kernel not in ("auto", *REAL_KERNELS):
+        raise InputError(
+            f"label_kernel={label_kernel!r} does not apply to censored times; pass 'auto', or "
+            "'linear' for effects on proportional hazards only."
+        )
+    n_weights = 1 if label_kernel == "linear" else N_WEIGHTS
+    target = CensoredTarget.of(y, covariates, n_weights=n_weights)
+    return LabelMatrix((target,), len(y), 1)
 
 
 def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -> LabelMatrix:
@@ -317,6 +336,8 @@ def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
 
 def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
     """Choose the kernel of one target (m,) without missing values, for "auto" or "mixed"."""
+    if is_censored(column):
+        return LOG_RANK
     values = None if column.dtype.kind in "SUT" else _as_real(column)
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"

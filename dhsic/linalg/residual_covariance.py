@@ -20,6 +20,7 @@ feature has its own ratio, because ratios differ among close relatives.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -35,8 +36,21 @@ HEIGHT = 240
 EXPLAINED = 1e-6
 
 
+class AbstractProductVariance(ABC):
+    """Variance of products of features with directions of labels, relative to permuted labels."""
+
+    @property
+    @abstractmethod
+    def n_directions(self) -> int:
+        """Number of directions S."""
+
+    @abstractmethod
+    def ratios_of(self, X: Float) -> Float:
+        """Compute variance ratios of features X (c, m) for each direction, (c, S)."""
+
+
 @dataclass(frozen=True, eq=False)
-class ResidualCovariance:
+class ResidualCovariance(AbstractProductVariance):
     """Covariance of the residuals of one target.
 
     Attributes
@@ -65,10 +79,17 @@ class ResidualCovariance:
         trace = float(np.trace(P) - np.vdot(Q, P @ Q))
         return ResidualCovariance(P.astype(np.float32), scale, Q, trace / (len(Q) - Q.shape[1]))
 
+    @property
+    def n_directions(self) -> int:
+        return 1
+
+    def ratios_of(self, X: Float) -> Float:
+        return self.ratios(X)[:, None]
+
     def forms(self, X: Float) -> tuple[Float, Float, Float]:
         """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m); (c,) each."""
         sizes, squares, slopes = (np.empty(len(X)) for _ in range(3))
-        for rows, strip in _strips(X):
+        for rows, strip in strips(X):
             n = rows.stop - rows.start
             Z = strip - (strip @ self.Q) @ self.Q.T
             along = (Z.astype(np.float32) @ self.matrix)[:n].astype(np.float64)
@@ -86,7 +107,7 @@ class ResidualCovariance:
 
 
 def variance_ratios(
-    covariances: Sequence[ResidualCovariance], X: Float, missing: Mask | None, has_three: Mask
+    covariances: Sequence[AbstractProductVariance], X: Float, missing: Mask | None, has_three: Mask
 ) -> Float:
     """Compute variance ratios of the values and the dominance of features for t targets, (c, 2, t).
 
@@ -100,12 +121,13 @@ def variance_ratios(
         Features with three distinct values. Only these have dominance, which is the part of their
         square that is orthogonal to the values; for other features its ratio is 1.
     """
-    ratios = np.ones((len(X), 2, len(covariances)))
+    ratios = np.ones((len(X), 2, sum(each.n_directions for each in covariances)))
     with_dominance = np.flatnonzero(has_three)
     dominance = _dominance(X[with_dominance], None if missing is None else missing[with_dominance])
-    for t, covariance in enumerate(covariances):
-        ratios[:, 0, t] = covariance.ratios(X)
-        ratios[with_dominance, 1, t] = covariance.ratios(dominance)
+    for number, values in enumerate((X, dominance)):
+        which = slice(None) if number == 0 else with_dominance
+        each = [covariance.ratios_of(values) for covariance in covariances]
+        ratios[which, number] = np.concatenate(each, axis=1)
     return ratios
 
 
@@ -119,7 +141,7 @@ def _dominance(X: Float, missing: Mask | None) -> Float:
     return np.asarray(squares - slope[:, None] * X)
 
 
-def _strips(X: Float) -> Iterator[tuple[slice, Float]]:
+def strips(X: Float) -> Iterator[tuple[slice, Float]]:
     """Yield copies of X (c, m) in strips of `HEIGHT` rows; the last is padded with zeros."""
     for start in range(0, len(X), HEIGHT):
         rows = slice(start, min(start + HEIGHT, len(X)))

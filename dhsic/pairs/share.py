@@ -51,7 +51,9 @@ from scipy.stats import beta
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError
+from dhsic.kernels.censored import log_rank_scores
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import nothing_left
 from dhsic.validation import as_array
 
@@ -70,8 +72,14 @@ BLOCKS = 4
 NEAR = 0.8
 
 
-def label_columns(y: Array, label_kernel: str = "auto") -> Float:
-    """Label columns of all targets, (m, t'), see `target_columns`."""
+def label_columns(y: Array, label_kernel: str = "auto", covariates: Array | None = None) -> Float:
+    """Columns of the labels of all targets side by side, (m, t'); see `target_columns`.
+
+    Censored times have one column, the log-rank score given the covariates (m, q).
+    """
+    if is_censored(y):
+        label_matrix(y, label_kernel)  # rejects label kernels for other labels
+        return log_rank_scores(np.ravel(y), covariates)
     return np.column_stack(target_columns(y, label_kernel))
 
 

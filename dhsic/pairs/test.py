@@ -17,6 +17,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError, MemoryBudgetError, warn
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
+from dhsic.kernels.risk_sets import event_counts
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
@@ -205,7 +206,7 @@ class PairTest:
             y = _checked(given.y, reader.n_samples)
             tested: dict[str, Any] = {"linked": self.linked, "least": self.least}
             tested["functions"] = self.functions
-            labels = Labels.of(label_columns(y, self.label_kernel), Q, **tested)
+            labels = Labels.of(label_columns(y, self.label_kernel, given.covariates), Q, **tested)
             columns = labels.U.shape[1], Q.shape[1]
             n = source.n_features if among is None else among.size
             everyone = source.n_features if with_all else None
@@ -240,6 +241,7 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "alpha": self.alpha,
         }
+        about |= event_counts(y)
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
         return table_of(result, source, about, of_products, of_main, warns=self.warns)
 

@@ -19,6 +19,7 @@ from scipy.stats import norm, t
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.passes import AbstractByTile, Cost, Tile, tile_height
@@ -42,9 +43,12 @@ TILES = 8
 def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
     """Response (m,) of a regression, from one target y (m,), and the name of the class coded as 1.
 
-    The name is "" for real labels. Returns None for more than two classes. Integers that may be
-    class numbers count as real labels, unless `label_kernel` is a kernel on classes.
+    The name is "" for real labels. Returns None for more than two classes, and for censored times.
+    Integers that may be class numbers count as real labels, unless `label_kernel` is a kernel on
+    classes.
     """
+    if is_censored(y):
+        return None
     if target_kernels(y[:, None], label_kernel)[0] not in CLASS_KERNELS:
         return y.astype(np.float64), ""
     names, codes = np.unique(y, return_inverse=True)

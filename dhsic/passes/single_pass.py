@@ -114,22 +114,19 @@ class Judge(AbstractShared):
         return self.criterion.directions(self.prepared)
 
     def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
-        """Add variance ratios to features, if the labels are residuals of related samples."""
+        """Add variance ratios to features, if samples are not exchangeable given the labels."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
-        X, missing = features.X, features.missing
-        if features.coded is not None:
-            raw = tile.raw[alive]
-            missing = missing_mask(raw, tile.missing_code)
-            X = raw.astype(np.float64)
-            if missing is not None:
-                X[missing] = 0.0
-            n = X.shape[1] if missing is None else (~missing).sum(axis=1, keepdims=True)
-            X -= X.sum(axis=1, keepdims=True) / n
-            if missing is not None:
-                X[missing] = 0.0
-        ratios = variance_ratios(covs, X, missing, features.n_levels == 3)
-        return replace(features, variance_ratios=ratios)
+        has_three = features.n_levels == 3
+        if features.coded is None:
+            ratios = variance_ratios(covs, features.X, features.missing, has_three)
+            return replace(features, variance_ratios=ratios)
+        height, parts = float64_height(tile.raw.shape[1]), []
+        for start in range(0, alive.size, height):  # codes are a byte each, values eight
+            rows = slice(start, start + height)
+            X, missing = _values_of_codes(tile.raw[alive[rows]], tile.missing_code)
+            parts.append(variance_ratios(covs, X, missing, has_three[rows]))
+        return replace(features, variance_ratios=np.concatenate(parts) if parts else None)
 
     def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
         """Results of the criterion for a tile of c features, (k, c).
@@ -145,6 +142,18 @@ class Judge(AbstractShared):
         out = np.full((len(columns), c), np.nan)
         out[:, alive] = columns
         return out
+
+
+def _values_of_codes(raw: Array, missing_code: int | None) -> tuple[Float, Array | None]:
+    """Centred values (c, m) of genotype codes, 0 if missing; and the mask of missing values."""
+    missing = missing_mask(raw, missing_code)
+    X = raw.astype(np.float64)
+    if missing is None:
+        return X - X.mean(axis=1, keepdims=True), None
+    X[missing] = 0.0
+    X -= X.sum(axis=1, keepdims=True) / (~missing).sum(axis=1, keepdims=True)
+    X[missing] = 0.0
+    return X, missing
 
 
 def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:

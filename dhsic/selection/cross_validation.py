@@ -24,10 +24,12 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, auto_kernel
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.conductor import promised
 from dhsic.selection.request import Request
+from dhsic.selection.risk_model import RiskModel, records_of
 from dhsic.selection.run import SelectionRun
 from dhsic.selection.stages import left_out_of_parts
 from dhsic.sources import AbstractSource
@@ -117,6 +119,8 @@ class Validation:
         from sklearn.metrics import check_scoring, make_scorer, r2_score
 
         scorer, C = check_scoring(model, self.scoring), run.covariates
+        if is_censored(y):
+            y = y if self.estimator is None else records_of(y)
         if y.ndim == 2 and self.estimator is None and self.scoring is None:
             scorer = make_scorer(r2_score, multioutput="variance_weighted")
         C = np.empty((run.n_samples, 0)) if C is None else C
@@ -147,6 +151,7 @@ class Validation:
         """Yield the positions of the training samples and of the held-out samples of each fold."""
         from sklearn.model_selection import KFold, check_cv
 
+        y = y["time"] if is_censored(y) else y
         classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
         if self.estimator is not None:
             classes = is_classifier(self.estimator)
@@ -172,7 +177,7 @@ class Validation:
         Whole numbers that may be class codes are used both as a number and one-hot, so that the
         default estimator predicts both.
         """
-        if self.estimator is not None:
+        if self.estimator is not None or is_censored(y):
             return y
         if y.ndim == 1:
             if _kernel_of(y, label_kernel) != MIXED:
@@ -202,6 +207,8 @@ class Validation:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
+        if is_censored(y):
+            return RiskModel(Nystroem(n_components=min(LANDMARKS, m), random_state=0))
         ridge = RidgeClassifierCV if _are_classes(y, label_kernel) else RidgeCV
         landmarks = Nystroem(n_components=min(LANDMARKS, m), random_state=0)
         return make_pipeline(StandardScaler(), landmarks, ridge(np.logspace(-4, 4, 9)))

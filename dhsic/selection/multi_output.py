@@ -23,6 +23,7 @@ from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
 from dhsic.joins.targets import names_said
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.results.schema import PAIR
 from dhsic.results.tables import OF_RUNS
 from dhsic.runtime.base import AbstractRuntime
@@ -131,6 +132,8 @@ def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
     if y is None or (y.ndim > 1 and y.shape[1] > 1):
         raise InputError("per_class=True needs one target with classes; pass y of shape (m,).")
     column = y.ravel()
+    if is_censored(column):
+        raise InputError("per_class=True needs classes, but y has times to an event; leave it out.")
     label_matrix(column)  # rejects missing labels
     if label_kernel not in CLASS_KERNELS and not may_be_classes(column):
         raise InputError(

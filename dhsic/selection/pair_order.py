@@ -99,16 +99,22 @@ def with_pairs(
             return replace(order, attributes={**order.attributes, "pairs_not_scanned": why}), None
     else:
         main, functions = np.sort(best[: n_main_effects(run)]), 0
-        t = label_columns(run.y, run.selector.label_kernel).shape[1]
+        t = _columns(run).shape[1]
         candidates = best[: n_scanned(run, t)]
         table = pair_test(run).of(labelled, run.runtime, main, np.sort(candidates), reader=unscaled)
     pairs = _pairs_of(run, table)
     Q = basis(data, run.covariates, main, functions)
-    leads, _ = _leads(data, pairs, table, label_columns(run.y, run.selector.label_kernel), Q)
+    leads, _ = _leads(data, pairs, table, _columns(run), Q)
     strength = np.log(np.maximum(table["family_wise"].to_numpy(), TINY)) if leads.any() else leads
     d = run.source.n_features
     order = _placed(order, pairs[leads], np.asarray(strength)[leads], p, n, d)
     return order, table.assign(lead=("pairs", leads, {"description": LEAD}))
+
+
+def _columns(run: SelectionRun) -> Float:
+    """Columns of the labels of a run, (m, t)."""
+    assert run.y is not None, "it was checked"
+    return label_columns(run.y, run.selector.label_kernel, run.covariates)
 
 
 def _main_effects(run: SelectionRun, best: Index, p: Float | None) -> Index:
@@ -143,7 +149,7 @@ def _scanned(
     if len(tests) > 1:
         by_p = best if p is None else best[np.argsort(p[best], kind="stable")]
         Q = basis(data, run.covariates, main, MAIN_FUNCTIONS)
-        columns = label_columns(run.y, run.selector.label_kernel)
+        columns = _columns(run)
         pairs = _pairs_of(run, tables[0])
         _, effects = _leads(data, pairs, tables[0], columns, Q, tests[1].functions)
         among = np.sort(by_p[:AMONG])

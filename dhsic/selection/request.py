@@ -26,6 +26,7 @@ from dhsic.joins.labels import Inputs, Labelled
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
+from dhsic.kernels.risk_sets import event_counts
 from dhsic.memory import MemoryEstimate
 from dhsic.object_store import without_secrets
 from dhsic.passes.call_counts import counting_on
@@ -92,6 +93,8 @@ class Request:
         source: AbstractSource | None = None,
         not_features: Collection[str] = (),
         compares_samples: bool = True,
+        event: Any = None,
+        entry: Any = None,
         **opening: Any,
     ) -> Request:
         """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
@@ -100,7 +103,7 @@ class Request:
         are passed as an open `source`. `counting` computes the per-feature counts that filters
         need, by default on the selector's runtime. `not_features` are columns of a frame or table
         that are not features, besides labels and covariates. `compares_samples` is as in
-        `Inputs.join`.
+        `Inputs.join`. `event` and `entry` belong to a target of censored times.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -111,6 +114,8 @@ class Request:
             by_position=by_position,
             filters=filters,
             not_features=not_features,
+            event=event,
+            entry=entry,
             **opening,
         )
         if source is None:
@@ -173,7 +178,7 @@ class Request:
             rows=given.rows,
             feature_groups=groups,
             filtered=given.filtered,
-            attributes=attributes or {},
+            attributes={**(attributes or {}), **event_counts(given.y)},
             job=job or {},
             source=source,
             opening=opening | {"not_features": source.not_features},

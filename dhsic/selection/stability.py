@@ -32,6 +32,7 @@ from scipy.optimize import brentq, minimize_scalar
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import MIXED, auto_kernel, may_be_classes
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.results.schema import Outcome
 from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.stage import Stage, StageCost
@@ -79,6 +80,8 @@ def strata(y: Array | None, m: int) -> list[Index]:
     everyone = np.arange(m)
     if y is not None and y.dtype.kind == "T":  # NumPy cannot cast variable-width text directly
         y = y.astype(object)
+    if y is not None and is_censored(y):
+        return [each for each in map(np.flatnonzero, (y["event"], ~y["event"])) if each.size]
     if y is None or y.ndim != 1 or not may_be_classes(y):
         return [everyone]
     is_mixed = auto_kernel(y) == MIXED

@@ -21,6 +21,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import warn
 from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
 from dhsic.kernels.labels import MOST_CLASSES
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.selection.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
@@ -134,7 +135,8 @@ def _labels_again(
         if run.y is None or run.selector.label_kernel == "precomputed":
             continue
         X = read.X if run.rows is None else read.X[run.rows]
-        Y = run.y[:, None] if run.y.ndim == 1 else run.y
+        Y = run.y["time"] if is_censored(run.y) else run.y
+        Y = Y[:, None] if Y.ndim == 1 else Y
         if len(Y) != len(X) or len(X) < FEWEST_TOLD:
             continue
         prefix = f"{run.name}: " if run.name else ""

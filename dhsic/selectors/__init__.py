@@ -102,6 +102,8 @@ def select(
     pass_only: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
+    event: Any = None,
+    entry: Any = None,
     per_target: bool = False,
     per_class: bool = False,
     **parameters: Any,
@@ -115,7 +117,8 @@ def select(
     target : str, list of str, array or None
         Labels; or the name of the variable of `data` that holds them (for a DataFrame or a table, a
         column, which is then not a feature), or several names; None with ``label_kernel="self"``.
-        With `per_target` also a mapping from names to labels.
+        With `per_target` also a mapping from names to labels. Times to an event that are censored
+        have the event as another field, or as `event`.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
@@ -125,7 +128,7 @@ def select(
         As in `BAHSIC.fit`.
     feature_groups : array or str, optional
         As in `BAHSIC.fit`.
-    sample_dim, variable, missing_code, pass_only, filters, by_position
+    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry
         As in `BAHSIC.fit`.
     per_target : bool
         Rank features for each column of `target` separately, as a call for that column would, with
@@ -161,8 +164,15 @@ def select(
         "pass_only": pass_only,
         "filters": filters,
         "by_position": by_position,
+        "event": event,
+        "entry": entry,
         **opening,
     }
+    if event is not None and (per_class or per_target):
+        raise InputError(
+            "event= belongs to one target of censored times, but per_target= and per_class= rank "
+            "features for several. Call select once for each, with its own event=."
+        )
     if per_class:
         if per_target:
             raise InputError(
@@ -193,6 +203,8 @@ def select_many(
     pass_only: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
+    event: Any = None,
+    entry: Any = None,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select with several settings of a method, as `select` with each, in one reading of the data.
@@ -204,7 +216,7 @@ def select_many(
         example ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Runs without names are named by
         their parameters: ``"bandwidth=0.1"``.
     data, target, method, n_features_to_select, covariates, feature_groups, sample_dim, variable, \
-    missing_code, pass_only, filters, by_position, **parameters
+    missing_code, pass_only, filters, by_position, event, entry, **parameters
         As in `select`.
 
     Returns
@@ -243,5 +255,7 @@ def select_many(
         pass_only=pass_only,
         filters=filters,
         by_position=by_position,
+        event=event,
+        entry=entry,
         **opening,
     )

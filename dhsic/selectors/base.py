@@ -130,6 +130,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         pass_only: bool = False,
         filters: Filters | None = None,
         by_position: bool = False,
+        event: Any = None,
+        entry: Any = None,
         **opening: Any,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
@@ -146,7 +148,9 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             their samples, the names must be in the same order; rows of a frame with id columns
             (FID, IID, sample, ...) are matched by these, which are not labels. With
             ``label_kernel="self"`` y is ignored and may be None: the data are their own labels, and
-            features are selected on which the other features depend.
+            features are selected on which the other features depend. Times to an event that may be
+            censored: a structured array with a boolean field (the event was observed) and a
+            number, as in scikit-survival; or times, with `event`.
         covariates : (m, q) array, str or list of str, optional
             Age, sex, principal components: their linear effect is regressed out of the labels. Real
             labels are replaced by the residuals of a regression on them. Names of samples, id
@@ -168,6 +172,13 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             that remain.
         by_position : bool
             Match rows of `y` and `covariates` to X by their order, whatever their names.
+        event : (m,) array or str, optional
+            For times to an event in y: 1 or True if the event was observed, 0 or False if the time
+            is censored. If y is a name, event is a name too; if y is a frame, event names one of
+            its columns, and the other column has the times.
+        entry : (m,) array or str, optional
+            For times to an event: the time from which a sample was observed (left truncation), as
+            `event`.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`.
@@ -203,6 +214,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             feature_groups=feature_groups,
             by_position=by_position,
             filters=filters,
+            event=event,
+            entry=entry,
             not_features=opening.get("not_features", ()),
             **self._opening,
         )

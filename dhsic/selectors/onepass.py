@@ -26,6 +26,7 @@ from dhsic.kernels.labels import (
     label_matrix,
     target_kernels,
 )
+from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.pairs.share import target_columns
@@ -202,6 +203,11 @@ class OnePass(Selector):
             )
         if not self.loco:
             return criterion.read(run.y, run.covariates)
+        if is_censored(run.y):
+            raise InputError(
+                "loco=True predicts labels from other chromosomes, which it does not do for times "
+                "to an event. Leave it out; pass principal components (dhsic.pca) as covariates."
+            )
         chromosomes_of(run.source)
         each = target_columns(run.y, self.label_kernel)
         return self._residual_labels(run.y, each, run.covariates)

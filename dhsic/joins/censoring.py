@@ -1,0 +1,270 @@
+"""Censored times as users pass them: a time, whether its event was observed, and a time of entry.
+
+They are records with a boolean and a number (as in scikit-survival), columns of a frame, names of
+variables of the data, or arrays. All become arrays of type `dhsic.kernels.risk_sets.CENSORED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError, warn
+from dhsic.joins.table import id_columns
+from dhsic.joins.text import is_missing, typed
+from dhsic.kernels.risk_sets import CENSORED, is_censored
+from dhsic.sources.ids import abbreviate, did_you_mean
+
+#: Words for an event that was observed, and for a censored time, in lower case.
+YES, NO = frozenset(("true", "yes", "t", "y")), frozenset(("false", "no", "f", "n"))
+
+
+@dataclass(frozen=True)
+class Censoring:
+    """Names of the columns of a target that hold its times, its events, and its entries if any."""
+
+    time: str
+    event: str
+    entry: str | None = None
+
+    def __post_init__(self) -> None:
+        if len({*self.names}) < len(self.names):
+            raise InputError(
+                f"Times, events and entries are {', '.join(map(repr, self.names))}; name three "
+                "different columns: target=, event= and entry=."
+            )
+
+    @property
+    def names(self) -> list[str]:
+        return [self.time, self.event, *([] if self.entry is None else [self.entry])]
+
+    def labels(self, columns: Mapping[str, Array]) -> Array:
+        """Combine the columns, (m,) each by name, into censored times (m,)."""
+        entry = None if self.entry is None else columns[self.entry]
+        called = f"{self.time!r}", f"{self.event!r}", f"{self.entry!r}"
+        return censored_times(columns[self.time], columns[self.event], entry, called)
+
+
+def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
+    """Attach events and entries to the times of a target, called `what` in messages.
+
+    Returns
+    -------
+    The target, and the names of its columns. The target is a list of names of variables of the
+    data, or a frame; or an array of type `CENSORED`, and there are no names. Without events the
+    target is unchanged, unless it consists of records with an event.
+    """
+    fields = getattr(getattr(target, "dtype", None), "names", None)
+    if fields:
+        return of_records(np.asarray(target), event, entry, what), None
+    if event is None:
+        if entry is not None:
+            raise InputError(
+                "entry= needs event=: the column that tells whether the event was observed. Pass "
+                "both, or leave entry= out."
+            )
+        return target, None
+    if isinstance(target, str):
+        _check_named(event, entry, f"{what}={target!r} is a name")
+        censoring = Censoring(target, event, entry)
+        return censoring.names, censoring
+    if isinstance(target, pd.DataFrame):
+        return _of_frame(target, event, entry, what)
+    if isinstance(target, list | tuple | dict) or np.ndim(target) != 1:
+        raise InputError(
+            f"event= needs one target, the time of each sample, but {what} is of type "
+            f"{type(target).__name__}. Pass one column, or the name of one variable."
+        )
+    return _of_arrays(target, event, entry, what)
+
+
+def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") -> Array:
+    """Convert records (m,) of a boolean and a number to censored times; others are unchanged.
+
+    `event` and `entry` may name fields of the records.
+    """
+    if is_censored(y) and event is None and entry is None:
+        return y
+    names = list(y.dtype.names or ())
+    for role, name in (("event", event), ("entry", entry)):
+        if name is not None and name not in names:
+            raise InputError(
+                f"{role}={name!r} is no field of {what}, whose fields are "
+                f"{abbreviate(map(repr, names))}. Pass the name of a field."
+            )
+    events = [name for name in names if y.dtype[name].kind == "b"] if event is None else [event]
+    times = [name for name in names if y.dtype[name].kind in "iuf" and name not in (event, entry)]
+    if not events:
+        return y
+    if len(events) > 1 or len(times) != 1:
+        raise InputError(
+            f"{what} contains records with the fields {abbreviate(map(repr, names))}, of which "
+            f"{len(events)} are true or false and {len(times)} are numbers. Pass one boolean (the "
+            "event was observed) and one number (the time); name a time of entry with entry=."
+        )
+    called = tuple(f"{what}[{name!r}]" for name in (times[0], events[0], entry))
+    entries = None if entry is None else y[entry]
+    return censored_times(y[times[0]], y[events[0]], entries, (called[0], called[1], called[2]))
+
+
+def _check_named(event: Any, entry: Any, because: str) -> None:
+    """Reject events and entries that are not names, because the times are a name."""
+    for role, given in (("event", event), ("entry", entry)):
+        if not isinstance(given, str | None):
+            raise InputError(
+                f"{role}= is of type {type(given).__name__}, but {because}; pass the name of the "
+                f"column for {role}= too."
+            )
+
+
+def _of_frame(
+    target: pd.DataFrame, event: Any, entry: Any, what: str
+) -> tuple[pd.DataFrame, Censoring]:
+    """Find the columns of times, events and entries of a frame."""
+    _check_named(event, entry, f"{what} is a frame")
+    columns = [*map(str, target.columns)]
+    for name in (event, *([] if entry is None else [entry])):
+        if columns.count(name) != 1:
+            raise InputError(
+                f"{what} has {columns.count(name)} columns {name!r}; its columns are "
+                f"{abbreviate(map(repr, columns))}.{did_you_mean(name, columns)}"
+            )
+    ids = [name for name in id_columns(target) if name not in (event, entry)]
+    times = [name for name in target.columns if name not in (event, entry, *ids)]
+    if len(times) != 1:
+        raise InputError(
+            f"{what} has {len(times)} columns besides the event {event!r} "
+            f"({abbreviate(map(repr, times)) or 'none'}); pass a frame with one column of times."
+        )
+    return target, Censoring(times[0], event, entry)
+
+
+def _of_arrays(times: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
+    """Combine times with events and entries that are arrays or series of the same samples."""
+    given = {"event": event, **({} if entry is None else {"entry": entry})}
+    for role, values in given.items():
+        if isinstance(values, str) or np.ndim(values) != 1 or len(values) != len(times):
+            got = repr(values) if isinstance(values, str) else f"of shape {np.shape(values)}"
+            raise InputError(
+                f"{role}= is {got}, but {what} has {len(times)} times. Pass one value per time; or "
+                f"pass {what} as a name too, if both are columns of the data."
+            )
+        have_names = hasattr(times, "iloc") and hasattr(values, "iloc")
+        if have_names and not times.index.equals(values.index):
+            raise InputError(
+                f"The index of {role}= differs from that of {what}. Put both in the same order: "
+                f"{role}.loc[{what}.index]."
+            )
+    if not hasattr(times, "iloc"):
+        called = f"{what}", "event", "entry"
+        entries = None if entry is None else np.asarray(entry)
+        return censored_times(np.asarray(times), np.asarray(event), entries, called), None
+    columns = {"time": times, **{role: np.asarray(values) for role, values in given.items()}}
+    censoring = Censoring("time", "event", None if entry is None else "entry")
+    return pd.DataFrame(columns, index=times.index), censoring
+
+
+def censored_times(
+    time: Array, event: Array, entry: Array | None, called: tuple[str, str, str]
+) -> Array:
+    """Check times, events and entries (m,), and combine them into censored times (m,).
+
+    `called` are their names in messages.
+
+    Raises
+    ------
+    InputError
+        Values are missing, negative, or no numbers; events are not two values; nobody has an
+        event; or a sample enters after its time.
+    """
+    y = np.empty(len(time), CENSORED)
+    y["time"] = _numbers(time, called[0], "times")
+    y["event"] = _events(event, called[1])
+    y["entry"] = -np.inf if entry is None else _numbers(entry, called[2], "times of entry")
+    if not y["event"].any():
+        raise InputError(
+            f"None of {len(y)} samples has an event ({called[1]} is 0 everywhere), so nothing is "
+            "known about what comes earlier. Check how events are coded: 1 or True means that the "
+            "event was observed."
+        )
+    late = np.flatnonzero(y["entry"] >= y["time"])
+    if late.size:
+        i = late[0]
+        raise InputError(
+            f"{late.size} of {len(y)} samples enter ({called[2]}) at or after their time "
+            f"({called[0]}), such as sample {i}: {y['entry'][i]:g} and {y['time'][i]:g}. A sample "
+            "is observed from its entry to its time; exclude these samples, or correct the times."
+        )
+    return y
+
+
+def _numbers(values: Array, name: str, what: str) -> Float:
+    """Convert times (m,) to float64; reject text, missing, infinite and negative values."""
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = typed(values) if values.dtype.kind in "OU" else values
+        if numbers.dtype.kind not in "iuf":
+            shown = abbreviate(map(repr, np.unique(values.astype(str))), 3)
+            raise InputError(f"The {what} ({name}) are text ({shown}); pass numbers.") from None
+        numbers = numbers.astype(np.float64)
+    if values.dtype.kind == "b":
+        raise InputError(
+            f"The {what} ({name}) are true or false; pass numbers, and events as event=."
+        )
+    missing = int((~np.isfinite(numbers)).sum())
+    if missing:
+        raise InputError(
+            f"{missing} of {len(numbers)} {what} ({name}) are missing or infinite; drop those "
+            "samples (CLI: --drop-missing)."
+        )
+    if numbers.min(initial=0.0) < 0:
+        n = int((numbers < 0).sum())
+        raise InputError(
+            f"{n} of {len(numbers)} {what} ({name}) are negative, such as {numbers.min():g}. Times "
+            f"count from the start of observation; if {numbers.min():g} means missing, exclude "
+            f"those samples (CLI: --na {numbers.min():g} --drop-missing)."
+        )
+    return np.asarray(numbers)
+
+
+def _events(values: Array, name: str) -> Array:
+    """Convert events (m,) to booleans: from True and False, 1 and 0, yes and no, or 2 and 1."""
+    if values.dtype.kind == "b":
+        return values
+    column = typed(values.astype(object)) if values.dtype.kind in "OUST" else values
+    missing = int(is_missing(column).sum())
+    if missing:
+        raise InputError(
+            f"{missing} of {len(column)} events ({name}) are missing; drop those samples (CLI: "
+            "--drop-missing)."
+        )
+    if column.dtype.kind in "OU":
+        words = {str(word).lower() for word in np.unique(column.astype(str))}
+        if words <= YES | NO:
+            return np.array([str(word).lower() in YES for word in column.tolist()])
+        shown = abbreviate(map(repr, sorted(words)), 5)
+        raise InputError(
+            f"The events ({name}) are text ({shown}); pass 1 or True if the event was observed and "
+            "0 or False if the time is censored."
+        )
+    distinct = np.unique(column)
+    if np.isin(distinct, (0, 1)).all():
+        return np.asarray(column == 1)
+    if distinct.tolist() == [1, 2]:
+        warn(
+            f"The events ({name}) are 1 and 2, which are read as in R's Surv: 1 means censored, 2 "
+            "means that the event was observed. If 1 means observed, pass 1 and 0.",
+        )
+        return np.asarray(column == 2)
+    shown = abbreviate((f"{value:g}" for value in distinct), 5)
+    raise InputError(
+        f"The events ({name}) have the values {shown}; pass 1 or True if the event was observed "
+        "and 0 or False if the time is censored. If there are several kinds of events, make all "
+        "but one censored."
+    )
