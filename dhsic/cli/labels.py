@@ -21,6 +21,7 @@ from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.quality_controls import warn_of_controls
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.same_samples import warn_of_same_samples
@@ -450,7 +451,9 @@ def _add_labels(
     warn_of_leaks(job.path, data.source, y, kept_rows[keep])
     names = data.source.sample_names()
     warn_of_same_samples(data.source, kept_rows[keep], names)
-    warn_of_replicates(None if names is None else names[kept_rows[keep]])
+    names = None if names is None else names[kept_rows[keep]]
+    warn_of_controls(labels, names, _without_classes)
+    warn_of_replicates(names)
     return Labelled(
         data.source,
         y,
@@ -465,6 +468,12 @@ def _add_labels(
         tuple(notes),
         data.filtered,
     )
+
+
+def _without_classes(name: str, classes: list[str]) -> str:
+    """Return the options that exclude the samples of some classes of a target."""
+    na = " ".join(f"--na {shlex.quote(f'{name}={each}')}" for each in classes)
+    return f"{na} --drop-missing"
 
 
 def _as_number(name: str, values: Array) -> str:
