@@ -22,6 +22,7 @@ from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.quality_controls import warn_of_controls
+from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.same_samples import warn_of_same_samples
@@ -453,7 +454,9 @@ def _add_labels(
     warn_of_same_samples(data.source, kept_rows[keep], names)
     names = None if names is None else names[kept_rows[keep]]
     warn_of_controls(labels, names, _without_classes)
-    warn_of_replicates(names)
+    if not warn_of_replicates(names):
+        apart = tuple(name for name, _ in (*labels, *covariates))
+        warn_of_repeats(job.path, data.source, y, kept_rows[keep], names, apart)
     return Labelled(
         data.source,
         y,

@@ -21,6 +21,7 @@ from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.quality_controls import warn_of_controls
+from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.slips import warn_of_slips
@@ -197,7 +198,9 @@ class Inputs:
         warn_of_controls([] if y is None else [(what, y)], ours, self._without_classes)
         warn_of_leaks(self.passed, source, y, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
-        warn_of_replicates(ours)
+        if not warn_of_replicates(ours) and compares_samples:
+            apart = (*names_said(self.target), *_names_in(self.covariates, self.passed))
+            warn_of_repeats(self.passed, source, y, filtered.samples, ours, apart)
         return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
 
     def _without_classes(self, what: str, classes: list[str]) -> str:
