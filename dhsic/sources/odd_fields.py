@@ -45,16 +45,20 @@ class OddFields:
         Number of fields that are not missing.
     places : dict
         For each text, the number of its fields and the position of the first.
+    are_whole : bool
+        Whether all fields that are numbers are whole.
     """
 
     called: str
     name: str
     n_present: int = 0
     places: dict[str, tuple[int, str]] = field(default_factory=dict)
+    are_whole: bool = True
 
     def add(self, text: str, where: str) -> None:
         """Count a field that is not missing, given its text and position."""
         self.n_present += 1
+        self.are_whole &= "." not in text
         if not is_value(text):
             n, first = self.places.get(text) or (0, where)
             self.places[text] = n + 1, first
