@@ -85,8 +85,8 @@ def warn_of_repeats(
     apart : tuple of str
         Columns of the data that are labels or covariates.
     """
-    if y is None or source.dosages:
-        return
+    if y is None or source.dosages or y.ndim > 2 or y.shape[1:] >= y.shape[:1]:
+        return  # also for a matrix of a kernel
     labels = pd.factorize(pd.util.hash_pandas_object(pd.DataFrame(y), index=False))[0]
     numbers = y.astype(np.float64) if y.ndim == 1 and y.dtype.kind in "iuf" else None
     units = next(_units_in_columns(data, source, labels, numbers, rows, apart), None)
