@@ -107,7 +107,7 @@ UNREADABLE = {
         lambda: fit(FRAME.assign(sex=pd.Categorical(["m", "f"] * 6))),
         *(InputError, "['sex']", "get_dummies"),
     ),
-    "frame with dates": (lambda: fit(FRAME.assign(born=DAYS)), InputError, "['born']", "Drop non"),
+    "frame with dates": (lambda: fit(FRAME.assign(born=DAYS)), InputError, "['born']", "Or drop"),
     "columns called alike": (
         lambda: fit(FRAME.set_axis(list("aabcdd"), axis=1)),
         *(InputError, "['a', 'd']", "X.columns.duplicated()"),

@@ -22,6 +22,8 @@ from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.labels import Labelled, columns_of_labels, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.quality_controls import warn_of_controls
+from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.same_samples import warn_of_same_samples
@@ -452,7 +454,12 @@ def _add_labels(
         warn_of_leaks(job.path, data.source, column, kept_rows[keep])
     names = data.source.sample_names()
     warn_of_same_samples(data.source, kept_rows[keep], names)
-    warn_of_replicates(None if names is None else names[kept_rows[keep]])
+    names = None if names is None else names[kept_rows[keep]]
+    warn_of_controls(labels, names, _without_classes)
+    if not warn_of_replicates(names):
+        apart = tuple(name for name, _ in (*labels, *covariates))
+        ends = y if y is None or job.event is None else y["time"]
+        warn_of_repeats(job.path, data.source, ends, kept_rows[keep], names, apart)
     return Labelled(
         data.source,
         y,
@@ -474,6 +481,12 @@ def _combined(job: SelectJob, labels: Columns) -> Array | None:
     if job.event is not None:
         return Censoring(job.target[0], job.event, job.entry).labels(dict(labels))
     return stacked(labels) if labels else None
+
+
+def _without_classes(name: str, classes: list[str]) -> str:
+    """Return the options that exclude the samples of some classes of a target."""
+    na = " ".join(f"--na {shlex.quote(f'{name}={each}')}" for each in classes)
+    return f"{na} --drop-missing"
 
 
 def _as_number(name: str, values: Array) -> str:

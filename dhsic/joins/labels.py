@@ -21,6 +21,8 @@ from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
+from dhsic.joins.quality_controls import warn_of_controls
+from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.slips import warn_of_slips
@@ -211,11 +213,25 @@ class Inputs:
             rows.notes.append(described(y))
         for label_column in columns_of_labels(y):
             warn_of_slips(what, label_column, ours)
+        warn_of_controls(
+            [] if y is None or is_censored(y) else [(what, y)], ours, self._without_classes
+        )
         for each in columns_of_labels(y) if y is not None and is_censored(y) else [y]:
             warn_of_leaks(self.passed, source, each, filtered.samples)
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
-        warn_of_replicates(ours)
+        if not warn_of_replicates(ours) and compares_samples:
+            apart = (*names_said(self.target), *_names_in(self.covariates, self.passed))
+            ends = y["time"] if y is not None and is_censored(y) else y
+            warn_of_repeats(self.passed, source, ends, filtered.samples, ours, apart)
         return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+
+    def _without_classes(self, what: str, classes: list[str]) -> str:
+        """Return Python code that excludes the samples of some classes of the labels."""
+        name = getattr(self.target, "name", None)  # of a column that was taken from X
+        if isinstance(self.passed, pd.DataFrame) and name is not None and name in self.passed:
+            return f"X = X[~X[{name!r}].isin({classes!r})]"
+        keep = f"keep = ~numpy.isin({what}, {classes!r})"
+        return f"{keep}; X, {what} = X[keep], {what}[keep]"
 
 
 @dataclass

@@ -22,6 +22,7 @@ from dhsic.joins.dates import refuse_dates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.table import id_columns
 from dhsic.joins.text import WRITTEN, stands_for_none
+from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
 from dhsic.sources.odd_fields import OddFields
 from dhsic.validation import is_numeral
 
@@ -51,7 +52,8 @@ def is_measured(odd: OddFields, values: Array) -> bool:
     """Whether a column of mostly numbers is a measurement, and not names of groups."""
     if odd.places and _are_written(values):
         return True
-    if not odd.are_few:
+    are_limits = 0 < len(odd.places) == len(odd.limits)
+    if not (odd.are_few or are_limits):
         return False
     numbers = {float(text) for text in map(str, values.tolist()) if is_numeral(text)}
     return len(numbers) >= MEASURED or any(text.lower() in NOT_THERE for text in odd.places)
@@ -103,12 +105,27 @@ def check_mixed(called: str, given: Any) -> None:
         odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
         if is_measured(odd, values):
             raise InputError(
-                f"{odd.sentence} Pass numbers: pandas.to_numeric({one}, errors='coerce') "
-                "replaces text by NaN; then remove the samples with NaN, or fill in their values. "
-                "If all values are names of groups, declare them as categories: "
-                f"pandas.Series({one}, dtype='category')."
+                f"{odd.sentence} {_as_numbers(odd, one, values)}If all values are names of groups, "
+                f"declare them as categories: pandas.Series({one}, dtype='category')."
             )
         check_names(one, values)
+
+
+def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
+    """Return advice on how to convert labels (m,) with text to numbers, and a blank.
+
+    `one` is a Python expression for the labels.
+    """
+    series = f"pandas.Series({one})"
+    changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
+    if changes:
+        return "".join(
+            f"{sentence} pass {as_numbers_of(change, series)}. " for change, sentence in changes
+        )
+    return (
+        f"Pass numbers: pandas.to_numeric({one}, errors='coerce') replaces text by NaN; then "
+        "remove the samples with NaN, or fill in their values. "
+    )
 
 
 def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:

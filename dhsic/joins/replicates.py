@@ -30,10 +30,10 @@ MOST = 20_000
 SHOWN = 3
 
 
-def warn_of_replicates(names: Array | None) -> None:
-    """Warn if many `names` (m,) look like repeated measurements of fewer samples."""
+def warn_of_replicates(names: Array | None) -> bool:
+    """Warn if many `names` (m,) look like repeated measurements; return whether they do."""
     if names is None or len(names) > MOST:
-        return
+        return False
     texts = [str(name) for name in names]
     for pattern in (REPETITION, MADE_UNIQUE):
         groups = repeated(texts, pattern)
@@ -47,7 +47,8 @@ def warn_of_replicates(names: Array | None) -> None:
                 f"in pandas: X = X.groupby(X.index.str.replace(r'{pattern}', '', regex=True)).mean"
                 "(). Or keep one of each: list their names for keep=."
             )
-            return
+            return True
+    return False
 
 
 def repeated(names: Iterable[str], pattern: str) -> list[list[str]]:

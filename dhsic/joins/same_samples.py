@@ -83,11 +83,7 @@ def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[l
     no groups if too few features are continuous.
     """
     m, d = source.n_samples if rows is None else len(rows), source.n_features
-    is_sparse = isinstance(whole_of(source), StoredSparse | SparseSource)  # mostly 0
-    if is_sparse or source.dosages or m < FEWEST_SAMPLES or d < FEWEST:
-        return [], 0
-    first = _values(source, np.arange(min(d, READ)), rows)
-    if _continuous(first).sum() < FEWEST:
+    if m < FEWEST_SAMPLES or (first := first_values(source, rows)) is None:
         return [], 0
     codes = _codes(first)
     if not _groups(codes):
@@ -103,6 +99,15 @@ def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[l
             codes = _codes(np.column_stack([codes, _values(source, at, rows)]))
             n_compared += at.size
     return _groups(codes), n_compared
+
+
+def first_values(source: AbstractSource, rows: Index | None) -> Array | None:
+    """Stored values (m, c) of the first features; None if too few of them are continuous."""
+    is_sparse = isinstance(whole_of(source), StoredSparse | SparseSource)  # mostly 0
+    if is_sparse or source.dosages or source.n_features < FEWEST:
+        return None
+    first = _values(source, np.arange(min(source.n_features, READ)), rows)
+    return first if _continuous(first).sum() >= FEWEST else None
 
 
 def _values(source: AbstractSource, features: Index, rows: Index | None) -> Array:

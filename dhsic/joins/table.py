@@ -557,6 +557,16 @@ def check_order(
     problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
     position = "by_position=True if the rows already match by position"
     n_lacking = len(set(ours) - set(row_names))
+    are_defaults = is_count(samples) or is_count(theirs)
+    if n_lacking and are_defaults:
+        default = "X" if is_count(samples) else what
+        raise InputError(
+            f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
+            f"names of X are not in {what} ({problem}). The index of {default} is 0, 1, 2, ..., "
+            "which pandas writes by default (reset_index), so equal numbers may mean different "
+            f"samples. If the rows already match by position, pass by_position=True. If not, "
+            f"give {default} the sample names of the other as its index."
+        )
     if n_lacking:
         spelling, _ = difference(row_names, set(ours) - set(row_names))
         raise InputError(

@@ -28,8 +28,8 @@ from dhsic.sources.blocks import (
     run_of,
     take_rows,
 )
+from dhsic.sources.frame_advice import about_columns
 from dhsic.sources.ids import is_id, names_rows_by_name
-from dhsic.sources.odd_fields import about_columns
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -180,7 +180,13 @@ def _checked(
     if transposed.base is not None:
         transposed = transposed.view()
         transposed.flags.writeable = False
-    check_finite(transposed, block, rows, None, source.missing_code)
+
+    def place(feature: int, sample: int) -> str:
+        del sample
+        names = source.feature_names()
+        return "" if names is None else f", in column {str(names[feature])!r}"
+
+    check_finite(transposed, block, rows, place, source.missing_code)
     return transposed.T
 
 

@@ -178,6 +178,24 @@ class AbstractArrowTable(ABC):
         kinds = self.types[name]
         return bool(kinds) and all(any(is_one(kind) for is_one in are) for kind in kinds)
 
+    def kind(self, name: str) -> str:
+        """Return the kind of a column: dates, times, binary or lists; "" for others."""
+        import pyarrow.types as of
+
+        kinds = {
+            "dates": (of.is_date, of.is_timestamp),
+            "times": (of.is_time, of.is_duration),
+            "binary": (of.is_binary, of.is_large_binary, of.is_fixed_size_binary),
+            "lists": (of.is_list, of.is_large_list, of.is_fixed_size_list),
+        }
+        types = self.types[name]
+        each = (
+            kind
+            for kind, tests in kinds.items()
+            if types and all(any(is_one(one) for is_one in tests) for one in types)
+        )
+        return next(each, "")
+
     def is_whole(self, name: str) -> bool:
         """Whether a column has an integer type."""
         import pyarrow.types as of

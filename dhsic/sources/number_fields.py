@@ -126,9 +126,16 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
         return rewritten(f"{change} if re.fullmatch(r'{number}', v.strip()) else v")
 
     meaning = _meaning_of(marks)
+    if meaning == POINTS and meaning not in marks:
+        return (
+            "Commas are decimal marks here, and points before three digits may be so, too, or "
+            "separate thousands (1.370 is 1.37 or 1370), and no value shows which. If they are "
+            f"decimal points, replace commas by points: {with_points(DECIMAL)}. If they separate "
+            f"thousands, remove them: {with_points(POINTS)}"
+        )
     if meaning == DECIMAL:
         return f"Write decimal points, not commas: {with_points(DECIMAL)}"
-    if meaning == THOUSANDS:
+    if meaning == THOUSANDS and meaning in marks:
         return (
             f"These commas separate thousands. Write numbers without them: {with_points(meaning)}"
         )

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import pandas as pd
-
-from dhsic.sources.ids import NA, abbreviate, is_value
+from dhsic.sources.ids import abbreviate, is_value
 from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
 from dhsic.sources.number_fields import is_comma_number
-from dhsic.sources.thousands import PointedNumbers
 
 #: Maximum number of texts that a message lists; more texts are not markers of missing values.
 MOST_NAMED = 5
@@ -45,16 +42,20 @@ class OddFields:
         Number of fields that are not missing.
     places : dict
         For each text, the number of its fields and the position of the first.
+    are_whole : bool
+        Whether all fields that are numbers are whole.
     """
 
     called: str
     name: str
     n_present: int = 0
     places: dict[str, tuple[int, str]] = field(default_factory=dict)
+    are_whole: bool = True
 
     def add(self, text: str, where: str) -> None:
         """Count a field that is not missing, given its text and position."""
         self.n_present += 1
+        self.are_whole &= "." not in text
         if not is_value(text):
             n, first = self.places.get(text) or (0, where)
             self.places[text] = n + 1, first
@@ -171,53 +172,3 @@ def no_features(names: Iterable[str]) -> str:
         f"If {it} (but labels, groups or names), exclude {which}: {option}. Features that are text "
         "must be encoded first (pandas.get_dummies)."
     )
-
-
-def about_columns(X: pd.DataFrame) -> str:
-    """Return a description of the non-numeric columns of a frame, with advice."""
-    columns = [_text_of(X.iloc[:, k]) for k in range(X.shape[1])]
-    few = [column for column in columns if column.are_few]
-    text_columns = [column.name for column in columns if not (column.are_few or column.is_numeral)]
-    numerals = [column.name for column in columns if column.is_numeral]
-    sentences = ["are not numbers.", *(column.sentence for column in few[:MOST_DESCRIBED])]
-    if any(column.commas for column in few):
-        sentences.append("Write numbers with decimal points first.")
-    if few:
-        names = [column.name for column in few]
-        sentences.append(
-            f"X[{names!r}].apply(pandas.to_numeric, errors='coerce') replaces text by NaN "
-            "(missing)."
-        )
-    thousands = [name for name in numerals if _pointed(X[name]).may_separate_thousands]
-    if thousands:
-        sentences.append(
-            f"In {thousands[0]!r} {_pointed(X[thousands[0]]).sentence} If the points separate "
-            f"thousands, remove them first: X[{thousands!r}].replace(r'\\.', '', regex=True)."
-        )
-    if numerals:
-        sentences.append(f"Convert text that contains numbers: X[{numerals!r}].astype(float).")
-    if text_columns:
-        sentences.append(
-            f"Drop non-numeric columns, X.drop(columns={text_columns!r}), or encode categories: "
-            f"pandas.get_dummies(X, columns={text_columns!r})."
-        )
-    return " ".join(sentences)
-
-
-def _pointed(column: pd.Series) -> PointedNumbers:
-    """Parse the texts of a column, or of columns with the same name, as numbers with points.
-
-    Missing values are skipped. The result shows whether the points may separate thousands.
-    """
-    texts = [str(value).strip() for value in column.to_numpy().ravel().tolist()]
-    return PointedNumbers.of(text for text in texts if text.lower() not in NA)
-
-
-def _text_of(column: pd.Series) -> OddFields:
-    """Collect the texts of a column that are not missing."""
-    odd = OddFields(f"column {column.name!r}", column.name)
-    for at, value in zip(column.index, column.tolist(), strict=True):
-        text = value.strip() if isinstance(value, str) else str(value)
-        if not (pd.isna(value) or text.lower() in NA):
-            odd.add(text, f"in row {at!r}")
-    return odd

@@ -42,6 +42,32 @@ from dhsic.validation import EXACT, is_numeral
 MOST_VALUES = 1 << 22
 #: Maximum number of columns that a command lists.
 MOST_LISTED = 20
+#: Kinds of columns that can be converted to numbers: the meaning of these, and the statement that
+#: converts the columns c of a pandas frame t.
+_CHANGES = {
+    "dates": (
+        "days since 1970",
+        (
+            "t[c] = t[c].apply(lambda v: (p.to_datetime(v, utc=True) - p.Timestamp(0, tz='UTC')) "
+            "/ p.Timedelta(days=1))"
+        ),
+    ),
+    "times": (
+        "seconds",
+        "t[c] = t[c].astype(str).apply(p.to_timedelta).apply(lambda v: v.dt.total_seconds())",
+    ),
+    "binary": (
+        "numbers",
+        "t[c] = t[c].apply(lambda v: p.to_numeric(v.str.decode('utf-8'), errors='coerce'))",
+    ),
+    "lists": (
+        "one column per element",
+        (
+            "t = p.concat([t.drop(columns=c), *(p.DataFrame([*t[n]], t.index).add_prefix(n + '_') "
+            "for n in c)], axis=1)"
+        ),
+    ),
+}
 
 
 class ParquetSource(AbstractStored):
@@ -61,8 +87,13 @@ class ParquetSource(AbstractStored):
         for i, name in enumerate(features):
             values[i] = self._column(table.column(name), name)
         values = np.ascontiguousarray(take_rows(values, rows, slice(0, self.n_samples)))
-        check_finite(values, block, rows, None, self.missing_code)
+        check_finite(values, block, rows, self._place, self.missing_code)
         return values.T
+
+    def _place(self, feature: int, sample: int) -> str:
+        """Describe where a value is stored, for messages."""
+        del sample
+        return f", in column {self.features[feature]!r}"
 
     def _column(self, column: Any, name: str) -> Array:
         if self.file.is_decimal(name):
@@ -144,8 +175,14 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
 def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> str:
     """Return advice on columns that are not numeric; some may contain numbers as text."""
     numerals = [name for name in odd if _holds_numerals(file, name)]
-    others = [name for name in odd if name not in numerals]
+    kinds = {name: file.kind(name) for name in odd if name not in numerals}
+    others = [name for name, kind in kinds.items() if kind not in _CHANGES]
     steps = [no_features(others)] if others else []
+    steps[:0] = [
+        _converted(file, [name for name, of in kinds.items() if of == kind], kind)
+        for kind in _CHANGES
+        if kind in kinds.values()
+    ]
     if numerals:
         beside = [*ids, *(name for name in file.names if name not in numerals)]
         is_few = len(numerals) <= MOST_LISTED
@@ -163,6 +200,20 @@ def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> s
             f"{name}.",
         )
     return " ".join(steps)
+
+
+def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:
+    """Return advice on columns of dates, times, binary text or lists: a command that converts."""
+    what, change = _CHANGES[kind]
+    ends = file.path.lower().endswith((".feather", ".arrow"))
+    suffix = "feather" if ends else "parquet"
+    are = "are" if len(names) > 1 else "is"
+    return (
+        f"{abbreviate(map(repr, names), 3)} {are} of {kind}. Convert to {what}: "
+        f'python -c "import pandas as p; t = p.read_{suffix}({file.path!r}); c = {names!r}; '
+        f"{change}; t.to_{suffix}('NEW.{suffix}')\", then pass NEW.{suffix}; or exclude "
+        f"{'them' if len(names) > 1 else 'it'}: not_features={names[:MOST_LISTED]!r}."
+    )
 
 
 def _holds_numerals(file: AbstractArrowTable, name: str) -> bool:

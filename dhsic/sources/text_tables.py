@@ -18,6 +18,7 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
+from dhsic.sources.answers import answers_advice, are_answers
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
@@ -387,17 +388,41 @@ class TextTable:
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
-        if remedy := self._marked(odd, at):
+        if remedy := self._answers(odd) or self._marked(odd, at):
             raise InputError(f"{sentence} {remedy}")
         commas = [text for column in odd for text in column.commas]
         if commas and all(len(column.commas) == len(column.places) for column in odd):
-            marks = self._decimal_marks()
-            features = [key for key, of in marks.items() if has_comma_numbers(of)]
-            every = set().union(*marks.values())
-            remedy = comma_advice(lambda v: self._rewritten(features, v), commas[0], every)
+            remedy = self._comma_advice(commas[0])
         else:
             remedy = self._advice(odd)
         raise InputError(f"{sentence} {remedy}")
+
+    def _comma_advice(self, example: str) -> str:
+        """Return advice on the numbers with commas in the table, such as `example`."""
+        marks = self._decimal_marks()
+        features = [key for key, of in marks.items() if has_comma_numbers(of)]
+        every = set().union(*marks.values())
+        return comma_advice(lambda v: self._rewritten(features, v), example, every)
+
+    def _answers(self, odd: Sequence[OddFields]) -> str:
+        """Return advice on columns with several answers per field; "" if `odd` are other text."""
+        top, separator = self.text.top, self.text.separator
+        if self.turned or self.text.names is None:
+            return ""
+        every = {
+            column.name
+            for column in self._every_odd(odd)
+            if column.are_whole and are_answers(column.places, separator)
+        }
+        if not every.issuperset(column.name for column in odd):
+            return ""
+        names = self.columns.names
+        named = {i: names[i] for i in self.columns.numbers if names[i] in every}
+        advice_on_answers = answers_advice(self.path, separator, top.n_skipped, named)
+        texts = [text for column in odd for text in column.places]
+        if any(text.count(",") > 1 or " " in text for text in texts):
+            return advice_on_answers
+        return f"{advice_on_answers} If they are numbers instead: {self._comma_advice(texts[0])}"
 
     def _refuse_lines(self, odd: Sequence[OddFields]) -> None:
         """Refuse lines of units, questions or notes, where most numeric columns contain text."""
@@ -425,7 +450,7 @@ class TextTable:
             change = numbers_of(column.places) or (words_of(column.places) if is_text else "")
             if change:
                 changes[i] = change
-            elif column.are_groups:
+            elif column.are_groups and len(column.commas) < len(column.places):
                 groups.append(i)
         if not (changes or groups):
             return ""
