@@ -135,6 +135,8 @@ ON_RESULTS = """
 """
 
 FOLLOWED = {
+    "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
+    "joins/shared_columns.py:check_shared_frames": "test_shared_columns.py",
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),
     **dict.fromkeys(functions(ON_ESTIMATES), "test_advice_on_estimates.py"),
     **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),

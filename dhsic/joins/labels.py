@@ -22,6 +22,7 @@ from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
+from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, names_to_match, values_of
 from dhsic.joins.targets import (
@@ -180,6 +181,7 @@ class Inputs:
         data = source if self._holds_labels else self.data
         labels, covariates = self._read(source) if self._holds_labels else self._values
         source = hinted(source)
+        self._check_order_by_columns(source, what)
         refuse_held(self.passed, source, target, what)
         names = source.sample_names()
         if not self.by_position and names is None and names_of(data) is None:
@@ -197,6 +199,12 @@ class Inputs:
         warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
         warn_of_replicates(ours)
         return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+
+    def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
+        """Refuse frames of labels and covariates in another order, by columns of the data."""
+        for called, given in ((what, self.target), ("covariates", self.covariates)):
+            if not (self.by_position or id_columns(given)):
+                check_shared_frames(called, given, source, self.passed)
 
 
 @dataclass

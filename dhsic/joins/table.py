@@ -468,14 +468,17 @@ def join(
 
 
 def names_to_match(
-    source: AbstractSource, columns: Mapping[str, Array], wanted: tuple[str, ...] = ()
+    source: AbstractSource,
+    columns: Mapping[str, Array],
+    wanted: tuple[str, ...] = (),
+    sample_column: str | None = None,
 ) -> tuple[Array | None, bool]:
     """Choose the sample names of the data by which a table is matched.
 
-    If the names of the data are only numbers of the rows, another column of the data that is not a
-    feature may contain the sample names. It is used if the table has names in common with it,
-    either in a column of the same name, or in any column if the names are different words in every
-    row.
+    If the data have no sample names, or these are only numbers of the rows, another column of the
+    data that is not a feature may contain the sample names. It is used if the table has names in
+    common with it: in a column of the same name; in `sample_column`, which the user named; or in
+    any column if the names are different words in every row.
 
     Parameters
     ----------
@@ -483,6 +486,8 @@ def names_to_match(
         Columns of the table, (rows,) each.
     wanted : tuple of str
         Columns that contain labels or covariates, and therefore no names.
+    sample_column : str, optional
+        Column of the table that contains the sample names, according to the user.
 
     Returns
     -------
@@ -492,19 +497,39 @@ def names_to_match(
         Whether they are only numbers of the rows.
     """
     names = source.sample_names()
-    if names is None or not source.row_numbers:
+    if names is not None and not source.row_numbers and sample_column is None:
         return names, False
     ours = {name: as_text(values) for name, values in source.sample_coords().items()}
     unusable = {name for name, values in ours.items() if not pd.Index(values).is_unique}
     ours = {name: values for name, values in ours.items() if name not in unusable.union(wanted)}
     theirs = {name: {*as_text(columns[name])} for name in free(columns, wanted)}
+    said = theirs.get(sample_column or "", set())
+    if said and (named := _named_by(said, sample_column, names, ours)) is not None:
+        return named, False
+    if names is not None and not source.row_numbers:
+        return names, False
     for name, values in ours.items():
-        if not theirs.get(name, set()).isdisjoint(values):
+        n_shared, n = len(theirs.get(name, set()).intersection(values)), len(theirs.get(name, ()))
+        if n_shared and (names is not None or 2 * n_shared >= min(n, len(values))):
             return values, False
     for values in filter(names_rows, ours.values()):
         if any(not texts.isdisjoint(values) for texts in theirs.values()):
             return values, False
-    return names, True
+    return names, names is not None
+
+
+def _named_by(
+    said: set[str], column: str | None, names: Array | None, ours: Mapping[str, Array]
+) -> Array | None:
+    """Return the column of `ours` with the names `said` of a table; None if `names` have them.
+
+    A column with the same name as that of the table, `column`, comes first.
+    """
+    if names is not None and not said.isdisjoint(as_text(names)):
+        return None
+    in_turn = sorted(ours, key=lambda name: name != column)
+    shared = (ours[name] for name in in_turn if not said.isdisjoint(ours[name]))
+    return next(shared, None)
 
 
 def in_order(
