@@ -135,6 +135,7 @@ ON_RESULTS = """
 """
 
 FOLLOWED = {
+    "joins/table.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
     "joins/shared_columns.py:check_shared_frames": "test_shared_columns.py",
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),

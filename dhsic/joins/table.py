@@ -571,7 +571,8 @@ def check_order(
     ours, row_names = as_text(samples), as_text(theirs)
     if (ours == row_names).all():
         return
-    if is_count(samples) or is_count(theirs):
+    is_reset = is_count(samples) or is_count(theirs)
+    if is_reset:
         shared = len(set(ours) & set(row_names))
         are_numbers = is_whole(samples) and is_whole(theirs)
         if shared == 0 or (not are_numbers and shared < len(set(samples))):
@@ -581,15 +582,10 @@ def check_order(
     )
     problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
     position = "by_position=True if the rows already match by position"
-    n_lacking = len(set(ours) - set(row_names))
-    if n_lacking:
-        spelling, _ = difference(row_names, set(ours) - set(row_names))
-        raise InputError(
-            f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
-            f"names of X are not in {what} ({problem}). "
-            f"{_explain_mismatch(spelling, what, labels, ours)}Keep only the samples that are "
-            f"in both, or pass {position}."
-        )
+    if not set(ours) <= set(row_names):
+        if is_reset:
+            _refuse_reset(what, samples, theirs)
+        raise _of_different_samples(what, labels, ours, problem, position)
     if len(set(ours)) < len(ours):
         raise InputError(
             f"The samples of {what} are in a different order from those of X ({problem}), and "
@@ -597,10 +593,45 @@ def check_order(
             f"{position}."
         )
     is_pandas = hasattr(labels, "iloc")
+    position += ", for instance because the index of one of them was reset" * is_reset
     reordering = ".loc[X.index]" if is_pandas else f".sel({labels.dims[0]}=X[{labels.dims[0]!r}])"
     raise InputError(
         f"The samples of {what} are in a different order from those of X: {problem}. Pass "
         f"{remedy or f'{what}{reordering}'}, or {position}."
+    )
+
+
+def _of_different_samples(
+    what: str, labels: Any, ours: Array, problem: str, position: str
+) -> InputError:
+    """Return an error: `labels` lack some of the samples `ours` of X.
+
+    `problem` is an example, and `position` the advice on how to match by position.
+    """
+    row_names = as_text(names_of(labels))
+    lacking = set(ours) - set(row_names)
+    spelling, _ = difference(row_names, lacking)
+    return InputError(
+        f"{what} and X have different samples: {len(lacking)} of the {len(set(ours))} sample names "
+        f"of X are not in {what} ({problem}). {_explain_mismatch(spelling, what, labels, ours)}"
+        f"Keep only the samples that are in both, or pass {position}."
+    )
+
+
+def _refuse_reset(what: str, samples: Array, theirs: Array) -> NoReturn:
+    """Refuse two indices of which one only counts rows, so equal numbers are not equal samples.
+
+    `samples` and `theirs` are the indices of X and of the object that messages call `what`.
+    """
+    is_theirs = is_count(theirs)
+    reset, other = (what, "X") if is_theirs else ("X", what)
+    others = abbreviate(samples if is_theirs else theirs, 3)
+    raise InputError(
+        f"The index of {reset} is 0, 1, 2, ..., which pandas writes if a table has no index or if "
+        f"it was reset, and the index of {other} is {others}. So equal numbers may be different "
+        f"samples, and {what} cannot be matched by them. If the rows of {what} are in the order "
+        f"of X, pass by_position=True. Otherwise, take both from one table without a reset of the "
+        "index."
     )
 
 
