@@ -83,3 +83,30 @@ def test_a_label_matrix_has_its_columns_in_the_order_of_the_data():
     assert fitted_by(L[turned], turned) == fitted_by(L, np.arange(10))
     with pytest.raises(InputError, match="not symmetric"):
         fitted_by(L[np.ix_(turned, turned)], turned)
+
+
+@pytest.mark.parametrize("is_x", [True, False])
+def test_an_index_that_was_reset_is_no_name_of_samples(is_x):
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(60, 6)), columns=list("abcdef"))
+    y = (X["e"] + 0.1 * rng.normal(size=60)).rename("trait")
+    X, y = X[X["a"] > 0], y[X["a"] > 0]
+    expected = test_features(X, y).p_values
+    X, y = (X.reset_index(drop=True), y) if is_x else (X, y.reset_index(drop=True))
+    for given in ({"Y": y}, {"Y": y.to_numpy(), "covariates": y.to_frame()}):
+        with pytest.raises(InputError, match="without a reset of the index") as error:
+            test_features(X, **given)
+        assert "Keep only" not in str(error.value)
+        assert "are in the order of X, pass by_position=True" in str(error.value)
+    np.testing.assert_array_equal(test_features(X, y, by_position=True).p_values, expected)
+
+
+def test_rows_that_were_shuffled_are_put_in_order_or_taken_by_position():
+    turned = DATA.reset_index(drop=True).sample(frac=1, random_state=3)
+    y = VALUES.reset_index(drop=True)
+    with pytest.raises(InputError, match=r"Pass Y\.loc\[X\.index\], or by_position=True .* reset"):
+        test_features(turned, y)
+    ordered = test_features(turned, y.loc[turned.index]).p_values
+    reset = y.loc[turned.index].reset_index(drop=True)
+    by_position = test_features(turned, reset, by_position=True).p_values
+    np.testing.assert_array_equal(ordered, by_position)

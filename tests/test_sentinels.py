@@ -640,7 +640,32 @@ def test_slips_among_labels_are_told_by_sample_and_left_out_by_the_options(rng, 
     assert "2 of 150 samples excluded" in again
 
 
+@pytest.mark.parametrize("factor", [1000, 100, 1 / 1000])
+@pytest.mark.parametrize("n", [4, 8, 40])
+@pytest.mark.filterwarnings("default")
+def test_labels_of_some_samples_in_another_unit_are_told_together(factor, n, rng, tmp_path):
+    weights = rng.normal(70, 12 if factor == 100 else 20, 150).clip(30, 140).round(2)
+    at = np.sort(rng.choice(150, n, replace=False))
+    slips = np.where(np.isin(np.arange(150), at), weights * factor, weights)
+    np.testing.assert_array_equal(slips_in(slips), at)
+    X = pd.DataFrame(rng.standard_normal((150, 6))).add_prefix("g").assign(weight=slips)
+    X.to_csv(tmp_path / "t.csv", index_label="id")
+    command = ("test", tmp_path / "t.csv", "--target", "weight")
+    told = " ".join(run(*command).stderr.split())
+    how = "Divided by" if factor > 1 else "Multiplied by"
+    assert f"{n} values of 'weight' lie extremely far from all others" in told
+    assert f"{how} {max(factor, 1 / factor):,.0f}, they lie among the others" in told
+    if n > 20:
+        assert "or leave those samples out. " in f"{told} "
+        return
+    remedy = shlex.split(re.search(r"out: (--na .*?--drop-missing)", told)[1])
+    again = " ".join(run(*command, *remedy).stderr.split())
+    assert "extremely" not in again
+    assert f"{n} of 150 samples excluded" in again
+
+
 DRAWS = {
+    "two groups": lambda rng, m: np.where(rng.random(m) < 0.3, 60, 4) + rng.normal(size=m),
     "normal": lambda rng, m: rng.normal(size=m),
     "Cauchy": lambda rng, m: rng.standard_cauchy(m),
     "t of 3": lambda rng, m: rng.standard_t(3, m),

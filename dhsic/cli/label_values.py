@@ -11,6 +11,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.errors import InputError
 from dhsic.joins.class_names import refuse_alike, refuse_words, words_told
 from dhsic.joins.dates import refuse_dates
+from dhsic.joins.lookalikes import refuse_lookalikes
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
@@ -51,6 +52,9 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
         return []
     if not job.drop_missing:
         _refuse_merged(written, column)
+    if not are_classes:
+        advice = "pass --label-kernel multiclass" if is_label else "give them other names"
+        refuse_lookalikes(written, column, advice)
     notes = [_check_words(job, name, column, called, "class" if is_label else "group")]
     if is_label and not are_classes:
         notes += [refuse_dates(written, column, "class", "pass --label-kernel multiclass")]

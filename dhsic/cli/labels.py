@@ -16,6 +16,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
+from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
@@ -289,7 +290,9 @@ def _check_said(job: SelectJob, tables: list[Table]) -> None:
 def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
     """Match rows of a table to the samples that pass the filters."""
     m, key_column = data.source.n_samples, job.sample_column
-    names, count_rows = names_to_match(data.source, table.columns, wanted)
+    names, count_rows = names_to_match(data.source, table.columns, wanted, key_column)
+    if not job.by_position and (names is None or count_rows):
+        check_shared_columns(table, job.path, data.source, wanted)
     if job.by_position:
         order = table.in_order(m)
         n = 0 if names is None else table.n_elsewhere(names, wanted)

@@ -25,6 +25,7 @@ from dhsic.joins.quality_controls import warn_of_controls
 from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
+from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, names_to_match, values_of
 from dhsic.joins.targets import (
@@ -198,6 +199,7 @@ class Inputs:
         data = source if self._holds_labels else self.data
         labels, covariates = self._read(source) if self._holds_labels else self._values
         source = hinted(source)
+        self._check_order_by_columns(source, what)
         refuse_held(self.passed, source, target, what)
         names = source.sample_names()
         if not self.by_position and names is None and names_of(data) is None:
@@ -232,6 +234,12 @@ class Inputs:
             return f"X = X[~X[{name!r}].isin({classes!r})]"
         keep = f"keep = ~numpy.isin({what}, {classes!r})"
         return f"{keep}; X, {what} = X[keep], {what}[keep]"
+
+    def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
+        """Refuse frames of labels and covariates in another order, by columns of the data."""
+        for called, given in ((what, self.target), ("covariates", self.covariates)):
+            if not (self.by_position or id_columns(given)):
+                check_shared_frames(called, given, source, self.passed)
 
 
 @dataclass

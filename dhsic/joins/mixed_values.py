@@ -19,6 +19,7 @@ from dhsic.joins.class_names import (
     words_told,
 )
 from dhsic.joins.dates import refuse_dates
+from dhsic.joins.lookalikes import refuse_lookalikes
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.table import id_columns
 from dhsic.joins.text import WRITTEN, stands_for_none
@@ -157,6 +158,7 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     if sentence := words_told(called, text):
         warn(f"{sentence}.")
     refuse_dates(WrittenColumn(called, "", values=called), text, "group", category)
+    refuse_lookalikes(WrittenColumn(called, "", values=called), text, category)
     if not are_apart:
         refuse_alike(f"Values of {called}", "names", text[text != ""], f"otherwise {category}.")
 

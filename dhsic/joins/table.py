@@ -468,14 +468,17 @@ def join(
 
 
 def names_to_match(
-    source: AbstractSource, columns: Mapping[str, Array], wanted: tuple[str, ...] = ()
+    source: AbstractSource,
+    columns: Mapping[str, Array],
+    wanted: tuple[str, ...] = (),
+    sample_column: str | None = None,
 ) -> tuple[Array | None, bool]:
     """Choose the sample names of the data by which a table is matched.
 
-    If the names of the data are only numbers of the rows, another column of the data that is not a
-    feature may contain the sample names. It is used if the table has names in common with it,
-    either in a column of the same name, or in any column if the names are different words in every
-    row.
+    If the data have no sample names, or these are only numbers of the rows, another column of the
+    data that is not a feature may contain the sample names. It is used if the table has names in
+    common with it: in a column of the same name; in `sample_column`, which the user named; or in
+    any column if the names are different words in every row.
 
     Parameters
     ----------
@@ -483,6 +486,8 @@ def names_to_match(
         Columns of the table, (rows,) each.
     wanted : tuple of str
         Columns that contain labels or covariates, and therefore no names.
+    sample_column : str, optional
+        Column of the table that contains the sample names, according to the user.
 
     Returns
     -------
@@ -492,19 +497,39 @@ def names_to_match(
         Whether they are only numbers of the rows.
     """
     names = source.sample_names()
-    if names is None or not source.row_numbers:
+    if names is not None and not source.row_numbers and sample_column is None:
         return names, False
     ours = {name: as_text(values) for name, values in source.sample_coords().items()}
     unusable = {name for name, values in ours.items() if not pd.Index(values).is_unique}
     ours = {name: values for name, values in ours.items() if name not in unusable.union(wanted)}
     theirs = {name: {*as_text(columns[name])} for name in free(columns, wanted)}
+    said = theirs.get(sample_column or "", set())
+    if said and (named := _named_by(said, sample_column, names, ours)) is not None:
+        return named, False
+    if names is not None and not source.row_numbers:
+        return names, False
     for name, values in ours.items():
-        if not theirs.get(name, set()).isdisjoint(values):
+        n_shared, n = len(theirs.get(name, set()).intersection(values)), len(theirs.get(name, ()))
+        if n_shared and (names is not None or 2 * n_shared >= min(n, len(values))):
             return values, False
     for values in filter(names_rows, ours.values()):
         if any(not texts.isdisjoint(values) for texts in theirs.values()):
             return values, False
-    return names, True
+    return names, names is not None
+
+
+def _named_by(
+    said: set[str], column: str | None, names: Array | None, ours: Mapping[str, Array]
+) -> Array | None:
+    """Return the column of `ours` with the names `said` of a table; None if `names` have them.
+
+    A column with the same name as that of the table, `column`, comes first.
+    """
+    if names is not None and not said.isdisjoint(as_text(names)):
+        return None
+    in_turn = sorted(ours, key=lambda name: name != column)
+    shared = (ours[name] for name in in_turn if not said.isdisjoint(ours[name]))
+    return next(shared, None)
 
 
 def in_order(
@@ -546,7 +571,8 @@ def check_order(
     ours, row_names = as_text(samples), as_text(theirs)
     if (ours == row_names).all():
         return
-    if is_count(samples) or is_count(theirs):
+    is_reset = is_count(samples) or is_count(theirs)
+    if is_reset:
         shared = len(set(ours) & set(row_names))
         are_numbers = is_whole(samples) and is_whole(theirs)
         if shared == 0 or (not are_numbers and shared < len(set(samples))):
@@ -556,25 +582,10 @@ def check_order(
     )
     problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
     position = "by_position=True if the rows already match by position"
-    n_lacking = len(set(ours) - set(row_names))
-    are_defaults = is_count(samples) or is_count(theirs)
-    if n_lacking and are_defaults:
-        default = "X" if is_count(samples) else what
-        raise InputError(
-            f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
-            f"names of X are not in {what} ({problem}). The index of {default} is 0, 1, 2, ..., "
-            "which pandas writes by default (reset_index), so equal numbers may mean different "
-            f"samples. If the rows already match by position, pass by_position=True. If not, "
-            f"give {default} the sample names of the other as its index."
-        )
-    if n_lacking:
-        spelling, _ = difference(row_names, set(ours) - set(row_names))
-        raise InputError(
-            f"{what} and X have different samples: {n_lacking} of the {len(set(ours))} sample "
-            f"names of X are not in {what} ({problem}). "
-            f"{_explain_mismatch(spelling, what, labels, ours)}Keep only the samples that are "
-            f"in both, or pass {position}."
-        )
+    if not set(ours) <= set(row_names):
+        if is_reset:
+            _refuse_reset(what, samples, theirs)
+        raise _of_different_samples(what, labels, ours, problem, position)
     if len(set(ours)) < len(ours):
         raise InputError(
             f"The samples of {what} are in a different order from those of X ({problem}), and "
@@ -582,10 +593,45 @@ def check_order(
             f"{position}."
         )
     is_pandas = hasattr(labels, "iloc")
+    position += ", for instance because the index of one of them was reset" * is_reset
     reordering = ".loc[X.index]" if is_pandas else f".sel({labels.dims[0]}=X[{labels.dims[0]!r}])"
     raise InputError(
         f"The samples of {what} are in a different order from those of X: {problem}. Pass "
         f"{remedy or f'{what}{reordering}'}, or {position}."
+    )
+
+
+def _of_different_samples(
+    what: str, labels: Any, ours: Array, problem: str, position: str
+) -> InputError:
+    """Return an error: `labels` lack some of the samples `ours` of X.
+
+    `problem` is an example, and `position` the advice on how to match by position.
+    """
+    row_names = as_text(names_of(labels))
+    lacking = set(ours) - set(row_names)
+    spelling, _ = difference(row_names, lacking)
+    return InputError(
+        f"{what} and X have different samples: {len(lacking)} of the {len(set(ours))} sample names "
+        f"of X are not in {what} ({problem}). {_explain_mismatch(spelling, what, labels, ours)}"
+        f"Keep only the samples that are in both, or pass {position}."
+    )
+
+
+def _refuse_reset(what: str, samples: Array, theirs: Array) -> NoReturn:
+    """Refuse two indices of which one only counts rows, so equal numbers are not equal samples.
+
+    `samples` and `theirs` are the indices of X and of the object that messages call `what`.
+    """
+    is_theirs = is_count(theirs)
+    reset, other = (what, "X") if is_theirs else ("X", what)
+    others = abbreviate(samples if is_theirs else theirs, 3)
+    raise InputError(
+        f"The index of {reset} is 0, 1, 2, ..., which pandas writes if a table has no index or if "
+        f"it was reset, and the index of {other} is {others}. So equal numbers may be different "
+        f"samples, and {what} cannot be matched by them. If the rows of {what} are in the order "
+        f"of X, pass by_position=True. Otherwise, take both from one table without a reset of the "
+        "index."
     )
 
 

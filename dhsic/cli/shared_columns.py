@@ -1,0 +1,46 @@
+"""Check of a table that is matched by position, by a column that the data have, too."""
+
+from __future__ import annotations
+
+import shlex
+
+from dhsic.errors import InputError, warn
+from dhsic.joins.shared_columns import described, shared_columns
+from dhsic.joins.table import Table
+from dhsic.sources import AbstractSource
+
+#: Minimum number of samples with different whole numbers that probably were not measured.
+FEWEST_TOLD = 20
+
+
+def check_shared_columns(
+    table: Table, path: str, source: AbstractSource, wanted: tuple[str, ...]
+) -> None:
+    """Refuse a table that is in another order than the data, according to a shared column.
+
+    `source` was opened from `path`, and `wanted` are columns of labels or covariates. Record
+    numbers in the same order are a feature that names the samples, so there is a warning.
+    """
+    shared = shared_columns(source, table.columns, wanted)
+    if not shared:
+        return
+    one = next((one for one in shared if one.moves), shared[0])
+    what = described(one, table.what, path)
+    remedy = f"--not-feature {shlex.quote(one.feature)} --sample-column {shlex.quote(one.name)}"
+    if one.moves and one.is_key:
+        raise InputError(
+            f"{what}, so it names the samples. By position, rows would be matched to other "
+            f"samples. Match rows by this column: pass {remedy}. If the rows are in the order "
+            "of the data, pass --by-position."
+        )
+    if one.moves:
+        raise InputError(
+            f"{what}, so the rows seem to be in a different order, and no column names the "
+            "samples. Write the same sample names in the first column of both tables, with the "
+            "column name id. If the rows are in the order of the data, pass --by-position."
+        )
+    if one.is_key and len(one.ours) >= FEWEST_TOLD:
+        warn(
+            f"{what}. It seems to name the samples, but is used as a feature. If it was not "
+            f"measured, pass {remedy}."
+        )
