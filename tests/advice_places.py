@@ -151,7 +151,6 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_ESTIMATES), "test_advice_on_estimates.py"),
     **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),
     **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
-    "joins/table.py:check_order": "test_python_advice.py",
     "runtime/clients.py:_check_certificates": "test_security.py",
     "plot/rounds.py:accuracy": "test_plot.py",
 }
