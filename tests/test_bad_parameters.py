@@ -124,7 +124,7 @@ COVARIATES = {
     ),
     "explain the labels": (
         lambda: fit(covariates=Y),
-        *(InputError, "Nothing is left of the labels", "covariates", "fewer covariates"),
+        *(InputError, "Nothing is left of the labels", "covariates", "leave out the covariate"),
     ),
     "as many as samples": (
         lambda: fit(covariates=np.eye(12)),

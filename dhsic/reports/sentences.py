@@ -219,7 +219,7 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
         if n == 0:
             yield (
                 f"None of {n_tested:,} features has q_marginal <= {LEVEL:g}: tested alone, none "
-                "depends on the labels more than chance explains."
+                "depends on the labels beyond chance."
             )
             return
         has, them = ("has", "it") if n == 1 else ("have", "each of them")
