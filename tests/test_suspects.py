@@ -12,7 +12,13 @@ from commands import run
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.selection.suspects import is_code, is_same_order, is_same_scale
+from dhsic.selection.suspects import (
+    is_binned,
+    is_code,
+    is_nearly_code,
+    is_same_order,
+    is_same_scale,
+)
 
 M, D = 60, 30
 RNG = np.random.default_rng(7)
@@ -160,13 +166,56 @@ def test_only_one_order_of_fine_values_is_told():
     assert not is_same_order(y, (y > 0).astype(int))
 
 
+PARTS = {
+    "tertiles": (pd.qcut(AGE, 3, labels=False), AGE, "divides the labels into groups"),
+    "a limit": ((AGE < 52) * 1.0, AGE, "divides the labels into groups"),
+    "classes": (np.where(np.arange(M) % 30 == 4, ~ILL, ILL) * 2.0, ILL, "with a few errors"),
+    "names": (
+        np.where(np.arange(M) == 9, ~ILL, ILL) + 1.0,
+        np.where(ILL, "case", "control"),
+        "with a few errors",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("command", ["select", "test"])
+@pytest.mark.filterwarnings("default")
+def test_parts_of_the_labels_and_copies_with_errors_are_told(name, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    column, y, said = PARTS[name]
+    frame(part=column).to_csv("x.csv")
+    frame(part=column).to_parquet("x.parquet")
+    for file in ("x.csv", "x.parquet"):
+        words = (command, file, *labels(tmp_path, y=np.asarray(y)), "-n", 2)
+        told = " ".join(run(*words).stderr.split())
+        assert "'part', among the best features, " in told
+        assert said in told
+        assert "--not-feature part" in told
+        again = run(*words, "--not-feature", "part").stderr
+        assert "Warning" not in again
+
+
+def test_groups_of_ordinary_features_are_no_parts_of_the_labels():
+    rng = np.random.default_rng(4)
+    y, classes = rng.normal(size=80), rng.random(80) < 0.5
+    for _ in range(200):
+        x = np.digitize(y + rng.normal(0, 0.5, 80), [-0.5, 0.5]).astype(float)
+        assert not is_binned(x, y, 50)
+        assert not is_nearly_code(1.0 * (rng.random(80) < 0.2 + 0.6 * classes), classes, 50)
+    rare = 1.0 * (y == y.max())
+    assert not is_binned(rare, y, 50)  # a single sample may be the largest by chance
+    few = np.arange(14) % 2
+    assert not is_nearly_code(np.where(np.arange(14) == 3, 1 - few, few) * 1.0, few, 20_000)
+
+
 def test_what_is_measured_is_no_suspect():
     noisy = AGE * 12 + RNG.normal(0, 2, M)
     assert np.corrcoef(noisy, AGE)[0, 1] > 0.999
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         select(frame(noisy=noisy, square=(AGE - 50) ** 2), AGE)
-        select(frame(nearly=np.where(np.arange(M) == 4, ~ILL, ILL) * 2.0), ILL)
+        select(frame(nearly=np.where(np.arange(M) % 12 == 4, ~ILL, ILL) * 2.0), ILL)
         counts = RNG.poisson(30, (M, 8)).astype(float)  # counts of genes
         select(counts, ILL)
         select(RNG.integers(0, 3, (M, 40)), RNG.integers(0, 3, M))

@@ -40,6 +40,8 @@ FEWEST_ORDERED = 10
 #: A feature is a class code if the probability that any feature separates all classes by chance is
 #: below this.
 CHANCE = 1e-3
+#: Maximum share of the samples of the smallest class for which a copy of the classes differs.
+MOST_ERRORS = 0.1
 #: At most one in this many of the features may be reported as a number of the samples; if there are
 #: more, the features are ranks.
 PER_COUNT = 4
@@ -146,6 +148,10 @@ def _labels_again(
             ordered = [i for i, x in enumerate(X.T) if i not in units and is_same_order(x, y)]
             codes = [i for i, x in enumerate(X.T) if is_code(x, y, read.n_features)]
             codes = [i for i in codes if i not in {*units, *ordered}]
+            bins = [i for i, x in enumerate(X.T) if is_binned(x, y, read.n_features)]
+            nearly = [i for i, x in enumerate(X.T) if is_nearly_code(x, y, read.n_features)]
+            bins = [i for i in bins if i not in {*units, *ordered}]
+            yield from ((which, prefix + said) for which, said in _nearly(read, bins, nearly))
             if in_memory and run.y.ndim == 1:
                 units = [i for i in units if not np.array_equal(X[:, i], y)]
             codes = [] if are_told and run.y.ndim == 1 else codes
@@ -172,6 +178,22 @@ def _sentences(
         has, them = ("has", "it encodes") if len(codes) == 1 else ("have", "they encode")
         sentence = f"{called(codes)} {has} one distinct value for each class of the labels"
         yield codes, f"{sentence}, so {them} the labels."
+
+
+def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tuple[list[int], str]]:
+    """Yield features that are groups of the labels by size, or nearly their classes."""
+
+    def called(which: list[int]) -> str:
+        return f"{_capital(abbreviate(map(read.called, which), 3))}, among the best features,"
+
+    if bins:
+        divides = "divides" if len(bins) == 1 else "divide"
+        sentence = f"{called(bins)} {divides} the labels into groups of smaller and larger labels"
+        yield bins, f"{sentence} without an exception, like labels that were put into groups."
+    if nearly:
+        has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
+        sentence = f"{called(nearly)} {has} one value for each class of the labels"
+        yield nearly, f"{sentence} in nearly all samples, like {copy} of them with a few errors."
 
 
 def is_same_scale(x: Float, y: Array) -> bool:
@@ -239,6 +261,58 @@ def is_code(x: Float, y: Array, n_features: int) -> bool:
         return False
     ways = lgamma(len(y) + 1) - sum(lgamma(n + 1) for n in sizes) - lgamma(classes.size + 1)
     return log(n_features) - ways < log(CHANCE)
+
+
+def is_binned(x: Float, y: Array, n_features: int) -> bool:
+    """Whether the few values of a feature are groups of the numbers y (m,), ordered by size.
+
+    >>> y = np.arange(60.0) * 7 % 60
+    >>> is_binned(y // 20, y, 1000), is_binned((y > 30) * 1.0, y, 1000), is_binned(y % 3, y, 1000)
+    (True, True, False)
+    """
+    if y.dtype.kind not in "iuf":
+        return False
+    present = np.isfinite(x) & np.isfinite(y.astype(np.float64))
+    if present.sum() < FEWEST_TOLD:
+        return False
+    a, b = x[present], y[present].astype(np.float64)
+    sizes = np.unique(a, return_counts=True)[1]
+    if not 1 < sizes.size < FEWEST_ORDERED or len(np.unique(b)) < FEWEST_ORDERED:
+        return False
+    if log(2 * n_features) - _log_ways(sizes) >= log(CHANCE):
+        return False
+    return _never_falls(b, a) or _never_falls(b, -a)
+
+
+def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
+    """Whether a feature has one value per class of y (m,), except for a few samples.
+
+    >>> y = np.arange(60) % 2
+    >>> x = np.where(np.isin(np.arange(60), [3, 8]), 1 - y, y) * 2.0
+    >>> is_nearly_code(x, y, 1000), is_nearly_code(y * 2.0, y, 1000)
+    (True, False)
+    """
+    present = np.isfinite(x)
+    labels = y[present].astype(str) if y.dtype.kind not in "biuf" else y[present]
+    classes, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    levels, values = np.unique(x[present], return_inverse=True)
+    if present.sum() < FEWEST_TOLD or not 1 < classes.size == levels.size <= MOST_CLASSES:
+        return False
+    table = np.zeros((classes.size, levels.size))
+    np.add.at(table, (codes, values), 1)
+    best = table.argmax(axis=1)
+    n_errors = int(table.sum() - table.max(axis=1).sum())
+    if len(np.unique(best)) < classes.size or not 0 < n_errors <= MOST_ERRORS * sizes.min():
+        return False
+    n = int(present.sum())  # each set of exceptions is another chance
+    exceptions = lgamma(n + 1) - lgamma(n_errors + 1) - lgamma(n - n_errors + 1)
+    exceptions += n_errors * log(classes.size)
+    return log(n_features) + exceptions - _log_ways(sizes) < log(CHANCE)
+
+
+def _log_ways(sizes: Index) -> float:
+    """Logarithm of the number of assignments of samples to groups of these sizes."""
+    return lgamma(float(sizes.sum()) + 1) - sum(lgamma(float(n) + 1) for n in sizes)
 
 
 def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
