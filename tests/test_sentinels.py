@@ -137,8 +137,8 @@ def test_codes_that_stand_apart_in_few_features_are_told_with_an_option(kind, rn
     command = ("test", tmp_path / "t.csv", "--target", "ill", "-n", "1")
     said = " ".join(run(*command).stderr.split())
     option = shlex.split(re.search(r"missing values, pass (--na .*?); otherwise", said)[1])
-    assert option == ["--na", f"lab0={code}"]
-    assert f"lab0: {code}" not in " ".join(run(*command, *option).stderr.split())
+    assert option == [each for j in range(n_features) for each in ("--na", f"lab{j}={code}")]
+    assert "codes that many programs" not in " ".join(run(*command, *option).stderr.split())
 
 
 NO_LONE = {

@@ -126,7 +126,8 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     order = np.argsort(np.concatenate([features for features, _ in parts]))
     columns = np.concatenate(blocks, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
-    warn_of_missing(run, columns[-1, alive], alive, state.missingness)
+    n_missing = data.scaling.n_missing[alive]
+    warn_of_missing(run, columns[-1, alive], alive, n_missing, state.missingness)
     columns_of = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Float, Index, Mask
 from dhsic.criteria.missingness import LEVEL, MissingnessTest, missing_by_label
 from dhsic.errors import warn
 from dhsic.joins.places import described
@@ -25,10 +25,16 @@ from dhsic.sources.views import SubsetSource
 MOST_NAMED, MOST_LISTED = 5, 50
 #: Minimum number of males for a test of features on Y; number of features read at a time.
 FEWEST_MALES, BLOCK_FEATURES = 3, 1024
+#: Maximum missing rates that the warning proposes.
+RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 def warn_of_missing(
-    run: SelectionRun, log10_p: Float, alive: Index, test: MissingnessTest | None
+    run: SelectionRun,
+    log10_p: Float,
+    alive: Index,
+    n_missing: Index,
+    test: MissingnessTest | None,
 ) -> int:
     """Warn of features whose missing values depend on the labels; return their number.
 
@@ -40,6 +46,8 @@ def warn_of_missing(
         ``-log10 p`` of the test whether missing values of a feature depend on the labels.
     alive : (n,)
         Positions of these features: those that vary.
+    n_missing : (n,)
+        Numbers of their missing values.
     test : MissingnessTest or None
         Test for the labels of the run. Features on Y are tested again with it, in males; None if
         they are not tested.
@@ -56,13 +64,11 @@ def warn_of_missing(
         names = [str(all_names[j]) for j in first]
     else:
         names = []
-    remedy = "Allow fewer missing values (max_missing=)."
+    m = source.n_samples if run.rows is None else len(run.rows)
+    remedy = _threshold(n_missing / m, np.isin(alive, features))
     if names and n <= MOST_LISTED:
         these = "it" if n == 1 else "them"
-        remedy = (
-            f"To exclude {these}: {_exclusion(names)}. Or allow fewer missing values "
-            "(max_missing=)."
-        )
+        remedy = f"To exclude {these}: {_exclusion(names)}. {remedy}"
     shown = (names or [f"feature {j}" for j in first])[:MOST_NAMED]
     more = ", ..." if n > MOST_NAMED else ""
     what = "1 feature" if n == 1 else f"{n:,} features"
@@ -73,6 +79,22 @@ def warn_of_missing(
         f"in different ways, the values may differ too. {remedy}",
     )
     return int(n)
+
+
+def _threshold(rates: Float, is_warned: Mask) -> str:
+    """Return the advice that excludes the features of a warning by their missing rates (n,).
+
+    >>> _threshold(np.array([0.01, 0.08, 0.03, 0.3]), np.array([False, True, False, True]))
+    'max_missing=0.05 excludes them by their missing rate.'
+    """
+    lowest = rates[is_warned].min()
+    below = [rate for rate in RATES if rate < lowest]
+    if not below:
+        return "max_missing= excludes features by their missing rate."
+    n_others = int((rates[~is_warned] > below[-1]).sum())
+    others = f", with {n_others:,} other{'s' * (n_others > 1)}" if n_others else ""
+    them, whose = ("it", "its") if is_warned.sum() == 1 else ("them", "their")
+    return f"max_missing={below[-1]:g} excludes {them} by {whose} missing rate{others}."
 
 
 def _exclusion(names: Sequence[str]) -> str:

@@ -286,7 +286,8 @@ class OnePass(Selector):
             scores = criterion.finish(prepared, scan.columns[:, alive]) if again else None
             if again and criterion.leaves_missing_out:
                 test = getattr(prepared, "missingness", None)
-                warn_of_missing(run, scan.columns[-1, alive], alive, test)
+                n_missing = scan.scaling.n_missing[alive]
+                warn_of_missing(run, scan.columns[-1, alive], alive, n_missing, test)
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 order = worst_first(scores.order_by)

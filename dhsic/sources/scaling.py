@@ -23,6 +23,7 @@ from dhsic.errors import InputError
 from dhsic.namespace import Move, cast, host, like, namespace_of, slices, take
 from dhsic.sources import AbstractSource
 from dhsic.sources.sentinels import Sentinels, found_in, refuse_sentinels
+from dhsic.sources.shared_codes import ENDS
 from dhsic.sources.views import checksums
 from dhsic.validation import ROUNDING
 
@@ -77,6 +78,8 @@ class Scaling:
     codes, n_coded, nearest : int64, int64, float64
         Codes that may mean missing values, as bits (`dhsic.sources.sentinels`), the number of their
         occurrences, and the nearest other value; 0 if there are none.
+    ends : array of `dhsic.sources.shared_codes.ENDS`
+        Number at one end of the feature, for codes that many features share.
     """
 
     scale: Float
@@ -90,6 +93,7 @@ class Scaling:
     codes: Index
     n_coded: Index
     nearest: Float
+    ends: Array
 
     @property
     def constant(self) -> Mask:
@@ -124,7 +128,7 @@ class Scaling:
         codes before.
         """
         if not codes_checked:
-            refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest), source)
+            refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest, self.ends), source)
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(
@@ -493,4 +497,5 @@ def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
         codes=np.zeros(len(mean), dtype=np.int64),
         n_coded=np.zeros(len(mean), dtype=np.int64),
         nearest=np.zeros(len(mean)),
+        ends=np.zeros(len(mean), dtype=ENDS),
     )

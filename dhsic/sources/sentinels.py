@@ -10,8 +10,9 @@ refused, unknown and missing), which are close to each other.
 Large values of heavy tails rarely look like this, and hardly ever repeatedly. Therefore data are
 refused if a code occurs in at least two features, and at least twice in one of them, or if a
 negative code occurs twice in one feature without other negative values. Data are also refused if a
-tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`). Other numbers that
-occur repeatedly and far from the rest are reported in a warning.
+tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`), or if many features
+share a code of any value (`dhsic.sources.shared_codes`). Other numbers that occur repeatedly and
+far from the rest are reported in a warning.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ from dhsic.errors import DataError, warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.scales import DIGITS, LONGEST, codes_beside_scale
+from dhsic.sources.shared_codes import (
+    FAR,
+    FEWEST,
+    LIMIT,
+    NEGATIVE,
+    ZEROS,
+    SharedCode,
+    are_one_count,
+    ends_in,
+    features_with,
+    shared_code,
+)
 
 #: Codes of two to five digits for missing values: 77, 88, 97, 98, 99, 777, ...
 POSITIVE = tuple(
@@ -75,26 +88,33 @@ OFTEN, SCALE = 3, 10
 OF_LARGEST, OF_MIDDLE = 2, 10
 #: Share of the first samples with the largest value of a scale, below which it is a tail.
 RARE = 0.02
-#: Maximum number of features that a message names.
-MOST_NAMED = 3
+#: Maximum number of features that a message names, and that it lists in an option.
+MOST_NAMED, MOST_LISTED = 3, 10
 
 
 class Sentinels(NamedTuple):
     """Codes for missing values in features, (c,) each.
 
     `codes` are bits that mark some of `CODES`, `n` the number of their occurrences, and `nearest`
-    the other value that is closest to them; all are 0 if there are none.
+    the other value that is closest to them; all are 0 if there are none. `ends` are the numbers at
+    one end of each feature, for codes that many features share (`dhsic.sources.shared_codes.ENDS`).
     """
 
     codes: Index
     n: Index
     nearest: Float
+    ends: Array
+
+    def take(self, at: Index) -> Sentinels:
+        """Select the codes of some features."""
+        return Sentinels(self.codes[at], self.n[at], self.nearest[at], self.ends[at])
 
 
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
     """Find codes in stored values (c, m); `most` and `least` (c,) are the largest and smallest."""
     c = len(raw)
-    sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c))
+    ends = ends_in(raw, mask, most, least, POSITIVE)
+    sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c), ends)
     with np.errstate(over="ignore"):  # limits of float64 overflow in float32
         known = CODES.astype(raw.dtype).astype(np.float64) if raw.dtype.kind == "f" else CODES
     may_be = (np.isin(least, known) | np.isin(most, known)) & (least != most)
@@ -231,11 +251,14 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
         return
     _warn_of_zeros(found, source)
     coded, d = np.flatnonzero((found.codes >= 0) & (found.codes & ~ZERO != 0)), found.codes.size
-    every, found = found, Sentinels(found.codes[coded], found.n[coded], found.nearest[coded])
+    every, found = found, found.take(coded)
     has = (found.codes[:, None] >> np.arange(CODES.size)) & 1 == 1  # (features, codes)
     is_certain = np.array([_is_certain(k, has[:, k], found, d) for k in range(CODES.size)])
     if not is_certain.any():
         _refuse_beside_scales(every, source)
+        shared = shared_code(every.ends, source.n_samples)
+        if shared is not None:
+            _refuse_shared(shared, every, source)
         _warn_of_lone(every, source)
         return
     beside = has[has[:, is_certain].any(axis=1)].any(axis=0)
@@ -253,12 +276,53 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     more = f"; and {at.size - MOST_NAMED:,} more" if at.size > MOST_NAMED else ""
     listed, option = " or ".join(map(written, codes)), ", ".join(map(written, codes))
     option = option if len(codes) == 1 else f"[{option}]"
+    near = np.setdiff1d(features_with(every.ends, codes), coded[at])
+    beside_values = (
+        f"{int(every.ends['n'][near].sum()):,} values of {near.size:,} other features are "
+        f"{listed}, too. "
+        if near.size
+        else ""
+    )
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
         f"{listed}, which many programs write for missing values, and all other values of the "
-        f"feature{'s' * (at.size > 1)} are far from them ({examples}{more}). If they are missing, "
-        f"pass missing_code={option}. If they are real values, pass missing_code=None."
+        f"feature{'s' * (at.size > 1)} are far from them ({examples}{more}). {beside_values}If "
+        f"they are missing, pass missing_code={option}. If they are real values, pass "
+        "missing_code=None."
     )
+
+
+def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource) -> None:
+    """Refuse a code that many features share, or warn of it if it is not certain."""
+    ends, d = found.ends[shared.features], found.ends.size
+    code = written(_in_precision_of(source, shared.value))
+    side = "least" if shared.value < ends["nearest"][0] else "most"
+    named = source.feature_names() is not None
+    listed = "; ".join(
+        f"{'' if named else 'feature '}{name}: {end['n']:,}"
+        + (f", others at {side} {end['nearest']:.6g}" if shared.is_certain else "")
+        for name, end in zip(_called(source, shared.features[:MOST_NAMED]), ends, strict=False)
+    )
+    more = f"; and {ends.size - MOST_NAMED:,} more" if ends.size > MOST_NAMED else ""
+    is_limit = f"{code} is the limit of a type of integers, and "
+    why = {
+        NEGATIVE: "All other values of these features are at least 0",
+        FAR: f"All other values of these features are far from {code}, and near each other",
+        LIMIT: is_limit
+        + (
+            "the numbers next to it do not occur"
+            if shared.is_certain
+            else "features with more values next to it do not have it more often"
+        ),
+    }[shared.kind]
+    said = (
+        f"{int(ends['n'].sum()):,} values of {ends.size:,} of {d:,} features are {code} "
+        f"({listed}{more}). {why}. So {code} looks like a code for missing values. If it is, pass "
+        f"missing_code={code}. If it is a real value, pass missing_code=None."
+    )
+    if shared.is_certain:
+        raise DataError(said)
+    warn(said)
 
 
 def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
@@ -311,6 +375,11 @@ def written(code: float) -> str:
     return str(int(code)) if code == int(code) and abs(code) < 1e15 else repr(float(code))
 
 
+def _in_precision_of(source: AbstractSource, value: float) -> float:
+    """Return the shortest number that is `value` in the precision of the data."""
+    return float(str(np.float32(value))) if np.dtype(source.dtype) == np.float32 else value
+
+
 def in_both_precisions(codes: Sequence[float]) -> Float:
     """Return codes in double precision, and rounded to single precision."""
     exact = np.array(codes, dtype=np.float64)
@@ -321,24 +390,50 @@ def in_both_precisions(codes: Sequence[float]) -> Float:
 
 def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
     """Warn of features with zeros far below all other values, such as a blood pressure of 0."""
-    has_zeros = found.codes == ZERO
-    at = np.flatnonzero(has_zeros & (found.n > 0))
+    has_zeros, is_far = found.codes == ZERO, found.ends["n_near"] > 0
+    is_far &= (found.ends["kind"] == ZEROS) & (found.ends["n"] >= OFTEN)
+    is_far &= is_far.sum() >= max(FEWEST, is_far.size / MANY)
+    at = np.flatnonzero(has_zeros & ((found.n > 0) | is_far))
     if not at.size or has_zeros.sum() - at.size >= max(ORDINARY_ZEROS, at.size):
         return
+    if are_one_count(found.ends, at):
+        return
     called = _called(source, at)
+    are_most = 2 * at.size >= has_zeros.size
+    remedy = _remedy(source, called, [0.0] * at.size, for_all=are_most)
+    n = np.where(found.n > 0, found.n, found.ends["n"])[at]
+    nearest = np.where(found.n > 0, found.nearest, found.ends["nearest"])[at]
     listed = abbreviate(
         (
-            f"{name}: {found.n[j]:,} zeros, others at least {found.nearest[j]:.6g}"
-            for name, j in zip(called, at.tolist(), strict=True)
+            f"{name}: {n_zeros:,} zeros, others at least {least:.6g}"
+            for name, n_zeros, least in zip(called, n.tolist(), nearest.tolist(), strict=True)
         ),
         MOST_NAMED,
     )
-    remedy = f"pass na=['{called[0]}=0']" if source.read_as else "write NaN there"
     warn(
         f"In {at.size:,} feature{'s' * (at.size > 1)}, zeros lie far below all other values "
         f"({listed}). If these zeros mean missing values, {remedy}; otherwise ignore this "
         "warning.",
     )
+
+
+def _remedy(
+    source: AbstractSource, called: Sequence[str], codes: Sequence[float], *, for_all: bool
+) -> str:
+    """Return the advice that declares codes of the features `called`, one for each of them.
+
+    A single code is declared for all features of the source if it is one `for_all`.
+    """
+    if for_all and len(called) > 1 and len(set(codes)) == 1:
+        return f"pass missing_code={written(codes[0])}, for all features"
+    if not source.read_as:
+        return "write NaN there"
+    pairs = [
+        f"{name}={written(code)}"
+        for name, code in zip(called[:MOST_LISTED], codes[:MOST_LISTED], strict=True)
+    ]
+    more = ", and so on" if len(called) > MOST_LISTED else ""
+    return f"pass na={pairs!r}{more}"
 
 
 def _called(source: AbstractSource, at: Index) -> list[str]:
@@ -357,6 +452,19 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
     if not at.size:
         return
     codes = [_code_of(bits) for bits in found.codes[at]]
+    is_negative = found.ends["kind"] == NEGATIVE
+    # A negative number that is near other values in more features is a value, not a shared code.
+    at = np.array(
+        [
+            j
+            for j, code in zip(at.tolist(), codes, strict=True)
+            if (is_negative & (found.ends["value"] == code)).sum() <= 2 * codes.count(code)
+        ],
+        dtype=np.int64,
+    )
+    if not at.size:
+        return
+    codes = [_code_of(bits) for bits in found.codes[at]]
     called = _called(source, at)
     listed = abbreviate(
         (
@@ -366,12 +474,21 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
         ),
         MOST_NAMED,
     )
-    na = f"pass na=['{called[0]}={written(codes[0])}']"
-    remedy = na if source.read_as else "write NaN there"
+    near = np.setdiff1d(features_with(found.ends, codes), at)
+    beside = (
+        f" In {near.size:,} other feature{'s' * (near.size > 1)}, the same code is near other "
+        f"values ({int(found.ends['n'][near].sum()):,} times)."
+        if near.size
+        else ""
+    )
+    every = [*called, *_called(source, near)]
+    every_code = [*codes, *found.ends["value"][near].tolist()]
+    for_all = MANY * len(every) >= found.codes.size
+    remedy = _remedy(source, every, every_code, for_all=for_all)
     warn(
         f"{at.size:,} feature{'s' * (at.size > 1)} "
         f"{'contain' if at.size > 1 else 'contains'} codes that many programs write for missing "
-        f"values, far from all other values ({listed}). If they mean missing values, "
+        f"values, far from all other values ({listed}).{beside} If they mean missing values, "
         f"{remedy}; otherwise ignore this warning.",
     )
 
