@@ -27,7 +27,15 @@ from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
-from dhsic.joins.table import id_columns, in_pandas, join, names_of, names_to_match, values_of
+from dhsic.joins.table import (
+    id_columns,
+    in_pandas,
+    join,
+    names_are_given,
+    names_of,
+    names_to_match,
+    values_of,
+)
 from dhsic.joins.targets import (
     names_said,
     refuse_held,
@@ -236,9 +244,15 @@ class Inputs:
         return f"{keep}; X, {what} = X[keep], {what}[keep]"
 
     def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
-        """Refuse frames of labels and covariates in another order, by columns of the data."""
+        """Refuse frames of labels and covariates in another order, by columns of the data.
+
+        Frames with sample names are compared by these, if the data have sample names too.
+        """
+        own = names_of(self.data) if hasattr(self.data, "iloc") else source.sample_names()
+        has_names = names_are_given(own)
         for called, given in ((what, self.target), ("covariates", self.covariates)):
-            if not (self.by_position or id_columns(given)):
+            is_by_name = id_columns(given) or (has_names and names_are_given(names_of(given)))
+            if not (self.by_position or is_by_name):
                 check_shared_frames(called, given, source, self.passed)
 
 

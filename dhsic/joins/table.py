@@ -467,6 +467,11 @@ def join(
     return Table(what, columns).by_name(row_names, m, count_rows=count_rows)
 
 
+def names_are_given(names: Array | None) -> bool:
+    """Whether there are sample names other than the count 0, 1, 2, ... that pandas writes."""
+    return names is not None and not is_count(names)
+
+
 def names_to_match(
     source: AbstractSource,
     columns: Mapping[str, Array],
