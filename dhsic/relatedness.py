@@ -47,9 +47,9 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.ridge import inverse
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
+from dhsic.joins.frame_rows import names_of
 from dhsic.joins.labels import Labelled
 from dhsic.joins.places import chromosome_codes
-from dhsic.joins.table import names_of
 from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.residual_covariance import ResidualCovariance

@@ -31,7 +31,7 @@ from dhsic.algorithms.state import begin
 from dhsic.engines.refine import largest, tie_width
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.joins.table import in_order
+from dhsic.joins.frame_rows import in_order
 from dhsic.kernels.counting import (
     AbstractCountingKernel,
     Spectrum,

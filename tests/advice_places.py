@@ -144,7 +144,7 @@ ON_CENSORED = """
 
 FOLLOWED = {
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
-    "joins/table.py:_refuse_reset": "test_frames.py",
+    "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
     "joins/shared_columns.py:check_shared_frames": "test_shared_columns.py",
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),

@@ -21,6 +21,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.family_ids import check_families, family_ids
+from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, columns_of_labels, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.quality_controls import warn_of_controls
@@ -29,7 +30,7 @@ from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.same_samples import warn_of_same_samples
 from dhsic.joins.slips import warn_of_slips
-from dhsic.joins.table import RowOrder, Table, names_to_match
+from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.targets import stacked, warn_of_leaks
 from dhsic.joins.text import (
     ORDINARY,

@@ -23,8 +23,7 @@ from dhsic.criteria.rare import FEW
 
 #: Maximum approximate p-value for which tables are enumerated.
 SMALL = 1e-3
-#: Squared skewness of the feature times that of the labels, divided by the number of samples, up to
-#: which the approximation is accurate.
+#: Largest square of `_skewness` for which the approximation is accurate.
 LEAST_SKEWNESS = 0.004
 #: Maximum number of tables that are enumerated.
 MOST_TABLES = 20_000
@@ -65,11 +64,8 @@ class ClassTable:
         n, k = self.counts.sum(), self.members.sum()
         if n - self.counts.max() <= FEW or not 0 < k < n:
             return False  # these variants are handled by `dhsic.criteria.rare`
-        part = k / n
         centred = values - self.counts @ values / n
-        variance, third = (self.counts @ centred**power / n for power in (2, 3))
-        of_labels = (1 - 2 * part) ** 2 / (part * (1 - part))
-        return bool(third**2 / variance**3 * of_labels / n > LEAST_SKEWNESS)
+        return bool(_skewness(centred, self.counts, k / n) ** 2 > LEAST_SKEWNESS)
 
     def tables(self) -> tuple[Float, Float] | None:
         """Numbers of members of the rarer class with each value, in t tables, (t, q).
@@ -148,16 +144,28 @@ def set_skewed(
     n, (low, high) = counts.sum(axis=1), two
     part = np.clip(np.rint((totals - low * n) / (high - low)) / n, 0.0, 1.0)
     of_labels = part * (1 - part) * (high - low) ** 2
-    second, third = ((counts * function**power).sum(axis=1) for power in (2, 3))
     with np.errstate(divide="ignore", invalid="ignore"):
-        skewness_of_labels = (1 - 2 * part) / np.sqrt(part * (1 - part))
-        skewness = third / second**1.5 * skewness_of_labels
+        skewness = _skewness(function, counts, part)
         is_skewed = (skewness**2 > LEAST_SKEWNESS) & (n - counts.max(axis=1) > FEW)
     at = np.flatnonzero(is_skewed & (of_labels > 0))
-    n = n[at]
-    z = np.abs(sums[at]) / np.sqrt(second[at] * n * of_labels[at] / (n - 1))
-    skewness = np.abs(skewness[at]) * np.sqrt(n - 1) * n / (n - 2) / np.sqrt(n)
+    n, of_feature = n[at], (counts * function**2).sum(axis=1)[at]
+    z = np.abs(sums[at]) / np.sqrt(of_feature * n * of_labels[at] / (n - 1))
+    skewness = np.abs(skewness[at]) * np.sqrt(n * (n - 1)) / (n - 2)
     log_p[at] = np.minimum(np.logaddexp(log_tail(z, skewness), _log_short_tail(z, skewness)), 0.0)
+
+
+def _skewness(centred: Float, counts: Float, part: Float) -> Float:
+    """Skewness of a feature times that of two classes, divided by the root of the samples, (...).
+
+    Parameters
+    ----------
+    centred, counts : (..., q)
+        Values of the feature at its levels, of mean 0, and number of samples of each level.
+    part : (...)
+        Share of the samples in one class.
+    """
+    second, third = ((counts * centred**power).sum(axis=-1) for power in (2, 3))
+    return np.asarray(third / second**1.5 * (1 - 2 * part) / np.sqrt(part * (1 - part)))
 
 
 def _log_short_tail(z: Float, skewness: Float) -> Float:

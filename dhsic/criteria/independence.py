@@ -483,8 +483,8 @@ def _missingness(state: Permuted | Multiscale, features: Features, place: slice)
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
     """Factors (c,) that convert moments over all samples to those over samples with a value.
 
-    A factor is the trace of the label matrix over these samples, relative to that of C, times ``(m
-    - 1) / (n - 1)``; it is 1 if no value is missing.
+    A factor is the trace of the label matrix over these samples, divided by the trace of C, times
+    ``(m - 1) / (n - 1)``; it is 1 if no value is missing.
 
     Parameters
     ----------

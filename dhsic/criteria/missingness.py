@@ -145,7 +145,7 @@ class MissingnessTest:
         log10_p = np.zeros(len(n))
         unusual = z > chi2.isf(ORDINARY, 1) ** 0.5 / 2
         if k == 2:
-            unusual[:, 1] = False  # the test of one class is that of the other
+            unusual[:, 1] = False  # the tests of both classes are the same
         for is_more in (True, False):
             rows, classes = np.nonzero(unusual & ((counts > expected) == is_more))
             law = hypergeom(m, sizes[classes], n[rows].astype(int))

@@ -21,7 +21,7 @@ from dhsic.independence.forms import (
 )
 from dhsic.joins.censoring import of_records
 from dhsic.joins.covariates import covariates_of
-from dhsic.joins.table import in_order
+from dhsic.joins.frame_rows import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, few_samples, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel

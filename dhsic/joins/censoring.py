@@ -15,9 +15,9 @@ import pandas as pd
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError, warn
-from dhsic.joins.table import id_columns
+from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.text import is_missing, typed
-from dhsic.kernels.risk_sets import CENSORED, is_censored
+from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
 from dhsic.sources.ids import abbreviate, did_you_mean
 
 #: Words for an event that was observed, and for a censored time, in lower case.
@@ -186,12 +186,7 @@ def censored_times(
     y["time"] = _numbers(time, called[0], "times")
     y["event"] = _events(event, called[1])
     y["entry"] = -np.inf if entry is None else _numbers(entry, called[2], "times of entry")
-    if not y["event"].any():
-        raise InputError(
-            f"None of {len(y)} samples has an event ({called[1]} is 0 everywhere), so nothing is "
-            "known about what comes earlier. Check how events are coded: 1 or True means that the "
-            "event was observed."
-        )
+    check_events(y)
     late = np.flatnonzero(y["entry"] >= y["time"])
     if late.size:
         i = late[0]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dhsic._typing import Array
 from dhsic.errors import InputError, warn
-from dhsic.joins.table import id_columns, values_of
+from dhsic.joins.frame_rows import id_columns, values_of
 from dhsic.joins.text import is_missing, typed
 from dhsic.kernels.labels import MOST_CLASSES, OF_A_CLASS
 from dhsic.sources.ids import abbreviate

@@ -19,6 +19,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.conditions import Condition
 from dhsic.joins.family_ids import family_ids
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
+from dhsic.joins.frame_rows import names_of
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
 from dhsic.joins.places import chromosome_codes, described, features_at
@@ -33,7 +34,6 @@ from dhsic.joins.sexes import (
     missing_rates,
     on_y,
 )
-from dhsic.joins.table import names_of
 from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.sources import AbstractSource
 from dhsic.sources.options import MissingChunks

@@ -20,14 +20,7 @@ from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
-from dhsic.joins.mixed_values import check_mixed, check_names
-from dhsic.joins.quality_controls import warn_of_controls
-from dhsic.joins.repeated_measurements import warn_of_repeats
-from dhsic.joins.replicates import warn_of_replicates
-from dhsic.joins.same_samples import warn_of_same_samples
-from dhsic.joins.shared_columns import check_shared_frames
-from dhsic.joins.slips import warn_of_slips
-from dhsic.joins.table import (
+from dhsic.joins.frame_rows import (
     id_columns,
     in_pandas,
     join,
@@ -36,6 +29,13 @@ from dhsic.joins.table import (
     names_to_match,
     values_of,
 )
+from dhsic.joins.mixed_values import check_mixed, check_names
+from dhsic.joins.quality_controls import warn_of_controls
+from dhsic.joins.repeated_measurements import warn_of_repeats
+from dhsic.joins.replicates import warn_of_replicates
+from dhsic.joins.same_samples import warn_of_same_samples
+from dhsic.joins.shared_columns import check_shared_frames
+from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.targets import (
     names_said,
     refuse_held,

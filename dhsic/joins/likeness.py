@@ -187,3 +187,17 @@ def _changed_in_all_ways(name: str) -> str:
     for change in reversed(_WAYS.values()):
         name = change(name)
     return name
+
+
+def renaming_expression(names: Iterable[str], ours: Iterable[str], data: str) -> tuple[str, str]:
+    """Return a Python expression that converts a name s, and the statements that it needs.
+
+    It converts `names` of a table to `ours`, those of the data. `data` is an expression for the
+    data. Both results are "" if no rule makes the names equal.
+    """
+    if change := renaming(names, ours):
+        return change, ""
+    if not (long_names := lengthening(names, ours)):
+        return "", ""
+    samples = f"dhsic.open_source({data}).sample_names()"
+    return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "

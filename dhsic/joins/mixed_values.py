@@ -19,9 +19,9 @@ from dhsic.joins.class_names import (
     words_told,
 )
 from dhsic.joins.dates import refuse_dates
+from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
 from dhsic.joins.rewriting import WrittenColumn
-from dhsic.joins.table import id_columns
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
 from dhsic.sources.odd_fields import OddFields

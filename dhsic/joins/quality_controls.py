@@ -47,7 +47,7 @@ Remedy = Callable[[str, list[str]], str]
 
 
 def is_control(name: str) -> bool:
-    """Whether a name is that of a quality control.
+    """Whether a name belongs to a quality control.
 
     >>> [is_control(name) for name in ("QC_07", "Pooled plasma 3", "S01.QC", "blank2", "NIST1950")]
     [True, True, True, True, True]

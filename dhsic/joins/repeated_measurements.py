@@ -106,7 +106,7 @@ def warn_of_repeats(
         )
     warn(
         f"{m:,} samples look like repeated measurements of {units.n:,} units: {what}, and the "
-        "labels are the same in all rows of one. p-values assume independent samples, and "
+        "labels are the same in all rows of a unit. p-values assume independent samples, and "
         "repetitions of one unit make them far too small. Average the rows of each unit, or keep "
         f"one of each: {_kept(first, rows, names)}.{_excluded(units)}"
     )

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.errors import InputError
 from dhsic.kernels.label_parts import RealTargets
-from dhsic.kernels.risk_sets import NullModel, RiskSets
+from dhsic.kernels.risk_sets import NullModel, RiskSets, check_events
 from dhsic.kernels.risk_variance import RiskSetVariance
 from dhsic.linalg.covariates import covariate_basis, nothing_left, orthonormal_columns
 from dhsic.linalg.rank_basis import width_weights
@@ -90,11 +89,7 @@ def linear_predictor(y: Array, covariates: Array | None) -> Float:
 
     Raises InputError if no event was observed.
     """
-    if not y["event"].any():
-        raise InputError(
-            f"None of {len(y)} samples has an event, so nothing is known about what comes earlier. "
-            "Check how events are coded: 1 or True means that the event was observed."
-        )
+    check_events(y)
     if covariates is None:
         return np.zeros(len(y))
     Q = covariate_basis(covariates, len(y)) * len(y) ** 0.5

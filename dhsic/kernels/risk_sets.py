@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
 
 #: Type of censored times: time, whether the event was observed, and the time of entry (minus
 #: infinity if a sample was observed from the start).
@@ -37,6 +38,15 @@ STEPS, HALVINGS, TOLERANCE, LARGEST = 30, 20, 1e-10, 20.0
 def is_censored(y: Array) -> bool:
     """Whether labels are censored times, of type `CENSORED`."""
     return bool(y.dtype == CENSORED)
+
+
+def check_events(y: Array) -> None:
+    """Refuse censored times y (m,) of which none is an event."""
+    if not y["event"].any():
+        raise InputError(
+            f"None of {len(y)} samples has an event, so times cannot be compared. Check how events "
+            "are coded: 1 or True means that the event was observed."
+        )
 
 
 def event_counts(y: Array | None) -> dict[str, int]:
@@ -85,7 +95,7 @@ class RiskSets:
     def cumulated(self, increments: Float) -> Float:
         """Sums of increments (K, ...) over the event times at which a sample is at risk, (m, ...).
 
-        An increment is, for example, that of the cumulative hazard.
+        Increments of the cumulative hazard are an example.
         """
         nothing = np.zeros((1, *increments.shape[1:]))
         upto = np.concatenate([nothing, np.cumsum(increments, axis=0)])

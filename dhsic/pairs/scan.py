@@ -238,6 +238,12 @@ class ScanResult:
         share = self.labels.share_at(float(np.exp(self.null.log_p_at(alpha))))
         return float(deflated(share, 1 / self.corrected))
 
+    def n_significant(self, alpha: float) -> int:
+        """Number of pairs that are significant at a family-wise level; 0 without permutations."""
+        if self.null is None:
+            return 0
+        return int((self.judged.shares >= self.threshold(alpha)).sum())
+
 
 def n_pairs_of(d: int, n_partners: int = 0) -> int:
     """Number of pairs among d features plus pairs of these features with `n_partners` others."""

@@ -222,7 +222,7 @@ class Side:
         return cls(X, P, g, _times(P, labels.U))
 
     def told_of(self, labels: Labels) -> Side:
-        """Return a copy in which C is that of other labels, which must have the same Q."""
+        """Return a copy with the matrix C of other labels, which must have the same Q."""
         return replace(self, C=self.P @ labels.U)
 
     def take(self, which: Any) -> Side:

@@ -56,7 +56,7 @@ def table_of(
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
     `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
-    products, and a description of them. `main_inflation` is that of single features.
+    products, and a description of them. `main_inflation` is the inflation of single features.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -80,7 +80,7 @@ def table_of(
         columns["false_discovery"] = null.false_discovery(log_p)
         attributes |= {
             "threshold": (threshold := scanned.threshold(about["alpha"])),
-            "n_significant": int((scanned.judged.shares >= threshold).sum()),
+            "n_significant": scanned.n_significant(about["alpha"]),
             "is_counted": int(threshold >= scanned.judged.floor),
             "n_pairs_permuted": scanned.n_permuted,
             "null_location": null.location,
@@ -92,8 +92,7 @@ def table_of(
             attributes["inflation"] = scanned.inflation.times
             attributes["inflation_p_value"] = scanned.inflation.p
             attributes["corrected_by"] = scanned.corrected
-        of_main = main_inflation if attributes["n_significant"] else None
-        for sentence in _doubts(null, scanned.inflation, of_main) if warns else ():
+        for sentence in _doubts(null, scanned.inflation, main_inflation) if warns else ():
             warn(sentence)
     columns["linkage"] = best.linked
     first, second = best.pairs.T

@@ -223,7 +223,9 @@ class PairTest:
                 options["partners"] = np.setdiff1d(reader.alive, alive)
             with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
                 result = scan_pairs(reader, alive, labels, kept, **options)
-            of_main = main_inflation(reader, alive, labels) if self.warns else None
+            of_main = None
+            if self.warns and result.n_significant(self.alpha):
+                of_main = main_inflation(reader, alive, labels)
             of_products = None
             if self.with_effects and self.functions == 1:
                 pairs = result.judged.found.pairs

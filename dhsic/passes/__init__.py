@@ -176,7 +176,7 @@ class AbstractPass(ABC):
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
         """Compute the results of several passes of this class over the same features.
 
-        Each result equals that of its pass alone; subclasses do shared work only once.
+        Each result is the same as if its pass ran alone; subclasses do shared work only once.
         """
         return tuple(each.over(iter(blocks), m) for each in passes)
 

@@ -107,7 +107,7 @@ def _exclusion(names: Sequence[str]) -> str:
 def _with_y_of_males(
     run: SelectionRun, log10_p: Float, alive: Index, test: MissingnessTest | None
 ) -> Float:
-    """Replace ``-log10 p`` (n,) of features on Y by that of a test in males.
+    """Replace ``-log10 p`` (n,) of features on Y by the result of a test in males.
 
     It is 0 for these features if sexes are unknown, or if there are too few males.
     """

@@ -19,8 +19,8 @@ import xarray as xr
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
+from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.labels import as_labels
-from dhsic.joins.table import id_columns
 from dhsic.joins.targets import names_said
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, may_be_classes
 from dhsic.kernels.risk_sets import is_censored

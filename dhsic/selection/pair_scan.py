@@ -177,7 +177,7 @@ def _too_many(d: int, flops: float) -> str:
 def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
     """Create the test of a scan, with the options of the run.
 
-    Its checkpoint is stored beside that of the run, with the suffix `name`.
+    Its checkpoint is stored beside the checkpoint of the run, with the suffix `name`.
     """
     selector = run.selector
     checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"

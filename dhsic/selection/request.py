@@ -22,8 +22,8 @@ from dhsic.accelerator import wanted_device
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
+from dhsic.joins.frame_rows import check_order
 from dhsic.joins.labels import Inputs, Labelled
-from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.kernels.risk_sets import event_counts

@@ -121,6 +121,10 @@ class _Features:
         """Description of feature i for messages."""
         return f"feature {self.at[i]}" if self.names is None else repr(str(self.names[i]))
 
+    def subject(self, which: Sequence[int]) -> str:
+        """Subject of a sentence on features."""
+        return f"{_capital(abbreviate(map(self.called, which), 3))}, among the best features,"
+
     def option(self, which: Sequence[int]) -> list[Any]:
         """Values that an option takes for features: their names, or positions without names."""
         if self.names is None:
@@ -163,36 +167,33 @@ def _sentences(
     read: _Features, units: list[int], ordered: list[int], codes: list[int]
 ) -> Iterator[tuple[list[int], str]]:
     """Yield features that copy the labels by scale, by order or as codes, with a sentence each."""
-
-    def called(which: list[int]) -> str:
-        return f"{_capital(abbreviate(map(read.called, which), 3))}, among the best features,"
-
     if units:
         equals = "equals the labels" if len(units) == 1 else "equal the labels"
-        yield units, f"{called(units)} {equals}, perhaps in other units (|correlation| 1)."
+        yield units, f"{read.subject(units)} {equals}, perhaps in other units (|correlation| 1)."
     if ordered:
         has = "has" if len(ordered) == 1 else "have"
-        sentence = f"{called(ordered)} {has} the same order as the labels for every pair of samples"
+        sentence = (
+            f"{read.subject(ordered)} {has} the same order as the labels for every pair of samples"
+        )
         yield ordered, f"{sentence}, like labels that were rounded, ranked or transformed."
     if codes:
         has, them = ("has", "it encodes") if len(codes) == 1 else ("have", "they encode")
-        sentence = f"{called(codes)} {has} one distinct value for each class of the labels"
+        sentence = f"{read.subject(codes)} {has} one distinct value for each class of the labels"
         yield codes, f"{sentence}, so {them} the labels."
 
 
 def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tuple[list[int], str]]:
     """Yield features that are groups of the labels by size, or nearly their classes."""
-
-    def called(which: list[int]) -> str:
-        return f"{_capital(abbreviate(map(read.called, which), 3))}, among the best features,"
-
     if bins:
         divides = "divides" if len(bins) == 1 else "divide"
-        sentence = f"{called(bins)} {divides} the labels into groups of smaller and larger labels"
-        yield bins, f"{sentence} without an exception, like labels that were put into groups."
+        sentence = f"{read.subject(bins)} {divides} the labels into groups of smaller and larger"
+        yield (
+            bins,
+            f"{sentence} labels without an exception, like labels that were put into groups.",
+        )
     if nearly:
         has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
-        sentence = f"{called(nearly)} {has} one value for each class of the labels"
+        sentence = f"{read.subject(nearly)} {has} one value for each class of the labels"
         yield nearly, f"{sentence} in nearly all samples, like {copy} of them with a few errors."
 
 

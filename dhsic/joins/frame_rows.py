@@ -1,0 +1,315 @@
+"""Rows of frames and of xarray objects, matched to the samples of the data by their names.
+
+Frames with id columns are matched by the rules of `dhsic.joins.table`. Otherwise names (the index
+of pandas, a coordinate of xarray) are only compared: if they contradict the positions, a match by
+position would be silently wrong, so it is an error. NumPy arrays have no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
+from dhsic.joins.likeness import difference, renaming_expression
+from dhsic.joins.table import RowOrder, Table
+from dhsic.sources import AbstractSource
+from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
+from dhsic.validation import as_array
+
+
+def in_pandas(data: Any) -> Any:
+    """Convert a polars frame or series to pandas, nulls to NaN or None; return others unchanged."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return data
+    if hasattr(data, "collect"):
+        raise InputError("A polars LazyFrame is a query, not data. Pass its .collect().")
+    if hasattr(data, "columns"):
+        return pd.DataFrame({name: _of_polars(data[name]) for name in data.columns})
+    return pd.Series(_of_polars(data), name=data.name or None)
+
+
+def _of_polars(series: Any) -> Array:
+    """Return the values of a polars series; decimal numbers and null columns become floats."""
+    kind = str(series.dtype)
+    is_float = kind.startswith("Decimal") or kind == "Null"
+    return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
+
+
+def names_of(data: Any) -> Array | None:
+    """Return the names of the rows of a pandas or xarray object; None if it has none."""
+    if hasattr(data, "iloc"):  # a pandas object, whose index contains the names
+        return np.asarray(data.index)
+    dims = getattr(data, "dims", ())
+    if hasattr(data, "coords") and isinstance(dims, tuple) and dims and dims[0] in data.coords:
+        return np.asarray(data.coords[dims[0]].values)
+    return None
+
+
+def id_columns(data: Any) -> list[Hashable]:
+    """Return the id columns of a frame, recognised by name, or by a different word in every row.
+
+    Words count as ids only if there is another column. Objects other than frames have no columns.
+    """
+    if not (hasattr(data, "iloc") and hasattr(data, "columns")):
+        return []
+
+    def has_words(i: int, dtype: Any) -> bool:
+        is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
+        return len(data.columns) > 1 and is_text and names_rows(as_text(data.iloc[:, i]))
+
+    return [
+        name
+        for i, (name, dtype) in enumerate(zip(data.columns, data.dtypes, strict=True))
+        if (is_id(name) and isinstance(name, str)) or has_words(i, dtype)
+    ]
+
+
+def values_of(data: Any, what: str) -> Array:
+    """Convert labels or covariates, called `what` in messages, to an array without id columns."""
+    ids = id_columns(data)
+    if not ids:
+        return as_array(data, what)
+    if len(ids) == len(data.columns):
+        raise InputError(
+            f"{what} has no columns other than {', '.join(map(repr, ids))}, which are sample "
+            f"names. Pass values too; if these columns are the values, pass {what}.to_numpy()."
+        )
+    return as_array(data.drop(columns=ids), what)
+
+
+def join(
+    names: Array | None,
+    labels: Any,
+    what: str,
+    *,
+    by_position: bool = False,
+    remedy: str | None = None,
+    count_rows: bool = False,
+) -> RowOrder | None:
+    """Match labels or covariates to the samples of the data; None if they are in order already.
+
+    Parameters
+    ----------
+    names : (m,) array or None
+        Sample names of the data.
+    labels : array, frame or series
+        Labels or covariates, which may have names too.
+    what : str
+        Their name in messages.
+    by_position : bool
+        Whether rows are in the order of the samples, regardless of their names.
+    remedy : str, optional
+        Expression that puts the rows in order, as advice in messages.
+    count_rows : bool
+        Whether `names` are only numbers of the rows of the data, see `names_to_match`.
+    """
+    ids = [] if by_position else [c for c in id_columns(labels) if plain(c) not in PARENTS]
+    if not ids:
+        check_order(names, labels, what, remedy, by_position=by_position)
+        return None
+    columns = {str(name): np.asarray(labels[name]) for name in ids}
+    row_names = None if names is None or is_count(names) else names
+    index = labels.index
+    is_same = names is not None and np.array_equal(as_text(names), as_text(index))
+    if index.name is not None or is_same or not is_whole(index):
+        columns[str(index.name or "index")] = np.asarray(index)
+    m = len(labels) if row_names is None else len(row_names)
+    return Table(what, columns).by_name(row_names, m, count_rows=count_rows)
+
+
+def names_are_given(names: Array | None) -> bool:
+    """Whether there are sample names other than the count 0, 1, 2, ... that pandas writes."""
+    return names is not None and not is_count(names)
+
+
+def names_to_match(
+    source: AbstractSource,
+    columns: Mapping[str, Array],
+    wanted: tuple[str, ...] = (),
+    sample_column: str | None = None,
+) -> tuple[Array | None, bool]:
+    """Choose the sample names of the data by which a table is matched.
+
+    If the data have no sample names, or these are only numbers of the rows, another column of the
+    data that is not a feature may contain the sample names. It is used if the table has names in
+    common with it: in a column of the same name; in `sample_column`, which the user named; or in
+    any column if the names are different words in every row.
+
+    Parameters
+    ----------
+    columns : mapping
+        Columns of the table, (rows,) each.
+    wanted : tuple of str
+        Columns that contain labels or covariates, and therefore no names.
+    sample_column : str, optional
+        Column of the table that contains the sample names, according to the user.
+
+    Returns
+    -------
+    names : (m,) array or None
+        Sample names; None if the data have none.
+    count_rows : bool
+        Whether they are only numbers of the rows.
+    """
+    names = source.sample_names()
+    if names is not None and not source.row_numbers and sample_column is None:
+        return names, False
+    ours = {name: as_text(values) for name, values in source.sample_coords().items()}
+    unusable = {name for name, values in ours.items() if not pd.Index(values).is_unique}
+    ours = {name: values for name, values in ours.items() if name not in unusable.union(wanted)}
+    theirs = {name: {*as_text(columns[name])} for name in free(columns, wanted)}
+    said = theirs.get(sample_column or "", set())
+    if said and (named := _named_by(said, sample_column, names, ours)) is not None:
+        return named, False
+    if names is not None and not source.row_numbers:
+        return names, False
+    for name, values in ours.items():
+        n_shared, n = len(theirs.get(name, set()).intersection(values)), len(theirs.get(name, ()))
+        if n_shared and (names is not None or 2 * n_shared >= min(n, len(values))):
+            return values, False
+    for values in filter(names_rows, ours.values()):
+        if any(not texts.isdisjoint(values) for texts in theirs.values()):
+            return values, False
+    return names, names is not None
+
+
+def _named_by(
+    said: set[str], column: str | None, names: Array | None, ours: Mapping[str, Array]
+) -> Array | None:
+    """Return the column of `ours` with the names `said` of a table; None if `names` have them.
+
+    The column that is called `column`, as in the table, comes first.
+    """
+    if names is not None and not said.isdisjoint(as_text(names)):
+        return None
+    in_turn = sorted(ours, key=lambda name: name != column)
+    shared = (ours[name] for name in in_turn if not said.isdisjoint(ours[name]))
+    return next(shared, None)
+
+
+def in_order(
+    X: Any,
+    labels: Any,
+    what: str,
+    values: Array | None = None,
+    *,
+    by_position: bool = False,
+    remedy: str | None = None,
+) -> Array:
+    """Return labels or covariates as an array, in the order of the samples of X in memory.
+
+    `values` are the values of `labels`, if they are known already; other parameters are those of
+    `join`.
+    """
+    alignment = join(names_of(X), labels, what, remedy=remedy, by_position=by_position)
+    values = values_of(labels, what) if values is None else values
+    return values if alignment is None else alignment.take(values)
+
+
+def check_order(
+    samples: Array | None,
+    labels: Any,
+    what: str,
+    remedy: str | None = None,
+    *,
+    by_position: bool = False,
+) -> None:
+    """Refuse labels or covariates with other sample names than the data, or in another order.
+
+    The index 0, 1, 2, ... that pandas creates by default is ignored, unless the names of the other
+    side are whole numbers, too, and some of them are equal: then both may come from one frame.
+    `samples` are the sample names of the data; other parameters are those of `join`.
+    """
+    theirs = names_of(labels)
+    if by_position or samples is None or theirs is None or len(samples) != len(theirs):
+        return
+    ours, row_names = as_text(samples), as_text(theirs)
+    if (ours == row_names).all():
+        return
+    is_reset = is_count(samples) or is_count(theirs)
+    if is_reset:
+        shared = len(set(ours) & set(row_names))
+        are_numbers = is_whole(samples) and is_whole(theirs)
+        if shared == 0 or (not are_numbers and shared < len(set(samples))):
+            return
+    first = next(
+        i for i, pair in enumerate(zip(ours, row_names, strict=True)) if pair[0] != pair[1]
+    )
+    problem = f"sample {first} is {ours[first]!r} in X and {row_names[first]!r} in {what}"
+    position = "by_position=True if the rows already match by position"
+    if not set(ours) <= set(row_names):
+        if is_reset:
+            _refuse_reset(what, samples, theirs)
+        raise _of_different_samples(what, labels, ours, problem, position)
+    if len(set(ours)) < len(ours):
+        raise InputError(
+            f"The samples of {what} are in a different order from those of X ({problem}), and "
+            "some names repeat, so they cannot be matched. Make sample names unique, or pass "
+            f"{position}."
+        )
+    is_pandas = hasattr(labels, "iloc")
+    position += ", for instance because the index of one of them was reset" * is_reset
+    reordering = ".loc[X.index]" if is_pandas else f".sel({labels.dims[0]}=X[{labels.dims[0]!r}])"
+    raise InputError(
+        f"The samples of {what} are in a different order from those of X: {problem}. Pass "
+        f"{remedy or f'{what}{reordering}'}, or {position}."
+    )
+
+
+def _of_different_samples(
+    what: str, labels: Any, ours: Array, problem: str, position: str
+) -> InputError:
+    """Return an error: `labels` lack some of the samples `ours` of X.
+
+    `problem` is an example, and `position` the advice on how to match by position.
+    """
+    row_names = as_text(names_of(labels))
+    lacking = set(ours) - set(row_names)
+    spelling, _ = difference(row_names, lacking)
+    return InputError(
+        f"{what} and X have different samples: {len(lacking)} of the {len(set(ours))} sample names "
+        f"of X are not in {what} ({problem}). {_explain_mismatch(spelling, what, labels, ours)}"
+        f"Keep only the samples that are in both, or pass {position}."
+    )
+
+
+def _refuse_reset(what: str, samples: Array, theirs: Array) -> NoReturn:
+    """Refuse two indices of which one only counts rows, so equal numbers are not equal samples.
+
+    `samples` and `theirs` are the indices of X and of the object that messages call `what`.
+    """
+    is_theirs = is_count(theirs)
+    reset, other = (what, "X") if is_theirs else ("X", what)
+    others = abbreviate(samples if is_theirs else theirs, 3)
+    raise InputError(
+        f"The index of {reset} is 0, 1, 2, ..., which pandas writes if a table has no index or if "
+        f"it was reset, and the index of {other} is {others}. So equal numbers may be different "
+        f"samples, and {what} cannot be matched by them. If the rows of {what} are in the order "
+        f"of X, pass by_position=True. Otherwise, take both from one table without a reset of the "
+        "index."
+    )
+
+
+def _explain_mismatch(spelling: str, what: str, labels: Any, ours: Array) -> str:
+    """Add advice on how to rename the samples of `labels` to a sentence on their spelling.
+
+    The sentence, `spelling`, comes from `difference`; `ours` are the sample names of the data.
+    """
+    names = as_text(names_of(labels))
+    change, setup = renaming_expression(names, ours, "X") if spelling else ("", "")
+    if not change:
+        return f"{spelling} " if spelling else ""
+    setup = f"import re; {setup}" if "re." in change else setup
+    if hasattr(labels, "iloc"):
+        renamed = f"{what}.index = [{change} for s in {what}.index.astype(str)]"
+    else:  # an array of xarray
+        dim = labels.dims[0]
+        changed = f"[{change} for s in {what}[{dim!r}].values.astype(str)]"
+        renamed = f"{what} = {what}.assign_coords({{{dim!r}: {changed}}})"
+    return f"{spelling} Make the names the same: {setup}{renamed}. Otherwise: "
