@@ -22,16 +22,13 @@ from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
-from dhsic.joins.labels import Labelled, columns_of_labels, hinted, refuse_ids
+from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
-from dhsic.joins.quality_controls import warn_of_controls
-from dhsic.joins.repeated_measurements import warn_of_repeats
-from dhsic.joins.replicates import warn_of_replicates
 from dhsic.joins.rewriting import WrittenColumn
-from dhsic.joins.same_samples import warn_of_same_samples
+from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.table import RowOrder, Table
-from dhsic.joins.targets import stacked, warn_of_leaks
+from dhsic.joins.targets import stacked
 from dhsic.joins.text import (
     ORDINARY,
     check_numbers,
@@ -454,16 +451,16 @@ def _add_labels(
     columns = [design(name, values) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = _combined(job, labels)
-    for column in columns_of_labels(y) if job.event else [y]:
-        warn_of_leaks(job.path, data.source, column, kept_rows[keep])
-    names = data.source.sample_names()
-    warn_of_same_samples(data.source, kept_rows[keep], names)
-    names = None if names is None else names[kept_rows[keep]]
-    warn_of_controls(labels, names, _without_classes)
-    if not warn_of_replicates(names):
-        apart = tuple(name for name, _ in (*labels, *covariates))
-        ends = y if y is None or job.event is None else y["time"]
-        warn_of_repeats(job.path, data.source, ends, kept_rows[keep], names, apart)
+    warn_of_doubtful_samples(
+        job.path,
+        data.source,
+        y,
+        kept_rows[keep],
+        labels,
+        tuple(name for name, _ in (*labels, *covariates)),
+        _without_classes,
+        names=data.source.sample_names(),
+    )
     return Labelled(
         data.source,
         y,

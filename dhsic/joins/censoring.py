@@ -198,6 +198,13 @@ def censored_times(
     return y
 
 
+def columns_of_labels(y: Array | None) -> list[Array]:
+    """Columns (m,) of labels, (m,) or (m, t); for censored times the times and the events."""
+    if y is None:
+        return []
+    return [y["time"], y["event"]] if is_censored(y) else list(np.atleast_2d(y.T))
+
+
 def _numbers(values: Array, name: str, what: str) -> Float:
     """Convert times (m,) to float64; reject text, missing, infinite and negative values."""
     try:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
-from dhsic.joins.censoring import Censoring, with_censoring
+from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
@@ -30,10 +30,7 @@ from dhsic.joins.frame_rows import (
     values_of,
 )
 from dhsic.joins.mixed_values import check_mixed, check_names
-from dhsic.joins.quality_controls import warn_of_controls
-from dhsic.joins.repeated_measurements import warn_of_repeats
-from dhsic.joins.replicates import warn_of_replicates
-from dhsic.joins.same_samples import warn_of_same_samples
+from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.targets import (
@@ -42,7 +39,6 @@ from dhsic.joins.targets import (
     refuse_records,
     split_frame,
     stacked,
-    warn_of_leaks,
 )
 from dhsic.joins.variables import (
     has_variables,
@@ -223,16 +219,17 @@ class Inputs:
             rows.notes.append(described(y))
         for label_column in columns_of_labels(y):
             warn_of_slips(what, label_column, ours)
-        warn_of_controls(
-            [] if y is None or is_censored(y) else [(what, y)], ours, self._without_classes
+        warn_of_doubtful_samples(
+            self.passed,
+            source,
+            y,
+            filtered.samples,
+            [] if y is None or is_censored(y) else [(what, y)],
+            (*names_said(self.target), *_names_in(self.covariates, self.passed)),
+            self._without_classes,
+            names=names,
+            compares_values=compares_samples,
         )
-        for each in columns_of_labels(y) if y is not None and is_censored(y) else [y]:
-            warn_of_leaks(self.passed, source, each, filtered.samples)
-        warn_of_same_samples(source, filtered.samples, names, skip=not compares_samples)
-        if not warn_of_replicates(ours) and compares_samples:
-            apart = (*names_said(self.target), *_names_in(self.covariates, self.passed))
-            ends = y["time"] if y is not None and is_censored(y) else y
-            warn_of_repeats(self.passed, source, ends, filtered.samples, ours, apart)
         return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
 
     def _without_classes(self, what: str, classes: list[str]) -> str:
@@ -408,13 +405,6 @@ def censored_labels(
     else:
         columns = {name: read_target(data, name, missing_chunks) for name in censoring.names}
     return censoring.labels(columns)
-
-
-def columns_of_labels(y: Array | None) -> list[Array]:
-    """Columns (m,) of labels, (m,) or (m, t); for censored times the times and the events."""
-    if y is None:
-        return []
-    return [y["time"], y["event"]] if is_censored(y) else list(np.atleast_2d(y.T))
 
 
 def _refuse_texts(labels: Array) -> None:
