@@ -106,12 +106,12 @@ def _about_few(X: pd.DataFrame, few: Sequence[OddFields]) -> list[str]:
         return []
     names = [column.name for column in few]
     texts = (str(value).strip() for name in names for value in X[name].to_numpy().ravel())
-    told = [
+    statements = [
         f"{sentence} X[{names!r}] = X[{names!r}].apply(lambda v: {as_numbers_of(change, 'v')})."
         for change, sentence in numbers_in_python(few, texts)
     ]
-    if told:
-        return [*told, "pandas.to_numeric alone would make these values missing."]
+    if statements:
+        return [*statements, "pandas.to_numeric alone would make these values missing."]
     coerced = f"X[{names!r}] = X[{names!r}].apply(pandas.to_numeric, errors='coerce')"
     return [f"{coerced} replaces text by NaN (missing)."]
 
