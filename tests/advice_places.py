@@ -134,6 +134,14 @@ ON_RESULTS = """
     sources/zarr.py: check_free
 """
 
+#: Advice about features with an environment, and about sets of features.
+ON_ENVIRONMENTS = """
+    cli/labels.py: _environment
+    interactions/feature_sets.py: feature_sets
+    joins/environment.py: Environment.of _check_distinct
+    pairs/test.py: PairTest.of
+"""
+
 #: Advice about times to an event.
 ON_CENSORED = """
     joins/censoring.py: _events _numbers of_records with_censoring
@@ -143,6 +151,7 @@ ON_CENSORED = """
 """
 
 FOLLOWED = {
+    **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",

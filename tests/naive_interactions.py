@@ -120,3 +120,26 @@ def _centred(K):
     means = [math.fsum(row) / m for row in K]
     mean = math.fsum(means) / m
     return [[K[i][k] - means[i] - means[k] + mean for k in range(m)] for i in range(m)]
+
+
+def environment_shares(X, Y, environments, covariates=(), least=0.5, linked=0.9):
+    """Share of each feature j with each environment k; all arguments are lists of columns.
+
+    All environments, their squares and the covariates are regressed out, and the square of the
+    feature as well if the share is then smaller.
+    """
+    m = len(Y[0])
+    E = [standardised(column) for column in environments]
+    fixed = [[1.0] * m, *covariates, *E, *([v * v for v in e] for e in E)]
+    found = {}
+    for j, column in enumerate(X):
+        x = standardised(column)
+        gaps = [float(v != v) for v in column]
+        for k, e in enumerate(E):
+            z = [a * b for a, b in zip(x, e, strict=True)]
+            before = left_of(z, [*fixed, x])
+            if (inner(x, e) / m) ** 2 > linked or inner(before, before) < least * m:
+                continue
+            own = [[v * v for v in x], *([gaps] if any(gaps) else [])]
+            found[j, k] = min(share_of(z, [*fixed, x], Y), share_of(z, [*fixed, x, *own], Y))
+    return found

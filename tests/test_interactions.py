@@ -25,6 +25,7 @@ from dhsic.errors import CheckpointError, InputError, MemoryBudgetError
 from dhsic.interactions import PairTest, anova, find_pairs
 from dhsic.kernels import Polynomial
 from dhsic.pairs import scan, tiles
+from dhsic.pairs.pair_set import PairSet
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -497,7 +498,7 @@ def test_a_forecast_counts_what_a_scan_does(rng, monkeypatch):
     find_pairs(X, y, n_permutations=0)
     test = PairTest(n_permutations=20)
 
-    told = test.forecast(dhsic.open_source(X), 40, (1, 1), 2, 100)
+    told = test.forecast(dhsic.open_source(X), 40, (1, 1), 2, PairSet.of_all(np.arange(100)))
 
     assert told.n_tiles == len(seen)
     assert told.n_pairs == 4950

@@ -372,6 +372,22 @@ _add(
         help="Result of dhsic select (--out in .zarr): the main effects of its selected features "
         "are regressed out of the labels.",
     ),
+    Option(
+        "--with",
+        "environment",
+        multiple=True,
+        metavar="NAME",
+        help="Instead of pairs of features, test each feature together with this covariate, such "
+        "as an exposure or a treatment. May be repeated.",
+    ),
+    Option(
+        "--first",
+        type=PATH,
+        metavar="FILE",
+        help="File with names of features, one per line: only pairs of one of these with a feature "
+        "of --second (default: all), or with --with, are tested.",
+    ),
+    Option("--second", type=PATH, metavar="FILE", help="File with names of the other features."),
     _shown("--alpha", default=0.05, help="Family-wise significance level."),
     _count(
         "--permutations",

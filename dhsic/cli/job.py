@@ -222,6 +222,7 @@ class SelectJob:
     covariates: tuple[str, ...] = ()
     covariate: tuple[str, ...] = ()
     covar_name: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     drop_missing: bool = False
     na: tuple[str, ...] = ()
@@ -280,6 +281,9 @@ class SelectJob:
         for name in PATHS:
             values[name] = absolute(values.get(name))
         values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
+        if not values["covariates"]:  # otherwise the tables contain the environments
+            beside = (*values.get("covariate", ()), *values.get("environment", ()))
+            values["covariate"] = tuple(dict.fromkeys(beside))
         parameters = {name: values.pop(name, None) for name in OF_METHODS}
         return cls(
             **values, parameters={n: value for n, value in parameters.items() if value is not None}

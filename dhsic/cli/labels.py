@@ -20,6 +20,7 @@ from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
+from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
@@ -451,6 +452,7 @@ def _add_labels(
     columns = [design(name, values) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = _combined(job, labels)
+    environment = _environment(job, dict(covariates))
     warn_of_doubtful_samples(
         job.path,
         data.source,
@@ -474,7 +476,20 @@ def _add_labels(
         },
         tuple(notes),
         data.filtered,
+        environment,
     )
+
+
+def _environment(job: SelectJob, covariates: Mapping[str, Array]) -> Environment | None:
+    """Return the covariates that --with names; None if it names none."""
+    for name in job.environment:
+        if name not in covariates:
+            raise InputError(
+                f"--with {name} is not a covariate; covariates: {abbreviate(covariates)}."
+                f"{did_you_mean(name, covariates)} Also pass the column to --covariate."
+            )
+    columns = [(name, covariates[name]) for name in job.environment]
+    return Environment.of(columns) if columns else None
 
 
 def _combined(job: SelectJob, labels: Columns) -> Array | None:

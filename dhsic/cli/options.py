@@ -50,6 +50,7 @@ COMMON = frozenset(
         *("stability", "holdout", "control", "clump_r2", "loco", "effects", "loci", "bandwidth"),
         *("checkpoint", "out", "force", "as_json", "threads", "memory", "scheduler", "detach"),
         *("n_pairs", "selection", "alpha", "is_planned", "functions", "help_all", "workers"),
+        *("environment", "first", "second"),
     )
 )
 FEW_OPTIONS = 25

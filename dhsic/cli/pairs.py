@@ -14,6 +14,7 @@ import click
 import numpy as np
 import xarray as xr
 
+from dhsic._typing import Index
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import NO_TARGET, SelectJob
 from dhsic.cli.label_notes import censoring_note, describe
@@ -23,10 +24,12 @@ from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import ChosenFeatures, shares_of
+from dhsic.interactions.feature_sets import feature_sets
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.pairs.share import Labels, label_columns
+from dhsic.pairs.test import pairs_tested
 from dhsic.plans.time import Rates
 from dhsic.results.files import load
 from dhsic.results.views import carried_over, inflation_sentence
@@ -42,6 +45,8 @@ def pairs(
     *,
     n_pairs: int,
     selection: str | None,
+    first: str | None,
+    second: str | None,
     alpha: float,
     n_permutations: int,
     functions: int,
@@ -70,17 +75,22 @@ def pairs(
     chosen = None if selection is None else load(selection)
     planted = None if job.truth is None else read_truth(job.truth)
     labelled = _opened(job)
+    sets = feature_sets(first, second, labelled)
     if are_shared:
+        if labelled.environment is not None or first or second:
+            raise InputError("--shares works without --with, --first and --second.")
         result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory_limit=job.memory)
         about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
     else:
         heed = partial(heed_signals, click.get_current_context())
         with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
             if is_planned:
-                _plan(test, labelled, chosen, runtime.n_here, as_json=job.as_json)
+                _plan(test, labelled, chosen, runtime.n_here, sets, as_json=job.as_json)
                 return
             main = ChosenFeatures.of(chosen, labelled.source)
-            result = test.of(labelled, runtime, main.here, elsewhere=main.elsewhere)
+            result = test.of(
+                labelled, runtime, main.here, sets[0], second=sets[1], elsewhere=main.elsewhere
+            )
         notes = [*_summary_lines(result, time.perf_counter() - started, planted)]
         about = "pairs", result, [*notes, *_effect_sentences(result, labelled.source.counted)]
     _show(result, *about, out, as_json=job.as_json)
@@ -127,7 +137,15 @@ def _show(
         tell(f"table in {shown(out)}")
 
 
-def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json: bool) -> None:
+def _plan(
+    test: PairTest,
+    given: Labelled,
+    chosen: Any,
+    n_tasks: int,
+    sets: tuple[Index | None, Index | None],
+    *,
+    as_json: bool,
+) -> None:
     m = given.source.n_samples if given.rows is None else len(given.rows)
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
@@ -135,7 +153,10 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     n_main = main.here.size + main.elsewhere.size
     t = Labels.of(label_columns(y, test.label_kernel), covariate_basis(None, m)).U.shape[1]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
-    scan_forecast = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
+    among, second = sets
+    among = np.arange(given.source.n_features) if among is None else among
+    pairs = pairs_tested(given, among, second)
+    scan_forecast = test.forecast(given.source, m, columns, n_tasks, pairs)
     scan_forecast.check(test.memory_limit)
     rates = Rates.measured(given.source, m)
     times = {
@@ -182,7 +203,7 @@ def _summary_lines(
         audit = f"The screen missed {about['n_lost']:,} of {about['n_audited']:,} pairs in a check."
         advice = "Regress out main effects with --selection or --covariates."
         yield "note", f"{audit} {advice}"
-    if planted is not None:
+    if planted is not None and "second" in found:
         yield "planted", _report_planted(found, planted)
 
 

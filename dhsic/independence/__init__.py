@@ -367,7 +367,7 @@ def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
         labels = labels[:, passing]
     if rows is None:
         return replace(given, y=labels)
-    selected = _positions(as_array(rows, "rows"), given.source.n_samples, "rows", "samples")
+    selected = positions_of(as_array(rows, "rows"), given.source.n_samples, "rows", "samples")
     at = selected
     if passing is not None:
         selected = selected[np.isin(selected, passing)]
@@ -542,7 +542,7 @@ def features_at(given: Any, source: AbstractSource) -> Index:
         return np.arange(source.n_features)
     ids = as_array(given, "features")
     if ids.dtype.kind not in "OSUT":
-        return _positions(ids, source.n_features, "features", "features")
+        return positions_of(ids, source.n_features, "features", "features")
     names = source.feature_names()
     if names is None:
         raise InputError(
@@ -565,10 +565,10 @@ def features_at(given: Any, source: AbstractSource) -> Index:
                 f"({abbreviate(twice, 3)}); pass positions instead."
             )
     positions = np.array([place[str(name)] for name in ids.ravel()])
-    return _positions(positions, len(names), "features", "features")
+    return positions_of(positions, len(names), "features", "features")
 
 
-def _positions(asked: Array, n: int, what: str, things: str) -> Index:
+def positions_of(asked: Array, n: int, what: str, things: str = "features") -> Index:
     """Convert positions or a mask to positions; raises an error for duplicates."""
     if asked.dtype.kind == "b" and asked.shape == (n,):
         asked = np.flatnonzero(asked)

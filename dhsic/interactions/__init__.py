@@ -17,6 +17,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from dhsic.interactions.anova import ChosenFeatures, opened, shares
+from dhsic.interactions.feature_sets import feature_sets
 from dhsic.joins.filters import Filters
 from dhsic.pairs.test import PairTest
 from dhsic.renamed import takes_former_names
@@ -36,6 +37,9 @@ def find_pairs(
     *,
     n_pairs: int = 100,
     selection: Any = None,
+    first: Any = None,
+    second: Any = None,
+    environment: Any = None,
     covariates: Any = None,
     label_kernel: str = "auto",
     alpha: float = 0.05,
@@ -75,6 +79,15 @@ def find_pairs(
         `dhsic.select`, a fitted selector, or positions or names of features. Pairs of these
         features are tested too. Main effects of features that `filters` exclude are regressed out
         as well, with a warning.
+    first, second : sequence, optional
+        Names or positions of features: only pairs of a feature of `first` with a feature of
+        `second` are tested. If one of them is None, it contains all features. Features that
+        `filters` exclude are ignored.
+    environment : str, list of str, array or frame, optional
+        Instead of pairs of features, test each feature (of `first`, if passed) together with each
+        of these columns, such as an exposure or a treatment: names of variables of `data`, or
+        values, (m,) or (m, k), passed like covariates. Text is converted to one indicator per group
+        but the first. All columns and their squares are regressed out, as covariates are.
     covariates : (m, q) array or frame, optional
         Covariates that are regressed out of labels and features, linearly.
     label_kernel : str
@@ -121,9 +134,10 @@ def find_pairs(
         squares of both features regressed out if that makes it smaller (``share_before`` is without
         squares). ``beta`` and ``se`` are the coefficient of the product and its standard error in a
         regression with covariates and both main effects (`dhsic.pairs.effects`), for one real
-        target or two classes (then ``beta`` is a log odds ratio) and ``functions=1``. Attributes
-        give the number of pairs, the p-value down to which all of them were searched (``reach``),
-        how many of the first pairs are certainly the best (``n_certain``), the share that is
+        target or two classes (then ``beta`` is a log odds ratio) and ``functions=1``. With
+        `environment`, a column of this name replaces those of the second feature. Attributes give
+        the number of pairs, the p-value down to which all of them were searched (``reach``), how
+        many of the first pairs are certainly the best (``n_certain``), the share that is
         significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
         relative to permuted labels (``inflation``), by which p-values are corrected
         (``corrected_by``) if it is significant.
@@ -165,9 +179,11 @@ def find_pairs(
     ).check()
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
-    where |= {"event": event, "entry": entry}
+    where |= {"event": event, "entry": entry, "environment": environment}
     check_opening("find_pairs", opening)
     labelled = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:
         chosen = ChosenFeatures.of(selection, labelled.source)
-        return test.of(labelled, there, chosen.here, elsewhere=chosen.elsewhere)
+        among, partners = feature_sets(first, second, labelled)
+        elsewhere = chosen.elsewhere
+        return test.of(labelled, there, chosen.here, among, second=partners, elsewhere=elsewhere)

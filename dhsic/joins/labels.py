@@ -6,7 +6,7 @@ Users pass arrays, frames with sample names, or names of variables (`dhsic.joins
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
+from dhsic.joins.environment import Environment, named_columns
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
@@ -34,6 +35,7 @@ from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.targets import (
+    check_columns,
     names_said,
     refuse_held,
     refuse_records,
@@ -70,6 +72,7 @@ class Labelled:
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences on the origin of the labels, and how rows were matched
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
+    environment: Environment | None = None  # columns with which features are paired
 
     @classmethod
     def of(
@@ -107,6 +110,7 @@ class Inputs:
     filters: Filters | Filtered | None
     opening: Mapping[str, Any]  # options of `open_source`
     censoring: Censoring | None = None  # columns of a target that has censored times
+    environment: Any = None  # columns, or names of variables, with which features are paired
 
     @classmethod
     def of(
@@ -121,6 +125,7 @@ class Inputs:
         not_features: Collection[str] = (),
         event: Any = None,
         entry: Any = None,
+        environment: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -139,17 +144,25 @@ class Inputs:
         event, entry : str, array or None
             Whether the event of a censored time was observed, and when a sample entered, as values
             or as names of columns, see `dhsic.joins.censoring.with_censoring`.
+        environment : str, list of str, array or frame, optional
+            Columns with which features are paired, passed like covariates.
         **opening
             Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
         passed = data
         target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
+        environment = in_pandas(environment)
         if isinstance(data, pd.DataFrame):
+            if names := names_said(environment):
+                check_columns(data, names)
+                environment, not_features = data[list(names)], (*not_features, *names)
             data, target, covariates = split_frame(data, target, covariates, not_features)
         else:
-            opening |= _columns_apart(data, target, covariates, not_features)
-        return cls(passed, data, target, covariates, what, by_position, filters, opening, censoring)
+            apart = (*not_features, *(_names_in(environment, data) if is_table(data) else ()))
+            opening |= _columns_apart(data, target, covariates, apart)
+        columns = data, target, covariates, what, by_position, filters, opening
+        return cls(passed, *columns, censoring, environment)
 
     @property
     def n_samples(self) -> int | None:
@@ -214,6 +227,7 @@ class Inputs:
         source = filtered.features_of(source)
         rows = _Rows(self, data, names, filtered, source)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
+        environment = self._environment(data, rows)
         ours = None if names is None else filtered.samples_of(names)
         if y is not None and is_censored(y):
             rows.notes.append(described(y))
@@ -230,7 +244,20 @@ class Inputs:
             names=names,
             compares_values=compares_samples,
         )
-        return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+        labelled = Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes))
+        return replace(labelled, filtered=filtered, environment=environment)
+
+    def _environment(self, data: Any, rows: _Rows) -> Environment | None:
+        """Read the environment from `data`, or as passed, and match it to the samples."""
+        if self.environment is None:
+            return None
+        names = _names_in(self.environment, data)
+        fill = self.opening.get("missing_chunks", "error")
+        columns = [(name, read_target(data, name, fill)) for name in names]
+        environment = Environment.of(columns or named_columns(self.environment))
+        passed = environment.columns if names else self.environment
+        aligned = rows.aligned(passed, "environment", environment.columns)
+        return None if aligned is None else environment.take(aligned)
 
     def _without_classes(self, what: str, classes: list[str]) -> str:
         """Return Python code that excludes the samples of some classes of the labels."""

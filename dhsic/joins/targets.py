@@ -7,7 +7,7 @@ feature would reveal the labels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,16 +51,7 @@ def split_frame(
         No column has this name, or several have it.
     """
     columns = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
-    for name in columns:
-        n = int((X.columns == name).sum())
-        if n != 1:
-            columns_text = abbreviate(map(repr, X.columns), 20)
-            there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
-            what = "Rename all but one" if n else "Pass one of them, or the values themselves"
-            meant = did_you_mean(name, map(str, X.columns))
-            raise InputError(
-                f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
-            )
+    check_columns(X, columns)
 
     def select_columns(given: Any) -> Any:
         names = names_said(given)
@@ -70,6 +61,20 @@ def split_frame(
 
     features = X.drop(columns=[*columns]) if columns else X
     return features, select_columns(target), select_columns(covariates)
+
+
+def check_columns(X: pd.DataFrame, names: Iterable[str]) -> None:
+    """Raise InputError if a frame has no column, or several columns, of a name."""
+    for name in names:
+        n = int((X.columns == name).sum())
+        if n != 1:
+            columns_text = abbreviate(map(repr, X.columns), 20)
+            there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
+            what = "Rename all but one" if n else "Pass one of them, or the values themselves"
+            meant = did_you_mean(name, map(str, X.columns))
+            raise InputError(
+                f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
+            )
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:

@@ -55,12 +55,20 @@ def n_kept(n: int) -> int:
 
 
 def rescore_pairs(
-    reader: Reader, scanned: BestPairs, labels: Labels, n: int, reach: float
+    reader: Reader,
+    scanned: BestPairs,
+    labels: Labels,
+    n: int,
+    reach: float,
+    beside: Tile | None = None,
 ) -> RescoredPairs:
-    """Compute final shares of all kept pairs, and return the best n."""
+    """Compute final shares of all kept pairs, and return the best n.
+
+    `beside` are columns that are not features, see `dhsic.pairs.tiles.columns_beside`.
+    """
     shares = scanned.shares
     if labels.functions == 1:  # several functions already include the square
-        shares = np.minimum(shares, _given_squares(reader, scanned, labels))
+        shares = np.minimum(shares, _given_squares(reader, scanned, labels, beside))
     is_full = len(shares) >= n_kept(n)
     floor = max(reach, float(scanned.shares.min())) if is_full else reach
     every = replace(scanned, shares=shares)
@@ -89,21 +97,26 @@ def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
     return dict(zip(at.tolist(), masks, strict=True))
 
 
-def _given_squares(reader: Reader, scanned: BestPairs, labels: Labels) -> Float:
+def _given_squares(
+    reader: Reader, scanned: BestPairs, labels: Labels, beside: Tile | None
+) -> Float:
     """Shares (n,) of the scanned pairs after squares are regressed out.
 
     Values are read in batches.
     """
     shares = np.empty(len(scanned.pairs))
-    for i, x, w, gaps in values_of_pairs(reader, scanned.pairs):
+    for i, x, w, gaps in values_of_pairs(reader, scanned.pairs, beside):
         shares[i] = share_given_squares(x, w, labels, gaps)
     return shares
 
 
 def values_of_pairs(
-    reader: Reader, pairs: Index
+    reader: Reader, pairs: Index, beside: Tile | None = None
 ) -> Iterator[tuple[int, Float, Float, Mask | None]]:
     """Yield pairs (n, 2) in reading order, with the standardised values of both features.
+
+    If `beside` is given, the second members of all pairs are its columns, which have no missing
+    values.
 
     Yields
     ------
@@ -115,10 +128,16 @@ def values_of_pairs(
         Mask of the samples in which either value is missing; None if no value is.
     """
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    columns = None if beside is None else beside.values(np.float64)
     for batch in slices(len(pairs), max(1, VALUE_BYTES // (2 * 8 * reader.n_samples))):
-        features, at = np.unique(pairs[order[batch]], return_inverse=True)
+        rows = order[batch]
+        members = pairs[rows] if columns is None else pairs[rows, :1]
+        features, at = np.unique(members, return_inverse=True)
         X = reader.values(features)
         gaps = _missing_masks(reader, features)
-        for i, (j, k) in zip(order[batch].tolist(), at.reshape(-1, 2), strict=True):
-            both = [gaps[at] for at in (j, k) if at in gaps]
-            yield i, X[j], X[k], np.logical_or.reduce(both) if both else None
+        for i, places in zip(rows.tolist(), at.reshape(members.shape), strict=True):
+            missing = [gaps[place] for place in places if place in gaps]
+            x, w = X[places[0]], X[places[-1]]
+            if beside is not None and columns is not None:
+                w = columns[pairs[i, 1] - beside.tags[0] // 2]
+            yield i, x, w, np.logical_or.reduce(missing) if missing else None

@@ -43,13 +43,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import gumbel_r
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float
 from dhsic.errors import CheckpointError
 from dhsic.pairs.inflation import Inflation, every, medians_of
+from dhsic.pairs.pair_set import PairSet
 from dhsic.pairs.products import FEW, LargestProducts, ProductScan
 from dhsic.pairs.rescore import RescoredPairs, n_kept, rescore_pairs
 from dhsic.pairs.share import Labels, deflated
-from dhsic.pairs.tiles import BestPairs, Largest, Scan, cross_jobs, run_width, runs_of, tile_jobs
+from dhsic.pairs.tiles import BestPairs, Largest, Scan
+from dhsic.passes import Tile
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
 from dhsic.storage import store_at
@@ -61,7 +63,8 @@ from dhsic.storage.lock import lock_of
 #: p-value for a screen, which requires main effects that are small compared with the target share.
 FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
 #: Maximum number of features for which all pairs are tested with permuted labels. With more
-#: features, only pairs within random runs of features are; second, the number of these runs.
+#: features, only pairs within random runs of features are; second, the number of these runs. Other
+#: sets of pairs are sampled so that about as many pairs are tested.
 MOST_PERMUTED, PERMUTED_RUNS = 1024, 16
 #: Expected number of null pairs that reach the target p-value: minimum, and per requested pair.
 EXPECTED, EXPECTED_EACH = 50, 2
@@ -245,14 +248,9 @@ class ScanResult:
         return int((self.judged.shares >= self.threshold(alpha)).sum())
 
 
-def n_pairs_of(d: int, n_partners: int = 0) -> int:
-    """Number of pairs among d features plus pairs of these features with `n_partners` others."""
-    return d * (d - 1) // 2 + d * n_partners
-
-
 def scan_pairs(
     reader: Reader,
-    alive: Index,
+    pairs: PairSet,
     labels: Labels,
     kept: SavedResults,
     *,
@@ -260,40 +258,36 @@ def scan_pairs(
     n_permutations: int,
     seed: int,
     n_permuted: int | None = None,
-    partners: Index | None = None,
+    beside: Tile | None = None,
 ) -> ScanResult:
-    """Scan all pairs of the features `alive` and return the best n pairs.
+    """Scan a set of pairs of features that vary, and return the best n pairs.
 
-    `alive` are the features that vary, in ascending order. `reader` knows the scaling of features.
-    Permutations use pairs of at most `n_permuted` features, by default `MOST_PERMUTED`. With
-    `partners`, a set of other features, pairs of a feature with a partner are scanned too.
+    `reader` knows the scaling of features. Permutations use about as many pairs as `n_permuted`
+    features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that are not
+    features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
     """
-    other_features = alive[:0] if partners is None else partners
-    n_pairs = n_pairs_of(alive.size, other_features.size)
+    n_pairs = pairs.n_pairs
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
     null, n_tried, audited, inflation = None, 0, None, None
     screens = is_screened(n_pairs, n, labels.functions)
     if n_permutations and n_pairs:
-        permuted = permuted_features(alive, seed, n_permuted or MOST_PERMUTED)
-        n_tried = n_pairs_of(permuted.size)
+        permuted = pairs.sampled(seed, n_permuted or MOST_PERMUTED, PERMUTED_RUNS)
+        n_tried = permuted.n_pairs
         done = kept.get(NULL)
         if done is None:
             least = reach if screens and labels.functions == 1 else None
-            done = _permuted(reader, permuted, labels, least, n_permutations, seed)
+            done = _permuted(reader, permuted, labels, least, n_permutations, seed, beside)
             kept.put(NULL, **done)
         null = Null.of(done["log_p"], n_pairs / n_tried)
         is_audited = screens and labels.functions == 1
         audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])
-    width = run_width(reader.n_samples, alive.size + other_features.size, labels.functions)
-    jobs = _tiles(reader, alive, width)
-    if other_features.size:
-        runs = (_runs(reader, alive, alive.size), _runs(reader, other_features, width))
-        jobs = cross_jobs(*runs)
-    a_scan = Scan if labels.functions == 1 else ProductScan
-    scanned = _best_of_tiles(reader, a_scan(labels, reach, n_kept(n), screens=screens), jobs, kept)
-    best = rescore_pairs(reader, scanned, labels, n, reach)
+    a_pass: Scan | ProductScan = Scan(labels, reach, n_kept(n), screens=screens, beside=beside)
+    if labels.functions > 1:
+        a_pass = ProductScan(labels, reach, n_kept(n), screens=screens)
+    scanned = _best_of_tiles(reader, a_pass, pairs.jobs(reader, labels.functions), kept)
+    best = rescore_pairs(reader, scanned, labels, n, reach, beside)
     return ScanResult(best, labels, null, p, n_pairs, n_tried, audited, inflation)
 
 
@@ -326,21 +320,14 @@ def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
-def permuted_features(alive: Index, seed: int, most: int) -> Index:
-    """Features whose pairs are tested with permuted labels, at most about `most`.
-
-    They are all features, or random runs of neighbouring features if there are more.
-    """
-    if alive.size <= most:
-        return alive
-    width = most // PERMUTED_RUNS
-    rng = np.random.default_rng([seed, 1])
-    starts = np.sort(rng.choice(alive.size // width, PERMUTED_RUNS, replace=False)) * width
-    return np.concatenate([alive[a : a + width] for a in starts])
-
-
 def _permuted(
-    reader: Reader, features: Index, labels: Labels, reach: float | None, n: int, seed: int
+    reader: Reader,
+    pairs: PairSet,
+    labels: Labels,
+    reach: float | None,
+    n: int,
+    seed: int,
+    beside: Tile | None,
 ) -> dict[str, Any]:
     """Test pairs with n permutations of the labels.
 
@@ -351,13 +338,12 @@ def _permuted(
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))
     permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
-    width = run_width(m, features.size, labels.functions)
-    width = min(max(1, MOST_PERMUTED // PERMUTED_RUNS), width)
-    step = every(n_pairs_of(features.size))
-    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, step)
+    step = every(pairs.n_pairs)
+    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, step, beside)
     if labels.functions > 1:
         a_pass = LargestProducts(labels, permuted, step)
-    tried = list(reader.map(a_pass, _tiles(reader, features, width)))
+    narrowest = max(1, MOST_PERMUTED // PERMUTED_RUNS)
+    tried = list(reader.map(a_pass, pairs.jobs(reader, labels.functions, narrowest)))
     largest = np.max([each.largest for each in tried], axis=0)
     return {
         "log_p": labels.log_p(largest),
@@ -365,11 +351,3 @@ def _permuted(
         "n_audited": sum(each.n_reaching for each in tried),
         "n_lost": sum(each.n_lost for each in tried),
     }
-
-
-def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:
-    return tile_jobs(_runs(reader, features, width))
-
-
-def _runs(reader: Reader, features: Index, width: int) -> list[Job]:
-    return runs_of(reader.jobs(features, tags=features), width)

@@ -104,7 +104,8 @@ class Labels:
     """Labels against which pairs are tested: orthonormal residual labels U (m, t), and Q (m, q).
 
     `linked` and `least` define which pairs are tested, see the module docstring. `functions` is the
-    number of functions of each feature, see `dhsic.pairs.products`.
+    number of functions of each feature, see `dhsic.pairs.products`. `sides` is the number of
+    members of a pair that Q does not contain: 1 if features are paired with columns of Q.
     """
 
     U: Array
@@ -112,6 +113,7 @@ class Labels:
     linked: float = 0.9
     least: float = 0.5
     functions: int = 1
+    sides: int = 2
 
     @classmethod
     def of(
@@ -122,6 +124,7 @@ class Labels:
         linked: float = 0.9,
         least: float = 0.5,
         functions: int = 1,
+        sides: int = 2,
     ) -> Labels:
         """Regress Q out of label columns (m, t').
 
@@ -133,7 +136,7 @@ class Labels:
         U = U[:, singular > ROUNDING]
         if U.shape[1] == 0:
             raise nothing_left()
-        labels = cls(U, Q, linked, least, functions)
+        labels = cls(U, Q, linked, least, functions, sides)
         if labels.degrees[1] <= 0:
             raise InputError(
                 f"{len(U)} samples are too few for {Q.shape[1] - 1} covariates and main effects, "
@@ -162,7 +165,7 @@ class Labels:
     def degrees(self) -> tuple[int, int]:
         """Degrees of freedom of the law of a share: t and n - t if a pair has one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
-        n, s = m - self.Q.shape[1] - 2 * self.functions, min(g, t)
+        n, s = m - self.Q.shape[1] - self.sides * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
 
     def log_p(self, share: Any) -> Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,13 @@ DESCRIPTIONS = {
     "expected by chance, divided by those found",
     "linkage": "squared correlation of the two features",
 }
+#: Descriptions that are different if features are paired with environments.
+OF_ENVIRONMENTS = {
+    "first": "position of the feature in the data",
+    "first_feature": "name of the feature",
+    "environment": "environment that the feature acts together with",
+    "linkage": "squared correlation of feature and environment",
+}
 #: Descriptions of the columns of variants.
 PLACES = {
     "first_contig": "chromosome of the first variant",
@@ -50,13 +57,15 @@ def table_of(
     about: Mapping[str, Any],
     effects: tuple[Float, str] | None = None,
     main_inflation: float | None = None,
+    environments: Sequence[str] | None = None,
     *,
     warns: bool = True,
 ) -> xr.Dataset:
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
     `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
-    products, and a description of them. `main_inflation` is the inflation of single features.
+    products, and a description of them. `main_inflation` is the inflation of single features. If
+    features were paired with columns that are not features, `environments` are their names.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -96,8 +105,15 @@ def table_of(
             warn(sentence)
     columns["linkage"] = best.linked
     first, second = best.pairs.T
-    table = pair_table(source, "pairs", first, second, columns, descriptions)
-    return table.assign_attrs(attributes)
+    if environments is None:
+        table = pair_table(source, "pairs", first, second, columns, descriptions)
+        return table.assign_attrs(attributes)
+    paired = np.array(environments, dtype=object)[second - source.n_features].astype(str)
+    columns = {"environment": paired, **columns}
+    descriptions |= OF_ENVIRONMENTS
+    table = pair_table(source, "pairs", first, np.full_like(second, -1), columns, descriptions)
+    unused = [name for name in table if str(name).startswith("second")]
+    return table.drop_vars([*unused, "distance"], errors="ignore").assign_attrs(attributes)
 
 
 def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | None) -> Iterator[str]:

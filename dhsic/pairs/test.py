@@ -24,17 +24,13 @@ from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_
 from dhsic.pairs import scan
 from dhsic.pairs.effects import product_effects
 from dhsic.pairs.inflation import every, main_inflation
+from dhsic.pairs.pair_set import PairSet
 from dhsic.pairs.products import FUNCTIONS, task_bytes_of
 from dhsic.pairs.rescore import n_kept
-from dhsic.pairs.scan import (
-    is_screened,
-    kept_at,
-    n_pairs_of,
-    scan_pairs,
-)
+from dhsic.pairs.scan import is_screened, kept_at, scan_pairs
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import table_of
-from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, run_width
+from dhsic.pairs.tiles import MEASURED, STRIP_ENTRIES, columns_beside
 from dhsic.passes import Measure
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
 from dhsic.passes.single_pass import look_at, looked_at
@@ -177,17 +173,25 @@ class PairTest:
         elsewhere: Index | None = None,
         effects: Float | None = None,
         with_all: bool = False,
+        second: Index | None = None,
         reader: Reader | None = None,
     ) -> xr.Dataset:
         """Find the best pairs of features of an opened source, see `dhsic.find_pairs`.
 
         Main effects of the features `main` are regressed out. All pairs among the features `among`
         (ascending; by default all features) are tested, and with `with_all` also their pairs with
-        all other features. Main effects of features `elsewhere`, which filters exclude, and the
-        columns of `effects` (m, r) are regressed out too. A `reader` of inspected data, without
-        scaling, avoids inspecting the values again.
+        all other features. With `second`, pairs of a feature in `among` with a feature in `second`
+        are tested instead; if `given` has an environment, features in `among` with its columns.
+        Main effects of features `elsewhere`, which filters exclude, and the columns of `effects`
+        (m, r) are regressed out too. A `reader` of inspected data, without scaling, avoids
+        inspecting the values again.
         """
         source = given.source
+        if given.environment is not None and self.functions > 1:
+            raise InputError(
+                f"functions={self.functions} multiplies functions of two features, but a feature "
+                "and an environment are tested by their product. Leave out functions=."
+            )
         is_inspected = reader is not None
         if reader is not None:
             reader = reader.copy_unread()
@@ -196,40 +200,47 @@ class PairTest:
         measure(reader, self.missing, codes_checked=is_inspected or source.keeps_codes)
         with closing(reader), single_blas_thread():  # more threads would sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
-            Q = basis(reader, given.covariates, main, self.main_functions)
-            if elsewhere is not None and elsewhere.size:
-                check_main(n_main, reader.n_samples)
-                beside = filtered_features(given, runtime, elsewhere, self.missing)
-                Q = covariate_basis(np.column_stack([Q, beside.T]), reader.n_samples)
-            if effects is not None:
-                Q = covariate_basis(np.column_stack([Q, effects]), reader.n_samples)
+            Q = self._regressed_out(reader, given, main, elsewhere, effects)
+            environment = given.environment
             y = _checked(given.y, reader.n_samples)
-            tested: dict[str, Any] = {"linked": self.linked, "least": self.least}
-            tested["functions"] = self.functions
-            labels = Labels.of(label_columns(y, self.label_kernel, given.covariates), Q, **tested)
+            labels = Labels.of(
+                label_columns(y, self.label_kernel, given.covariates),
+                Q,
+                linked=self.linked,
+                least=self.least,
+                functions=self.functions,
+                sides=2 if environment is None else 1,
+            )
             columns = labels.U.shape[1], Q.shape[1]
-            n = source.n_features if among is None else among.size
-            everyone = source.n_features if with_all else None
-            forecast = self.forecast(source, len(y), columns, runtime.n_here, n, everyone)
-            forecast.check(self.memory_limit)
             alive = reader.alive if among is None else np.intersect1d(among, reader.alive)
-            options: dict[str, Any] = {
-                "n": self.n_pairs,
-                "n_permutations": self.n_permutations,
-                "seed": self.seed,
-            }
-            options["n_permuted"] = self.n_permuted
-            if with_all:
-                options["partners"] = np.setdiff1d(reader.alive, alive)
-            with kept_at(self.checkpoint, self._identity(reader, given, labels, alive)) as kept:
-                result = scan_pairs(reader, alive, labels, kept, **options)
+            partners = np.setdiff1d(reader.alive, alive) if with_all else None
+            second = None if second is None else np.intersect1d(second, reader.alive)
+            pairs = pairs_tested(given, alive, second, partners)
+            self.forecast(source, len(y), columns, runtime.n_here, pairs).check(self.memory_limit)
+            beside = None
+            if environment is not None:
+                beside = columns_beside(environment.columns, source.n_features)
+            with kept_at(self.checkpoint, self._identity(reader, given, labels, pairs)) as kept:
+                result = scan_pairs(
+                    reader,
+                    pairs,
+                    labels,
+                    kept,
+                    n=self.n_pairs,
+                    n_permutations=self.n_permutations,
+                    seed=self.seed,
+                    n_permuted=self.n_permuted,
+                    beside=beside,
+                )
             of_main = None
             if self.warns and result.n_significant(self.alpha):
                 of_main = main_inflation(reader, alive, labels)
             of_products = None
             if self.with_effects and self.functions == 1:
-                pairs = result.judged.found.pairs
-                of_products = product_effects(reader, pairs, y, given.covariates, self.label_kernel)
+                of_products = product_effects(
+                    *(reader, result.judged.found.pairs, y, given.covariates, self.label_kernel),
+                    beside,
+                )
         C = given.covariates
         about = {
             "n_samples": reader.n_samples,
@@ -245,7 +256,29 @@ class PairTest:
         }
         about |= event_counts(y)
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
-        return table_of(result, source, about, of_products, of_main, warns=self.warns)
+        names = None if environment is None else environment.names
+        return table_of(result, source, about, of_products, of_main, names, warns=self.warns)
+
+    def _regressed_out(
+        self,
+        reader: Reader,
+        given: Labelled,
+        main: Index,
+        elsewhere: Index | None,
+        effects: Float | None,
+    ) -> Float:
+        """Orthonormal basis Q (m, q) of all that is regressed out besides the pairs themselves."""
+        m = reader.n_samples
+        Q = basis(reader, given.covariates, main, self.main_functions)
+        more = [] if effects is None else [effects]
+        if elsewhere is not None and elsewhere.size:
+            check_main(int(main.size + elsewhere.size), m)
+            more.insert(0, filtered_features(given, reader.runtime, elsewhere, self.missing).T)
+        if given.environment is not None:
+            more.append(given.environment.main_effects)
+        for columns in more:
+            Q = covariate_basis(np.column_stack([Q, columns]), m)
+        return Q
 
     def forecast(
         self,
@@ -253,25 +286,20 @@ class PairTest:
         m: int,
         columns: tuple[int, int],
         n_tasks: int,
-        d: int,
-        everyone: int | None = None,
+        pairs: PairSet,
     ) -> Forecast:
-        """Forecast a scan over m samples and d features of a source, with `n_tasks` tasks at once.
+        """Forecast a scan of pairs over m samples of a source, with `n_tasks` tasks at once.
 
-        `columns` are the numbers of columns of the labels (t) and of Q (q). If `everyone`, the
-        number of all features, is given, pairs of the d features with all others are tested too.
+        `columns` are the numbers of columns of the labels (t) and of Q (q).
         """
-        (t, q), n_permutations = columns, self.n_permutations
-        n_partners = 0 if everyone is None else max(0, everyone - d)
-        n_pairs = n_pairs_of(d, n_partners)
-        width = max(run_width(m, d + n_partners, self.functions), d if n_partners else 0)
+        (t, q), n_permutations, n_pairs = columns, self.n_permutations, pairs.n_pairs
+        width = pairs.width(m, self.functions)
+        if pairs.one_run and pairs.crosses:
+            width = max(width, pairs.within.size)
         most = self.n_permuted or scan.MOST_PERMUTED
-        n_permuted = n_pairs_of(min(d, most)) if n_permutations else 0
-        n_runs, read = -(-d // width), float(m) * d * (-(-d // width) + 1)
-        n_tiles = n_runs * (n_runs + 1) // 2
-        if n_partners:
-            n_tiles = 1 + -(-n_partners // width)
-            read = float(m) * (n_partners + d * n_tiles)
+        n_permuted = 0
+        if n_permutations:
+            n_permuted = pairs.sampled(self.seed, most, scan.PERMUTED_RUNS).n_pairs
         state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
         each, permuted = self._products(n_pairs, t, q)
         if self.functions == 1:
@@ -280,15 +308,15 @@ class PairTest:
         else:
             task_bytes = task_bytes_of(self.functions, m, t, n_permutations, width)
         n_sampled = n_permuted // every(n_permuted) * (1 + min(n_permutations, MEASURED))
-        stored = m * (d + n_partners) * np.dtype(source.dtype).itemsize
+        stored = m * pairs.n_features * np.dtype(source.dtype).itemsize
         return Forecast(
             n_pairs,
-            n_tiles,
+            pairs.n_tiles(width),
             2.0 * m * n_pairs * each,
             2.0 * m * n_permuted * permuted,
-            read,
+            float(m) * pairs.n_read(width),
             task_bytes + state,
-            min(COMPACT_BYTES, stored) + 8 * VECTORS * (d + n_partners) + COPIED * 4 * n_sampled,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * pairs.n_features + COPIED * 4 * n_sampled,
             n_tasks,
         )
 
@@ -303,7 +331,7 @@ class PairTest:
         return (g * t if screens else fit + g * t), fit + (g + both) * t * (self.n_permutations + 1)
 
     def _identity(
-        self, reader: Reader, given: Labelled, labels: Labels, alive: Index
+        self, reader: Reader, given: Labelled, labels: Labels, pairs: PairSet
     ) -> dict[str, Any]:
         """Identity of a scan: a checkpoint with another identity belongs to another scan."""
         if self.checkpoint is None:
@@ -311,7 +339,9 @@ class PairTest:
         values = sha256(reader.scaling.checksum.tobytes())
         digest = sha256(labels.U.tobytes() + labels.Q.tobytes())
         digest.update(repr(None if given.rows is None else given.rows.tolist()).encode())
-        digest.update(alive.tobytes())
+        digest.update(pairs.identity())
+        if given.environment is not None:
+            digest.update(given.environment.columns.tobytes())
         parameters = {
             "scan": "pairs",
             "n_pairs": self.n_pairs,
@@ -328,6 +358,17 @@ class PairTest:
         }
         source = given.source.fingerprint()
         return {"source": source, "parameters": parameters, "versions": versions()}
+
+
+def pairs_tested(
+    given: Labelled, features: Index, second: Index | None = None, partners: Index | None = None
+) -> PairSet:
+    """Set of pairs that a scan tests, see `PairTest.of`; all `features` must vary."""
+    if given.environment is not None:
+        return PairSet.with_columns(features, len(given.environment.names))
+    if second is not None:
+        return PairSet.between(features, second)
+    return PairSet.of_all(features, partners)
 
 
 def check_main(n: int, m: int) -> None:

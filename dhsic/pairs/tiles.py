@@ -116,10 +116,24 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
     return jobs
 
 
-def cross_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
-    """Return the jobs of `tile_jobs`, and one job for each run with each run of other features."""
-    between = [_merge_jobs(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
-    return tile_jobs(runs) + between
+def between_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
+    """Return one job for each run with each run of other features."""
+    return [_merge_jobs(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
+
+
+def run_jobs(runs: Sequence[Job]) -> list[Job]:
+    """Return one job for each run, whose features are paired with columns of the pass."""
+    return [_marked(run, 0) for run in runs]
+
+
+def columns_beside(columns: Float, first: int) -> Tile:
+    """Columns (m, k), which are not features, as the second side of tiles.
+
+    In pairs, they are called `first`, ``first + 1``, ...
+    """
+    raw = np.ascontiguousarray(columns.T)
+    scaling, _ = Tile(raw, None).measured(standardize=True)
+    return Tile(raw, None, scaling, tags=2 * (first + np.arange(len(raw))) + 1)
 
 
 def _marked(job: Job, side: int) -> Job:
@@ -138,9 +152,14 @@ class FeatureRun:
     side: Side
 
     @classmethod
-    def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[FeatureRun, FeatureRun]:
-        """Return both runs of a tile; they are the same object if the tile is on the diagonal."""
-        of: tuple[list[Tile], list[Tile]] = [], []
+    def both(
+        cls, blocks: Iterator[Tile], labels: Labels, beside: Tile | None = None
+    ) -> tuple[FeatureRun, FeatureRun]:
+        """Return both runs of a tile; they are the same object if the tile is on the diagonal.
+
+        With `beside` (see `columns_beside`), this is the second run.
+        """
+        of: tuple[list[Tile], list[Tile]] = [], [] if beside is None else [beside]
         for tile in blocks:
             of[int(tile.tags[0]) % 2].append(tile)
         first_run = cls._of(of[0], labels)
@@ -259,10 +278,11 @@ class Scan(AbstractPass):
     reach: float
     n: int
     screens: bool
+    beside: Tile | None = None  # columns with which features are paired
 
     def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
         narrow = self.labels.narrowed()
-        left, right = FeatureRun.both(blocks, narrow)
+        left, right = FeatureRun.both(blocks, narrow, self.beside)
         judge = self._screened if self.screens else self._screen_tile
         parts = list(judge(left.side, right.side, narrow, is_square=left is right))
         at = np.concatenate([np.empty((0, 2), dtype=np.int64), *(places for places, _ in parts)])
@@ -405,10 +425,11 @@ class Largest(AbstractPass):
     permuted: Array  # (B, m, t) float32
     reach: float | None
     every: int
+    beside: Tile | None = None  # columns with which features are paired
 
     def over(self, blocks: Iterator[Tile], m: int) -> PermutationResult:
         narrow = self.labels.narrowed()
-        left, right = FeatureRun.both(blocks, narrow)
+        left, right = FeatureRun.both(blocks, narrow, self.beside)
         largest, sampled, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
         for rows in strips(len(left.features), len(right.features)):
             first, strip = left.side.take(rows), Strip(rows, left is right)

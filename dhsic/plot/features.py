@@ -191,10 +191,10 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def _ends(found: xr.Dataset, n: int) -> list[Array]:
-    """Names of the first and second features of the first n rows."""
+    """Names of both members of the first n pairs; the second one may be an environment."""
+    ends = ("first", "environment" if "environment" in found else "second")
     return [
-        found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n]
-        for end in ("first", "second")
+        found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n] for end in ends
     ]
 
 

@@ -50,7 +50,7 @@ LOCI = 300
 #: Maximum number of rows in the table of pairs, and its columns, if present.
 PAIRS = 100
 OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second", "second_feature",
-            "second_contig", "second_position", "share", "p_value", "beta", "se",
+            "second_contig", "second_position", "environment", "share", "p_value", "beta", "se",
             "family_wise", "false_discovery", "linkage")  # fmt: skip
 #: Resolution of rasterised points, in dots per inch.
 DPI = 130

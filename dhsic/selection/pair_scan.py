@@ -15,10 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.memory import MemoryEstimate
-from dhsic.pairs.scan import n_pairs_of
+from dhsic.pairs.pair_set import PairSet
 from dhsic.pairs.share import label_columns
 from dhsic.pairs.test import Forecast, PairTest
 from dhsic.selection.run import SelectionRun
@@ -122,13 +124,15 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
     q = 1 + (0 if run.covariates is None else run.covariates[0].size)
     m, threads = run.n_samples, run.runtime.n_here
     if kind != "auto":
-        n = n_scanned(run, t)
+        pairs = PairSet.of_all(np.arange(n_scanned(run, t)))
         columns = t, q + n_main_effects(run)
-        return PairScan(kind, (pair_test(run).forecast(run.source, m, columns, threads, n),))
+        return PairScan(kind, (pair_test(run).forecast(run.source, m, columns, threads, pairs),))
     columns, d = (t, q + m // MOST_FUNCTIONS), run.source.n_features
+    features = np.arange(d)
+    scanned = PairSet.of_all(features), PairSet.of_all(features[:AMONG], features[AMONG:])
     forecasts = tuple(
-        test.forecast(run.source, m, columns, threads, n, d)
-        for test, n in zip(default_tests(run), (d, min(d, AMONG)), strict=False)
+        test.forecast(run.source, m, columns, threads, pairs)
+        for test, pairs in zip(default_tests(run), scanned, strict=False)
     )
     scan = PairScan(kind, forecasts)
     return scan if scan.flops <= MOST_FLOPS else PairScan(kind, (), _too_many(d, scan.flops))
@@ -168,7 +172,7 @@ def _core_time(flops: float) -> str:
 def _too_many(d: int, flops: float) -> str:
     """Return the message that a scan of the pairs of d features would take too long."""
     return (
-        f"not scanned: the {n_pairs_of(d):,} pairs of {d:,} features would take about "
+        f"not scanned: the {d * (d - 1) // 2:,} pairs of {d:,} features would take about "
         f"{_core_time(flops)} on one core. To scan them, use dhsic pairs; to scan pairs of the "
         "best features, use --interactions best"
     )
