@@ -162,6 +162,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
     "runtime/clients.py:_check_certificates": "test_security.py",
     "plot/rounds.py:accuracy": "test_plot.py",
+    "plot/survival.py:survival": "test_censored.py",
 }
 
 VALIDATION = frozenset(

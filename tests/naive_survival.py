@@ -90,3 +90,12 @@ def concordance(samples, risk):
                 comparable += 1
                 concordant += 1.0 if risk[i] > risk[j] else 0.5 if risk[i] == risk[j] else 0.0
     return concordant / comparable
+
+
+def kaplan_meier(samples):
+    """Event times, and the product of 1 - deaths / at risk up to each of them."""
+    left, curve = 1.0, []
+    for t in event_times(samples):
+        left *= 1 - len(deaths(samples, t)) / len(at_risk(samples, t))
+        curve.append(left)
+    return event_times(samples), curve

@@ -12,15 +12,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from stores import write_matrix
 
 import dhsic
+from dhsic import plot
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.interactions import find_pairs
 from dhsic.kernels import risk_variance
 from dhsic.kernels.censored import CensoredTarget, log_rank_scores
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.risk_sets import CENSORED, NullModel, RiskSets, concordance
+from dhsic.kernels.risk_sets import CENSORED, NullModel, RiskSets, concordance, kaplan_meier
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.reports import report
 from dhsic.selection.risk_model import records_of
+from dhsic.selection.survival_curves import THIRDS
 
 M, D = 120, 30
 
@@ -388,3 +391,55 @@ def test_samples_without_an_event_value_are_dropped(table):
     assert "status: 1" in run("test", table, *options).output
     found = run("test", table, *options, "--drop-missing")
     assert "119 censored times" in found.output
+
+
+# Survival curves --------------------------------------------------------------------
+
+
+def test_kaplan_meier_is_that_of_plain_loops(rng):
+    y = drawn(rng, 60, 0.4, ties=6)
+    y["entry"][:20] = y["time"][:20] / 2
+
+    times, survival = kaplan_meier(y)
+
+    expected = naive.kaplan_meier(samples_of(y))
+    assert_array_equal(times, expected[0])
+    assert_allclose(survival, expected[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("is_genotype", [False, True])
+def test_a_result_has_the_curves_of_the_best_feature(rng, is_genotype):
+    X = rng.binomial(2, 0.4, (200, 30)) if is_genotype else rng.standard_normal((200, 30))
+    X = X.astype(float)
+    y = drawn(rng, 200, 0.3, 1.5 * X[:, 7])
+    X[rng.random(200) < 0.1, 7] = np.nan
+
+    result = dhsic.select(X, y, n_features_to_select=3, control="shadow", progress=False)
+    curves = json.loads(result.attrs["survival_curves"])
+
+    x = X[:, 7]
+    assert curves["feature"] == 7
+    edges = [0.5, 1.5] if is_genotype else np.nanquantile(x, [1 / 3, 2 / 3])
+    groups = np.searchsorted(edges, x)
+    for k, group in enumerate(curves["groups"]):
+        part = y[(groups == k) & ~np.isnan(x)]
+        expected = naive.kaplan_meier(samples_of(part))
+        assert (group["n"], group["n_events"]) == (len(part), part["event"].sum())
+        assert_allclose(group["times"], expected[0])
+        assert_allclose(group["survival"], expected[1], atol=1e-6)
+    labels = [group["label"] for group in curves["groups"]]
+    assert labels == (["0", "1", "2"] if is_genotype else [*THIRDS])
+
+
+def test_curves_are_in_the_report_and_not_in_results_of_other_labels(data, tmp_path):
+    X, y = data
+    tests = dhsic.test_features(X, y)
+    (page,) = report(tests, tmp_path / "tests.html")
+    assert "lowest third (n=40" in page.read_text()
+
+    plain = dhsic.test_features(X, y["time"]).result_
+    assert "survival_curves" not in plain.attrs
+    with pytest.raises(InputError, match=r"Pass a result for such labels \(event=\)"):
+        plot.survival(plain)
+    followed = dhsic.test_features(X, y["time"], event=y["event"]).result_
+    assert len(plot.survival(followed).lines) == 3

@@ -189,3 +189,20 @@ def concordance(y: Array, risk: Float) -> float:
         n_comparable += others.size
         n_concordant += float((others < risk[i]).sum()) + 0.5 * float((others == risk[i]).sum())
     return n_concordant / n_comparable if n_comparable else float("nan")
+
+
+def kaplan_meier(y: Array) -> tuple[Float, Float]:
+    """Kaplan-Meier estimate of censored times y (m,) (Kaplan and Meier, 1958).
+
+    Returns
+    -------
+    times, survival : (K,)
+        Distinct event times, ascending, and the estimated probability of no event until and
+        including each of them; empty if there is no event.
+    """
+    if not y["event"].any():
+        return np.empty(0), np.empty(0)
+    sets = RiskSets.of(y)
+    at_risk = sets.sums(np.ones(len(y)))
+    times = np.asarray(np.unique(y["time"][y["event"]]), dtype=np.float64)
+    return times, np.asarray(np.cumprod(1.0 - sets.deaths / at_risk), dtype=np.float64)

@@ -88,7 +88,7 @@ class MissingMasks(AbstractPass):
         return np.concatenate(none)
 
 
-def _missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
+def missing_masks(reader: Reader, features: Index) -> dict[int, Array]:
     """Masks (m,) of missing values, by feature; only for `features` that have missing values."""
     at = np.flatnonzero(reader.scaling.n_missing[features] > 0)
     if not at.size:
@@ -134,7 +134,7 @@ def values_of_pairs(
         members = pairs[rows] if columns is None else pairs[rows, :1]
         features, at = np.unique(members, return_inverse=True)
         X = reader.values(features)
-        gaps = _missing_masks(reader, features)
+        gaps = missing_masks(reader, features)
         for i, places in zip(rows.tolist(), at.reshape(members.shape), strict=True):
             missing = [gaps[place] for place in places if place in gaps]
             x, w = X[places[0]], X[places[-1]]

@@ -8,6 +8,7 @@ dhsic[plot]``.
 from dhsic.plot.features import against_target, pairs, shares, stability
 from dhsic.plot.genome import genome, qq
 from dhsic.plot.rounds import accuracy, expected_lost, path
+from dhsic.plot.survival import survival
 
 __all__ = [
     "accuracy",
@@ -19,4 +20,5 @@ __all__ = [
     "qq",
     "shares",
     "stability",
+    "survival",
 ]

@@ -401,6 +401,12 @@ def _plots(
     if "cv_results" in result.attrs:
         words = "Score on held-out samples by number of features, and the chosen number."
         yield _render_svg("Cross-validation", words, partial(plot.accuracy, result))
+    if "survival_curves" in result.attrs:
+        words = (
+            "Fraction of samples without event over time (Kaplan-Meier), by the values of the best "
+            "feature. The same times chose the feature, so the curves of new samples differ less."
+        )
+        yield _render_svg("Survival", words, partial(plot.survival, result))
     yield from _plots_of_pairs(found, shares)
 
 

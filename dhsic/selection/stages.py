@@ -2,6 +2,7 @@
 
 The table is ordered from the outermost stage to the innermost. Samples are held out before shadow
 features are added; halves are drawn from the remaining samples; pairs are scanned after clumping.
+Survival curves need no parameter: they are stored for every run on times to an event.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.shadows import Shadows
 from dhsic.selection.stability import Stability
 from dhsic.selection.stage import Stage
+from dhsic.selection.survival_curves import SurvivalCurves
 
 #: Stages by name, the outermost first.
 STAGES: dict[str, type[Stage]] = {
-    stage.name: stage for stage in (HoldOut, Shadows, Stability, Interactions, Clumping)
+    stage.name: stage
+    for stage in (HoldOut, SurvivalCurves, Shadows, Stability, Interactions, Clumping)
 }
 
 
