@@ -1,10 +1,12 @@
 """Level and power of the test of single features against censored times.
 
     python survival.py level --draws 200 --features 200
+    python survival.py level --draws 200 --samples 100 --test cox
     python survival.py power --draws 300
 
 Level: features that are independent of the time, while censoring is independent, or follows a
-covariate that the features follow too. Power: one feature, beside the score test of a Cox model.
+covariate that the features follow too, by `dhsic test` or by the score test of a Cox model. Power:
+one feature, by both.
 """
 
 import argparse
@@ -72,8 +74,7 @@ def level(options):
                     y, c, C = labels_of(rng, m, share, design)
                     for kind, values in p.items():
                         X = features_of(rng, c, options.features, are_genotypes=kind)
-                        found = dhsic.test_features(X, y, covariates=C, runtime="threads")
-                        values.append(found.p_values)
+                        values.append(TESTS[options.test](X, y, C))
                 shares = [np.mean(np.array(p[k]) < a) for k in (False, True) for a in (0.05, 0.001)]
                 own = [number(s, 4 + i % 2) for i, s in enumerate(shares)]
                 rows.append([f"{m:,}", design, f"{share:.0%}", *own])
@@ -93,14 +94,49 @@ def hazard_changes(rng, x, kind):
     return np.where(drawn < early * turn, drawn / early, turn + (drawn - early * turn) / late)
 
 
-def cox_p(y, x):
-    """P-value of the score test of a Cox model with the feature x alone."""
-    numerator = variance = 0.0
-    for i in np.flatnonzero(y["event"]):
-        there = x[y["time"] >= y["time"][i]]
-        numerator += x[i] - there.mean()
-        variance += there.var()
-    return chi2.sf(numerator**2 / variance, 1)
+def own_p(X, y, C=None):
+    """p-values of `dhsic test`."""
+    return dhsic.test_features(X, y, covariates=C, runtime="threads").p_values
+
+
+def cox_p(X, y, C=None):
+    """p-values of the score tests of Cox models with each feature, (n,), and covariates C."""
+    X, C = X.astype(float), np.empty((len(X), 0)) if C is None else C
+    numerator, variance, with_C, information = _cox_sums(X, y, C, _cox_coefficients(y, C))
+    if C.size:
+        variance = variance - (with_C * np.linalg.solve(information, with_C)).sum(axis=0)
+    return chi2.sf(numerator**2 / np.maximum(variance, 1e-12), 1)
+
+
+def _cox_coefficients(y, C):
+    """Coefficients of a Cox model with the covariates alone, by Newton's method."""
+    beta = np.zeros(C.shape[1])
+    for _ in range(15 if C.size else 0):
+        gradient, _, _, information = _cox_sums(C, y, C, beta)
+        beta = beta + np.linalg.solve(information, gradient)
+    return beta
+
+
+def _cox_sums(X, y, C, beta):
+    """Scores and variances of X, covariances with C and information on C, with tied events."""
+    numerator, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    with_C, information = np.zeros((C.shape[1], X.shape[1])), np.zeros((C.shape[1],) * 2)
+    relative = np.exp(C @ beta)
+    for time in np.unique(y["time"][y["event"]]):
+        there, died = y["time"] >= time, (y["time"] == time) & y["event"]
+        n, deaths = there.sum(), died.sum()
+        weights = relative[there] / relative[there].sum()
+        Z, K = X[there] - weights @ X[there], C[there] - weights @ C[there]
+        numerator += X[died].sum(axis=0) - deaths * (weights @ X[there])
+        times = deaths * (n - deaths) / max(n - 1, 1)
+        variance += times * (weights @ Z**2)
+        with_C += times * (K.T * weights) @ Z
+        information += times * (K.T * weights) @ K
+    return numerator, variance, with_C, information
+
+
+#: Tests whose level is measured.
+TESTS = {"dhsic": own_p, "cox": cox_p}
 
 
 def power(options):
@@ -112,8 +148,7 @@ def power(options):
                 x = rng.standard_normal(options.samples[0])
                 times = hazard_changes(rng, x, kind)
                 y = records(times, censoring_times(rng, times, share, 1.0))
-                own = dhsic.test_features(x[:, None], y, runtime="threads").p_values[0]
-                found.append((cox_p(y, x), own))
+                found.append((cox_p(x[:, None], y)[0], own_p(x[:, None], y)[0]))
             shares = (np.array(found) < ALPHA).mean(axis=0)
             rows.append([kind, f"{share:.0%}", *(number(s, 2) for s in shares)])
             print(*rows[-1], flush=True)
@@ -127,6 +162,7 @@ def main():
     parser.add_argument("--features", type=int, default=200)
     parser.add_argument("--samples", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--test", choices=TESTS, default="dhsic")
     options = parser.parse_args()
     {"level": level, "power": power}[options.what](options)
 
