@@ -53,6 +53,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import slices
+from dhsic.results.arrow_text import text_rows
 from dhsic.sources import FEATURES
 from dhsic.sources.columns import NAME
 from dhsic.sources.views import STORED
@@ -141,9 +142,11 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatur
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
     if values.dtype.kind in "OSUT":
-        is_none = (v is None or (isinstance(v, float) and np.isnan(v)) for v in values)
-        text = ["" if none else str(v) for none, v in zip(is_none, values, strict=True)]
-        values = np.array(text, dtype=object)
+        values = values.astype(object)
+        is_missing = pd.isna(values)
+        if pd.api.types.infer_dtype(values, skipna=True) != "string":
+            values = np.array([*map(str, values)], dtype=object)
+        values = np.where(is_missing, "", values) if is_missing.any() else values
     return {shown: values}
 
 
@@ -177,9 +180,12 @@ def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
     text = TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
     try:
         for number, part in enumerate(_parts(result)):
+            fast = text_rows(part, separator)
+            frame = pd.DataFrame(part) if fast is None else pd.DataFrame(columns=[*part])
             words = (v for values in part.values() if values.dtype == object for v in values)
-            returns = any("\r" in word for word in words)  # older Python does not quote these
-            pd.DataFrame(part).to_csv(
+            # Older Python does not quote carriage returns.
+            returns = fast is None and any("\r" in word for word in words)
+            frame.to_csv(
                 text,
                 sep=separator,
                 index=False,
@@ -187,6 +193,7 @@ def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
                 lineterminator="\n",
                 quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
             )
+            text.write("" if fast is None else fast.decode())
     finally:
         text.detach()
 
