@@ -250,7 +250,8 @@ class TextTable:
         elif columns.ids and len(features) <= MOST_LISTED:
             where = f"t[{columns.ids[0]}].str.strip().isin({[*features]!r})"
         where = f"{where}, {places}"
-        return rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
+        command = rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
+        return f"{command}{self.text.formula_advice()}"
 
     def _decimal_marks(self) -> dict[Any, set[str]]:
         """Return the decimal marks of the numbers of each feature, by row name or position."""
@@ -388,14 +389,16 @@ class TextTable:
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
-        if remedy := self._answers(odd) or self._marked(odd, at):
-            raise InputError(f"{sentence} {remedy}")
+        remedy = self._answers(odd) or self._marked(odd, at) or self._number_advice(odd)
+        about_formulas = self.text.formula_advice() if "python -c" in remedy else ""
+        raise InputError(f"{sentence} {remedy}{'' if about_formulas in remedy else about_formulas}")
+
+    def _number_advice(self, odd: Sequence[OddFields]) -> str:
+        """Return advice on text that means numbers or missing values."""
         commas = [text for column in odd for text in column.commas]
         if commas and all(len(column.commas) == len(column.places) for column in odd):
-            remedy = self._comma_advice(commas[0])
-        else:
-            remedy = self._advice(odd)
-        raise InputError(f"{sentence} {remedy}")
+            return self._comma_advice(commas[0])
+        return self._advice(odd)
 
     def _comma_advice(self, example: str) -> str:
         """Return advice on the numbers with commas in the table, such as `example`."""
