@@ -153,6 +153,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
     "runtime/clients.py:_check_certificates": "test_security.py",
     "plot/rounds.py:accuracy": "test_plot.py",
+    "sources/text_tables.py:TextTable._refuse_empty": "test_geo.py",
 }
 
 VALIDATION = frozenset(

@@ -197,6 +197,11 @@ class Delimited:
                 if any(fields):
                     yield [field.strip() for field in fields]
 
+    def lines_above(self) -> list[str]:
+        """Return the lines above the header, such as descriptions of the samples."""
+        with self._reading(), self._opened() as lines:
+            return [*islice(lines, self.top.n_skipped)]
+
     def count(self) -> int:
         """Return the number of lines, an upper bound on the number of rows."""
         n = 1

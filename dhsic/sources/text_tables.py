@@ -21,6 +21,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.answers import answers_advice, are_answers
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
+from dhsic.sources.geo import variables_of
+from dhsic.sources.headers import GEO
 from dhsic.sources.ids import NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
 from dhsic.sources.marked_numbers import (
     ABOUT_LIMITS,
@@ -103,7 +105,7 @@ class TextTable:
         self.beside: dict[str, Array] = {}
         line, first = next(self.text.rows(), (0, []))
         if not first:
-            raise InputError(f"{path} has no rows; pass a table with one row per sample.")
+            self._refuse_empty()
         self._check_width(line, first)
         if self.text.may_have_header:
             top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
@@ -194,6 +196,16 @@ class TextTable:
         if unlikely:
             refuse_rising(self.path, unlikely)
         self._check_thousands(pointed or self._pointed_columns(thousands.likely()))
+
+    def _refuse_empty(self) -> NoReturn:
+        """Refuse a table without rows; in a GEO series, the values may be in another file."""
+        if self.text.top.format_name == GEO:
+            raise InputError(
+                f"{self.path} describes samples, but its table has no values; series of sequencing "
+                "have them in supplementary files. Pass such a file as the data, and labels from "
+                f"this one: --labels {shlex.quote(self.path)}."
+            )
+        raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
 
     def _is_apart(self, name: str) -> bool:
         """Whether a row with this name is not a feature."""
@@ -290,6 +302,8 @@ class TextTable:
             refuse_counted(path, called, first, turned=self.turned, renamed=self._renamed())
         if not self.turned:
             return Names(across, along, sample_coords=label_texts)
+        if top.format_name == GEO and across is not None:
+            self.beside |= variables_of(across, self.text.lines_above())
         names_column = [columns.names[i] for i in columns.ids]  # never features
         check_known(path, self.apart, [*names_column, *self.beside, *label_texts])
         about = {} if self.known is None else self.known.coords
