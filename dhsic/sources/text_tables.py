@@ -41,7 +41,7 @@ from dhsic.sources.number_fields import (
     has_comma_numbers,
     rewritten_fields,
 )
-from dhsic.sources.odd_fields import OddFields, advice, no_features
+from dhsic.sources.odd_fields import OF_A_GROUP, OddFields, advice, no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -63,6 +63,7 @@ from dhsic.sources.table_formats import (
     variants_of_traw,
 )
 from dhsic.sources.tables import (
+    TRANSPOSE,
     TableColumns,
     check_known,
     check_room,
@@ -124,7 +125,7 @@ class TextTable:
             names, self.apart, is_text=is_text, turned=self.turned, known=self.known
         )
         if not self.turned:
-            check_known(path, self.apart, self.columns.names)
+            check_known(path, self.apart, self.columns.names, self._first_fields(), TRANSPOSE)
         if not self.columns.numbers:
             raise InputError(
                 f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
@@ -206,6 +207,10 @@ class TextTable:
                 f"this one: --labels {shlex.quote(self.path)}."
             )
         raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
+
+    def _first_fields(self) -> Iterator[str]:
+        """Yield the first field of each row."""
+        return (fields[0] for _, fields in self.text.rows())
 
     def _is_apart(self, name: str) -> bool:
         """Whether a row with this name is not a feature."""
@@ -305,7 +310,7 @@ class TextTable:
         if top.format_name == GEO and across is not None:
             self.beside |= variables_of(across, self.text.lines_above())
         names_column = [columns.names[i] for i in columns.ids]  # never features
-        check_known(path, self.apart, [*names_column, *self.beside, *label_texts])
+        check_known(path, self.apart, [*names_column, *self.beside, *label_texts], (), "")
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
@@ -455,6 +460,21 @@ class TextTable:
             f"numeric columns, such as {abbreviate(map(repr, few[0].places), 1)} in "
             f"{few[0].called}, {like} of units, questions or notes. Remove "
             f"{'that' if one else 'those'} {line}: sed {drop} {shlex.quote(self.path)} > NEW"
+            f"{self._labels_in(lines)}"
+        )
+
+    def _labels_in(self, lines: Sequence[int]) -> str:
+        """Return the end of a message on lines of text that may be labels of samples in columns."""
+        if not self.columns.ids:
+            return ""
+        rows = [fields for number, fields in self.text.rows() if number in lines]
+        names = [fields[self.columns.ids[0]].strip() for fields in rows]
+        texts = [{fields[i].strip() for i in self.columns.numbers} for fields in rows]
+        if not all(names) or OF_A_GROUP * len(max(texts, key=len)) > len(self.columns.numbers):
+            return ""
+        return (
+            f". If the columns are samples and {abbreviate(map(repr, names))} their labels, pass "
+            f"sample_dim=1 (--transpose) and not_features={names!r}."
         )
 
     def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
