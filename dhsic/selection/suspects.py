@@ -42,6 +42,13 @@ FEWEST_ORDERED = 10
 CHANCE = 1e-3
 #: Maximum share of the samples of the smallest class for which a copy of the classes differs.
 MOST_ERRORS = 0.1
+#: Classes are far apart in a score if the gaps between them are at least this times the range of
+#: each class. No feature of microarrays, images and clinical tables has gaps at all; genes of the
+#: sex chromosomes may have them in classes of the sexes, but not alone.
+APART = 1.0
+#: Minimum number of samples of each class; and at most one in this many of the features that are
+#: read, but always one, may be reported as a score. If there are more, classes differ so clearly.
+OF_CLASS, PER_SCORE = 5, 16
 #: At most one in this many of the features may be reported as a number of the samples; if there are
 #: more, the features are ranks.
 PER_COUNT = 4
@@ -156,6 +163,9 @@ def _labels_again(
             nearly = [i for i, x in enumerate(X.T) if is_nearly_code(x, y, read.n_features)]
             bins = [i for i in bins if i not in {*units, *ordered}]
             yield from ((which, prefix + said) for which, said in _nearly(read, bins, nearly))
+            scores = [i for i, x in enumerate(X.T) if is_score(x, y, read.n_features)]
+            scores = [i for i in scores if i not in {*units, *ordered, *nearly}]
+            yield from ((which, prefix + said) for which, said in _scores(read, scores))
             if in_memory and run.y.ndim == 1:
                 units = [i for i in units if not np.array_equal(X[:, i], y)]
             codes = [] if are_told and run.y.ndim == 1 else codes
@@ -195,6 +205,18 @@ def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tup
         has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
         sentence = f"{read.subject(nearly)} {has} one value for each class of the labels"
         yield nearly, f"{sentence} in nearly all samples, like {copy} of them with a few errors."
+
+
+def _scores(read: _Features, scores: list[int]) -> Iterator[tuple[list[int], str]]:
+    """Yield features that separate the classes of the labels by gaps, unless many do."""
+    if 0 < len(scores) <= max(1, read.at.size // PER_SCORE):
+        separates, score = (
+            ("separates", "a score or prediction that was")
+            if len(scores) == 1
+            else ("separate", "scores or predictions that were")
+        )
+        sentence = f"{read.subject(scores)} {separates} all classes of the labels by wide gaps"
+        yield scores, f"{sentence}, like {score} computed from them."
 
 
 def is_same_scale(x: Float, y: Array) -> bool:
@@ -309,6 +331,28 @@ def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
     exceptions = lgamma(n + 1) - lgamma(n_errors + 1) - lgamma(n - n_errors + 1)
     exceptions += n_errors * log(classes.size)
     return log(n_features) + exceptions - _log_ways(sizes) < log(CHANCE)
+
+
+def is_score(x: Float, y: Array, n_features: int) -> bool:
+    """Whether the classes of y (m,) are intervals of a feature x, far apart and not by chance.
+
+    >>> y = np.arange(40) % 2
+    >>> noise = np.sin(np.arange(40.0))
+    >>> is_score(5 * y + noise, y, 100), is_score(3 * y + noise, y, 100), is_score(1.0 * y, y, 100)
+    (True, False, False)
+    """
+    present = np.isfinite(x)
+    labels = y[present].astype(str) if y.dtype.kind not in "biuf" else y[present]
+    classes, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if not 1 < classes.size <= MOST_CLASSES or sizes.min() < OF_CLASS or sizes.sum() < FEWEST_TOLD:
+        return False
+    grouped = np.split(x[present][np.argsort(codes, kind="stable")], np.cumsum(sizes)[:-1])
+    low, high = np.sort([(values.min(), values.max()) for values in grouped], axis=0).T
+    largest = max(float(np.ptp(values)) for values in grouped)
+    if not 0 < APART * largest <= (low[1:] - high[:-1]).min():
+        return False
+    ways = _log_ways(sizes) - lgamma(classes.size + 1)
+    return log(n_features) - ways < log(CHANCE)
 
 
 def _log_ways(sizes: Index) -> float:
