@@ -3,8 +3,9 @@
 A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
 codes. Or it may be a name or running number of the samples, whose order may be related to the
 labels. Such features do harm only if they rank high, so the best features of each run are read
-again, at most `MOST_READ` in all, and a warning names the suspects. Genotypes are not checked,
-because they cannot be either.
+again, at most `MOST_READ` in all, and a warning names the suspects. All features of small tables
+are checked for values in two units, and for dates (`dhsic.selection.units`). Genotypes are not
+checked, because they cannot be any of these.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.selection.run import SelectionRun
+from dhsic.selection.units import about_dates, other_unit
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
+from dhsic.sources.opening import is_table
 from dhsic.sources.row_numbers import counting_columns, ordered_columns
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import SubsetSource
 
 #: Maximum number of features that are read: the best of every run, the second of every run, ...
 MOST_READ = 32
+#: Maximum number of features of a table, and of their values, all of which are checked for units.
+MOST_FEATURES, MOST_VALUES = 500, 1 << 22
 #: Minimum squared correlation with the labels at which a feature is the labels in other units; it
 #: is below 1 because tables round values, sometimes to two decimals.
 SAME = 1 - 2e-5
@@ -61,12 +66,15 @@ def warn_of_suspects(
 
     `source` was opened from `data`, and has the features of all runs.
     """
-    if source.dosages:
-        return
-    best = _best_of(results)
-    if not best.size or best[-1] >= source.n_features:
+    best, d = _best_of(results), source.n_features
+    if source.dosages or not best.size or best[-1] >= d:
         return
     read = _Features.of(source, best, _names_of(results[0], best))
+    is_held = source.in_memory or is_table(data)
+    if is_held and d <= MOST_FEATURES and d * source.n_samples <= MOST_VALUES:
+        every = _Features.of(source, np.arange(d), _names_of(results[0], np.arange(d)))
+        for at, sentence in _doubtful_values(every):
+            warn(f"{sentence} {_remedy(data, every.option([at]))}")
     for which, sentence in (*_labels_again(data, source, runs, read), *_row_numbers(read)):
         warn(f"{sentence} {_remedy(data, read.option(which[:4]))}")
 
@@ -378,6 +386,14 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
             "next. "
         )
         yield which, f"{sentence}Such {these} may only encode the order of the samples."
+
+
+def _doubtful_values(read: _Features) -> Iterator[tuple[int, str]]:
+    """Yield features with values in two units, or with dates as numbers, with a message."""
+    for i, x in enumerate(read.X.T):
+        unit, name = other_unit(x), "" if read.names is None else str(read.names[i])
+        if said := unit.sentence if unit else about_dates(name, x):
+            yield i, f"{_capital(read.called(i))} {said}"
 
 
 def _capital(text: str) -> str:
