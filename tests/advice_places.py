@@ -161,8 +161,10 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),
     **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
     "runtime/clients.py:_check_certificates": "test_security.py",
+    "joins/mass_spectra.py:warn_of_descriptions": "test_mass_spectra.py",
     "plot/rounds.py:accuracy": "test_plot.py",
     "plot/survival.py:survival": "test_censored.py",
+    "sources/text_tables.py:TextTable._refuse_empty": "test_geo.py",
 }
 
 VALIDATION = frozenset(

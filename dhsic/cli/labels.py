@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dhsic._typing import Array, Mask
+from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
@@ -24,6 +24,7 @@ from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
+from dhsic.joins.mass_spectra import about_descriptions
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
@@ -414,6 +415,15 @@ def _checked(values: Array, name: str, m: int) -> Array:
     return values
 
 
+def _named(data: Labelled, rows: Index) -> str:
+    """Return the end of a sentence that names the samples in some rows."""
+    names = data.source.sample_names()
+    if names is None:
+        return "."
+    about = about_descriptions(names[rows])
+    return f": {abbreviate(names[rows], 3)}.{' ' * bool(about)}{about}"
+
+
 def _add_labels(
     job: SelectJob,
     data: Labelled,
@@ -434,13 +444,15 @@ def _add_labels(
     if n_incomplete and not job.drop_missing:
         counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
         raise InputError(
-            f"{n_incomplete} of {m} samples have missing values ({counts}). Exclude them with "
-            "--drop-missing, or fill the values in."
+            f"{n_incomplete} of {m} samples have missing values ({counts})"
+            f"{_named(data, kept_rows[incomplete])} Exclude them with --drop-missing, or fill the "
+            "values in."
         )
     if n_incomplete == m:
         raise InputError(f"No sample has values for all of {', '.join(absent)}.")
     if n_incomplete:
-        notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values")
+        named = _named(data, kept_rows[incomplete]).removesuffix(".")
+        notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{named}")
     keep = np.flatnonzero(~incomplete)
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:

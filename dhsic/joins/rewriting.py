@@ -54,4 +54,4 @@ class WrittenColumn:
             return ""
         changes = {table.names.index(self.name): expression}
         conversion = command(self.path, table.separator, table.top.n_skipped, changes)
-        return f"{conversion}, then pass NEW.csv"
+        return f"{conversion}, then pass NEW.csv{table.formula_advice()}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from dhsic._typing import Array, Index
 from dhsic.joins.censoring import columns_of_labels
+from dhsic.joins.mass_spectra import warn_of_descriptions
 from dhsic.joins.quality_controls import Remedy, warn_of_controls
 from dhsic.joins.repeated_measurements import warn_of_repeats
 from dhsic.joins.replicates import warn_of_replicates
@@ -32,7 +33,7 @@ def warn_of_doubtful_samples(
     names: Array | None,
     compares_values: bool = True,
 ) -> None:
-    """Warn of labels among the features, repeated samples, quality controls and repetitions.
+    """Warn of labels among the features, and of samples that are none or repeat others.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ def warn_of_doubtful_samples(
         warn_of_leaks(data, source, column, rows)
     warn_of_same_samples(source, rows, names, skip=not compares_values)
     ours = names if names is None or rows is None else names[rows]
+    warn_of_descriptions(ours)
     warn_of_controls(targets, ours, remedy)
     if not warn_of_replicates(ours) and compares_values:
         labels = y["time"] if y is not None and are_times else y

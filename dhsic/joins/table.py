@@ -247,6 +247,7 @@ class Table:
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
         """Raise InputError: no column contains sample names of the data; explain the spelling."""
+        self._check_turned(ours)
         differences = {name: difference(text[name], ours) for name in free(text, wanted)}
         differences |= self._family_difference(text, ours)
         likely = max(differences, key=lambda name: differences[name][1], default="")
@@ -270,6 +271,25 @@ class Table:
             raise InputError(f"{problem}.{hint} {remedy}")
         raise InputError(
             f"{problem}.{hint} Make the names the same, {self.remedies[0]}, or {BY_POSITION}"
+        )
+
+    def _check_turned(self, ours: Array) -> None:
+        """Raise InputError if most samples of the data are columns of the table."""
+        columns = [name for name in ours if name in self.columns]
+        if 2 * len(columns) <= len(ours):
+            return
+        command = ""
+        if self.lines:
+            top = Delimited(self.what)
+            sep = {"": r"r'\s+'"}.get(top.separator, repr(top.separator))
+            command = (
+                f': python -c "import pandas as p; p.read_csv({self.what!r}, sep={sep}, '
+                f"skiprows={top.top.n_skipped}, index_col=0, dtype=str, keep_default_na=False, "
+                "skipinitialspace=True).T.to_csv('NEW.csv', index_label='id')\", then pass NEW.csv"
+            )
+        raise InputError(
+            f"Columns of {self.what} are samples of the data ({abbreviate(columns, 3)}), but a "
+            f"table of labels or covariates has one row per sample. Transpose it{command}."
         )
 
     def _renamed(self, column: str, names: Array, ours: Array) -> str:

@@ -74,7 +74,17 @@ def check_columns(X: pd.DataFrame, names: Iterable[str]) -> None:
             meant = did_you_mean(name, map(str, X.columns))
             raise InputError(
                 f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
+                f"{'' if n else _row_hint(X, name)}"
             )
+
+
+def _row_hint(X: pd.DataFrame, name: str) -> str:
+    """Return advice if a row of a frame has this name, because its columns seem to be samples."""
+    in_index = name in X.index
+    if not in_index and not (X.shape[1] and (X.iloc[:, 0] == name).any()):
+        return ""
+    index = "" if in_index else f".set_index({X.columns[0]!r})"
+    return f" A row is named {name!r}, so the columns seem to be samples: X = X{index}.T."
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:

@@ -26,6 +26,8 @@ from dhsic.kernels.risk_sets import is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.arrow import arrow_table
 from dhsic.sources.delimited import Delimited
+from dhsic.sources.geo import ACCESSION, geo_samples
+from dhsic.sources.headers import GEO
 from dhsic.sources.ids import NA, abbreviate, plain
 from dhsic.sources.opening import on_disk, opener_of
 from dhsic.sources.options import SAMPLE_DIMS
@@ -91,15 +93,10 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         arrow_columns = arrow_table(on_disk(path)).columns().items()
         return Table(path, {name.removeprefix("#"): of for name, of in arrow_columns}, "", remedies)
     text = Delimited(path)
-    rows, lines = [], []
-    for number, fields in text.rows():
-        if len(fields) < text.width and not text.separator:
-            raise text.refused(
-                f"line {number} has fewer fields than the others, and spaces do not show which "
-                "field is missing. Write NA for it, or separate columns by tabs."
-            )
-        rows.append(fields + [""] * (text.width - len(fields)))
-        lines.append(number)
+    if text.top.format_name == GEO and (about := geo_samples(text.lines_above())):
+        header = text.top.n_skipped + 1  # the names of samples are there, too
+        return Table(path, about, "", remedies, (header,) * len(about[ACCESSION]))
+    rows, lines = _rows(text)
     if not rows:
         raise InputError(f"{path} has no rows; pass a table with a header and one row per sample.")
     columns = list(np.array(rows, dtype=object).T)
@@ -121,6 +118,20 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         )
     by_name = dict(zip(names, columns, strict=True))
     return Table(path, by_name, assumed, remedies, tuple(lines))
+
+
+def _rows(text: Delimited) -> tuple[list[list[str]], list[int]]:
+    """Return the rows of a table, filled up with "", and their line numbers."""
+    rows, lines = [], []
+    for number, fields in text.rows():
+        if len(fields) < text.width and not text.separator:
+            raise text.refused(
+                f"line {number} has fewer fields than the others, and spaces do not show which "
+                "field is missing. Write NA for it, or separate columns by tabs."
+            )
+        rows.append(fields + [""] * (text.width - len(fields)))
+        lines.append(number)
+    return rows, lines
 
 
 def _headless(columns: list[Array], values: str) -> list[str]:

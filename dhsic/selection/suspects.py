@@ -3,8 +3,9 @@
 A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
 codes. Or it may be a name or running number of the samples, whose order may be related to the
 labels. Such features do harm only if they rank high, so the best features of each run are read
-again, at most `MOST_READ` in all, and a warning names the suspects. Genotypes are not checked,
-because they cannot be either.
+again, at most `MOST_READ` in all, and a warning names the suspects. All features of small tables
+are checked for values in two units, and for dates (`dhsic.selection.units`). Genotypes are not
+checked, because they cannot be any of these.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.selection.run import SelectionRun
+from dhsic.selection.units import about_dates, other_unit
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
+from dhsic.sources.opening import is_table
 from dhsic.sources.row_numbers import counting_columns, ordered_columns
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import SubsetSource
 
 #: Maximum number of features that are read: the best of every run, the second of every run, ...
 MOST_READ = 32
+#: Maximum number of features of a table, and of their values, all of which are checked for units.
+MOST_FEATURES, MOST_VALUES = 500, 1 << 22
 #: Minimum squared correlation with the labels at which a feature is the labels in other units; it
 #: is below 1 because tables round values, sometimes to two decimals.
 SAME = 1 - 2e-5
@@ -42,6 +47,13 @@ FEWEST_ORDERED = 10
 CHANCE = 1e-3
 #: Maximum share of the samples of the smallest class for which a copy of the classes differs.
 MOST_ERRORS = 0.1
+#: Classes are far apart in a score if the gaps between them are at least this times the range of
+#: each class. No feature of microarrays, images and clinical tables has gaps at all; genes of the
+#: sex chromosomes may have them in classes of the sexes, but not alone.
+APART = 1.0
+#: Minimum number of samples of each class; and at most one in this many of the features that are
+#: read, but always one, may be reported as a score. If there are more, classes differ so clearly.
+OF_CLASS, PER_SCORE = 5, 16
 #: At most one in this many of the features may be reported as a number of the samples; if there are
 #: more, the features are ranks.
 PER_COUNT = 4
@@ -54,12 +66,15 @@ def warn_of_suspects(
 
     `source` was opened from `data`, and has the features of all runs.
     """
-    if source.dosages:
-        return
-    best = _best_of(results)
-    if not best.size or best[-1] >= source.n_features:
+    best, d = _best_of(results), source.n_features
+    if source.dosages or not best.size or best[-1] >= d:
         return
     read = _Features.of(source, best, _names_of(results[0], best))
+    is_held = source.in_memory or is_table(data)
+    if is_held and d <= MOST_FEATURES and d * source.n_samples <= MOST_VALUES:
+        every = _Features.of(source, np.arange(d), _names_of(results[0], np.arange(d)))
+        for at, sentence in _doubtful_values(every):
+            warn(f"{sentence} {_remedy(data, every.option([at]))}")
     for which, sentence in (*_labels_again(data, source, runs, read), *_row_numbers(read)):
         warn(f"{sentence} {_remedy(data, read.option(which[:4]))}")
 
@@ -156,6 +171,9 @@ def _labels_again(
             nearly = [i for i, x in enumerate(X.T) if is_nearly_code(x, y, read.n_features)]
             bins = [i for i in bins if i not in {*units, *ordered}]
             yield from ((which, prefix + said) for which, said in _nearly(read, bins, nearly))
+            scores = [i for i, x in enumerate(X.T) if is_score(x, y, read.n_features)]
+            scores = [i for i in scores if i not in {*units, *ordered, *nearly}]
+            yield from ((which, prefix + said) for which, said in _scores(read, scores))
             if in_memory and run.y.ndim == 1:
                 units = [i for i in units if not np.array_equal(X[:, i], y)]
             codes = [] if are_told and run.y.ndim == 1 else codes
@@ -195,6 +213,18 @@ def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tup
         has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
         sentence = f"{read.subject(nearly)} {has} one value for each class of the labels"
         yield nearly, f"{sentence} in nearly all samples, like {copy} of them with a few errors."
+
+
+def _scores(read: _Features, scores: list[int]) -> Iterator[tuple[list[int], str]]:
+    """Yield features that separate the classes of the labels by gaps, unless many do."""
+    if 0 < len(scores) <= max(1, read.at.size // PER_SCORE):
+        separates, score = (
+            ("separates", "a score or prediction that was")
+            if len(scores) == 1
+            else ("separate", "scores or predictions that were")
+        )
+        sentence = f"{read.subject(scores)} {separates} all classes of the labels by wide gaps"
+        yield scores, f"{sentence}, like {score} computed from them."
 
 
 def is_same_scale(x: Float, y: Array) -> bool:
@@ -311,6 +341,28 @@ def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
     return log(n_features) + exceptions - _log_ways(sizes) < log(CHANCE)
 
 
+def is_score(x: Float, y: Array, n_features: int) -> bool:
+    """Whether the classes of y (m,) are intervals of a feature x, far apart and not by chance.
+
+    >>> y = np.arange(40) % 2
+    >>> noise = np.sin(np.arange(40.0))
+    >>> is_score(5 * y + noise, y, 100), is_score(3 * y + noise, y, 100), is_score(1.0 * y, y, 100)
+    (True, False, False)
+    """
+    present = np.isfinite(x)
+    labels = y[present].astype(str) if y.dtype.kind not in "biuf" else y[present]
+    classes, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if not 1 < classes.size <= MOST_CLASSES or sizes.min() < OF_CLASS or sizes.sum() < FEWEST_TOLD:
+        return False
+    grouped = np.split(x[present][np.argsort(codes, kind="stable")], np.cumsum(sizes)[:-1])
+    low, high = np.sort([(values.min(), values.max()) for values in grouped], axis=0).T
+    largest = max(float(np.ptp(values)) for values in grouped)
+    if not 0 < APART * largest <= (low[1:] - high[:-1]).min():
+        return False
+    ways = _log_ways(sizes) - lgamma(classes.size + 1)
+    return log(n_features) - ways < log(CHANCE)
+
+
 def _log_ways(sizes: Index) -> float:
     """Logarithm of the number of assignments of samples to groups of these sizes."""
     return lgamma(float(sizes.sum()) + 1) - sum(lgamma(float(n) + 1) for n in sizes)
@@ -334,6 +386,14 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
             "next. "
         )
         yield which, f"{sentence}Such {these} may only encode the order of the samples."
+
+
+def _doubtful_values(read: _Features) -> Iterator[tuple[int, str]]:
+    """Yield features with values in two units, or with dates as numbers, with a message."""
+    for i, x in enumerate(read.X.T):
+        unit, name = other_unit(x), "" if read.names is None else str(read.names[i])
+        if said := unit.sentence if unit else about_dates(name, x):
+            yield i, f"{_capital(read.called(i))} {said}"
 
 
 def _capital(text: str) -> str:

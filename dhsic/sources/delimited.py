@@ -2,7 +2,8 @@
 
 `dhsic.sources.headers` recognises the separator and the header from the first rows. These
 variations are supported: a header without a name for the first column (written by R), separators at
-the end of lines, a byte-order mark, and lines above the header that programs write.
+the end of lines, a byte-order mark, text as formulas (``="0012"``), and lines above the header that
+programs write.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import IO, Any
 from dhsic.errors import InputError
 from dhsic.object_store import fetched
 from dhsic.sources.compression import DAMAGE, SUFFIXES, decompressed
+from dhsic.sources.formulas import formula_advice, without_formulas
 from dhsic.sources.headers import (
     GEO,
     GEO_END,
@@ -195,6 +197,11 @@ class Delimited:
                 if any(fields):
                     yield [field.strip() for field in fields]
 
+    def lines_above(self) -> list[str]:
+        """Return the lines above the header, such as descriptions of the samples."""
+        with self._reading(), self._opened() as lines:
+            return [*islice(lines, self.top.n_skipped)]
+
     def count(self) -> int:
         """Return the number of lines, an upper bound on the number of rows."""
         n = 1
@@ -242,8 +249,19 @@ class Delimited:
         with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
             yield decompressed(raw, self.path)
 
+    def formula_advice(self) -> str:
+        """Return the end of a message with a command, if fields are formulas; otherwise ""."""
+        with self._as_written() as lines:
+            return formula_advice(self.path, lines)
+
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
+        """Open the file as lines of text, in which formulas are replaced by their text."""
+        with self._as_written() as lines:
+            yield map(without_formulas, lines)
+
+    @contextmanager
+    def _as_written(self) -> Iterator[Iterator[str]]:
         """Open the file as lines of text; InputError if it is binary."""
         with self._bytes() as file:
             stream: Any = file if hasattr(file, "peek") else BufferedReader(file)

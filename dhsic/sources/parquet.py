@@ -7,6 +7,7 @@ are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     """
     refuse_parts(path, options)
     file, turned, apart = arrow_table(path), is_turned(options, path), tuple(options.not_features)
-    check_known(path, apart, file.names)
+    check_known(path, apart, file.names, _row_names(file), _transposed(file))
     others = [name for name in file.names if name not in file.index]
     if not others or not file.n_rows:
         raise InputError(f"{path} has {file.n_rows} rows and no feature columns. Check the file.")
@@ -170,6 +171,22 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     hints = ["" if turned else found.hint(path), _of_partitions(path, of_folders)]
     source.hint = " ".join(filter(None, hints))
     return source
+
+
+def _row_names(file: AbstractArrowTable) -> Iterator[str]:
+    """Yield the names of rows: the index, or the first column."""
+    yield from map(str, file.text((*file.index, *file.names)[0]))
+
+
+def _transposed(file: AbstractArrowTable) -> str:
+    """Return advice on how to transpose a table whose columns are samples: a command."""
+    suffix = "feather" if file.path.lower().endswith((".feather", ".arrow")) else "parquet"
+    index = "" if file.index else f".set_index({file.names[0]!r})"
+    return (
+        f'transpose it: python -c "import pandas as p; t = p.read_{suffix}({file.path!r}){index}'
+        f".T; t.rename_axis(columns=None).reset_index(names='id').to_{suffix}('NEW.{suffix}')\", "
+        f"then pass NEW.{suffix}."
+    )
 
 
 def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ Parquet by `dhsic.sources.parquet`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,6 +46,10 @@ def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
             f"{human(n_bytes)}, but only {human(there)} of memory are free. Convert it to a "
             "store, which is read in blocks: dhsic convert PATH OUT.zarr."
         )
+
+
+#: Advice for a text table whose columns are samples.
+TRANSPOSE = "pass sample_dim=1 (--transpose)."
 
 
 def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
@@ -205,13 +209,22 @@ def _repeated(names: Array) -> list[str]:
     return [str(text) for text in texts[counts > 1]]
 
 
-def check_known(path: str, wanted: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse column names that a table does not have."""
+def check_known(
+    path: str, wanted: Sequence[str], known: Sequence[str], row_names: Iterable[str], turned: str
+) -> None:
+    """Refuse column names that a table does not have.
+
+    `row_names` are read if one is missing, because it may be a row of a table whose columns are
+    samples. Then `turned` is the advice.
+    """
     for name in wanted:
         if name not in known:
+            is_row = name in map(str.strip, row_names)
             raise InputError(
                 f"{path} has no column {name!r}; its columns are "
                 f"{abbreviate(map(repr, known), 20)}.{did_you_mean(name, known)}"
+                + f" A row is named {name!r}, so the columns seem to be samples: {turned}"
+                * is_row
             )
 
 

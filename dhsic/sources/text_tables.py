@@ -21,6 +21,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.answers import answers_advice, are_answers
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
+from dhsic.sources.geo import variables_of
+from dhsic.sources.headers import GEO
 from dhsic.sources.ids import NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
 from dhsic.sources.marked_numbers import (
     ABOUT_LIMITS,
@@ -39,7 +41,7 @@ from dhsic.sources.number_fields import (
     has_comma_numbers,
     rewritten_fields,
 )
-from dhsic.sources.odd_fields import OddFields, advice, no_features
+from dhsic.sources.odd_fields import OF_A_GROUP, OddFields, advice, no_features
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -61,6 +63,7 @@ from dhsic.sources.table_formats import (
     variants_of_traw,
 )
 from dhsic.sources.tables import (
+    TRANSPOSE,
     TableColumns,
     check_known,
     check_room,
@@ -103,7 +106,7 @@ class TextTable:
         self.beside: dict[str, Array] = {}
         line, first = next(self.text.rows(), (0, []))
         if not first:
-            raise InputError(f"{path} has no rows; pass a table with one row per sample.")
+            self._refuse_empty()
         self._check_width(line, first)
         if self.text.may_have_header:
             top, has_ids = self.text.top.rows[0], not is_value(self.text.top.rows[0][0])
@@ -122,7 +125,7 @@ class TextTable:
             names, self.apart, is_text=is_text, turned=self.turned, known=self.known
         )
         if not self.turned:
-            check_known(path, self.apart, self.columns.names)
+            check_known(path, self.apart, self.columns.names, self._first_fields(), TRANSPOSE)
         if not self.columns.numbers:
             raise InputError(
                 f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
@@ -195,6 +198,20 @@ class TextTable:
             refuse_rising(self.path, unlikely)
         self._check_thousands(pointed or self._pointed_columns(thousands.likely()))
 
+    def _refuse_empty(self) -> NoReturn:
+        """Refuse a table without rows; in a GEO series, the values may be in another file."""
+        if self.text.top.format_name == GEO:
+            raise InputError(
+                f"{self.path} describes samples, but its table has no values; series of sequencing "
+                "have them in supplementary files. Pass such a file as the data, and labels from "
+                f"this one: --labels {shlex.quote(self.path)}."
+            )
+        raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
+
+    def _first_fields(self) -> Iterator[str]:
+        """Yield the first field of each row."""
+        return (fields[0] for _, fields in self.text.rows())
+
     def _is_apart(self, name: str) -> bool:
         """Whether a row with this name is not a feature."""
         return name in self.apart or (self.known is None and names_rows_by_name(name))
@@ -250,7 +267,8 @@ class TextTable:
         elif columns.ids and len(features) <= MOST_LISTED:
             where = f"t[{columns.ids[0]}].str.strip().isin({[*features]!r})"
         where = f"{where}, {places}"
-        return rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
+        command = rewritten_fields(self.path, self.text.separator, top.n_skipped, where, change)
+        return f"{command}{self.text.formula_advice()}"
 
     def _decimal_marks(self) -> dict[Any, set[str]]:
         """Return the decimal marks of the numbers of each feature, by row name or position."""
@@ -289,8 +307,10 @@ class TextTable:
             refuse_counted(path, called, first, turned=self.turned, renamed=self._renamed())
         if not self.turned:
             return Names(across, along, sample_coords=label_texts)
+        if top.format_name == GEO and across is not None:
+            self.beside |= variables_of(across, self.text.lines_above())
         names_column = [columns.names[i] for i in columns.ids]  # never features
-        check_known(path, self.apart, [*names_column, *self.beside, *label_texts])
+        check_known(path, self.apart, [*names_column, *self.beside, *label_texts], (), "")
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
@@ -388,14 +408,16 @@ class TextTable:
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
-        if remedy := self._answers(odd) or self._marked(odd, at):
-            raise InputError(f"{sentence} {remedy}")
+        remedy = self._answers(odd) or self._marked(odd, at) or self._number_advice(odd)
+        about_formulas = self.text.formula_advice() if "python -c" in remedy else ""
+        raise InputError(f"{sentence} {remedy}{'' if about_formulas in remedy else about_formulas}")
+
+    def _number_advice(self, odd: Sequence[OddFields]) -> str:
+        """Return advice on text that means numbers or missing values."""
         commas = [text for column in odd for text in column.commas]
         if commas and all(len(column.commas) == len(column.places) for column in odd):
-            remedy = self._comma_advice(commas[0])
-        else:
-            remedy = self._advice(odd)
-        raise InputError(f"{sentence} {remedy}")
+            return self._comma_advice(commas[0])
+        return self._advice(odd)
 
     def _comma_advice(self, example: str) -> str:
         """Return advice on the numbers with commas in the table, such as `example`."""
@@ -438,6 +460,21 @@ class TextTable:
             f"numeric columns, such as {abbreviate(map(repr, few[0].places), 1)} in "
             f"{few[0].called}, {like} of units, questions or notes. Remove "
             f"{'that' if one else 'those'} {line}: sed {drop} {shlex.quote(self.path)} > NEW"
+            f"{self._labels_in(lines)}"
+        )
+
+    def _labels_in(self, lines: Sequence[int]) -> str:
+        """Return the end of a message on lines of text that may be labels of samples in columns."""
+        if not self.columns.ids:
+            return ""
+        rows = [fields for number, fields in self.text.rows() if number in lines]
+        names = [fields[self.columns.ids[0]].strip() for fields in rows]
+        texts = [{fields[i].strip() for i in self.columns.numbers} for fields in rows]
+        if not all(names) or OF_A_GROUP * len(max(texts, key=len)) > len(self.columns.numbers):
+            return ""
+        return (
+            f". If the columns are samples and {abbreviate(map(repr, names))} their labels, pass "
+            f"sample_dim=1 (--transpose) and not_features={names!r}."
         )
 
     def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:

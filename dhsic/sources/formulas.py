@@ -1,0 +1,53 @@
+"""Fields that spreadsheets write as formulas, so that they stay text: ``="0012"``.
+
+They mean the text between the quotes. In a CSV file the formula itself is often in quotes, which
+doubles the quotes within it. Lines are rewritten before they are split into fields, because the
+text may contain the separator.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from dhsic.sources.compression import SUFFIXES
+
+#: Pattern of a formula, without or with quotes around it, from the start to the end of a field.
+_FORMULA = re.compile(
+    r'(?:^|(?<=[\t,;| ]))(?:="([^"]*)"|"=""((?:[^"]|"""")*)""")(?=[\t,;| \r\n]|$)'
+)
+#: Commands of sed that replace formulas by quoted text.
+_SED = r's/(^|[\t,;| ])"=""([^"]*)"""/\1"\2"/g; s/(^|[\t,;| ])="([^"]*)"/\1"\2"/g'
+
+
+def without_formulas(line: str) -> str:
+    """Replace the formulas of a line by the quoted text that they mean.
+
+    >>> without_formulas('="0012",="a, b",1.5')
+    '"0012","a, b",1.5'
+    """
+    if '"' not in line or "=" not in line:  # searches for one character are fast
+        return line
+    return _FORMULA.sub(_quoted_text, line)
+
+
+def _quoted_text(formula: re.Match[str]) -> str:
+    """Return the text of a formula as a quoted field; quotes within it are doubled."""
+    bare, quoted = formula.groups()
+    text = bare if quoted is None else quoted.replace('""""', '""')
+    return f'"{text}"'
+
+
+def formula_advice(path: str, lines: Iterable[str]) -> str:
+    """Return the end of a message with a command, for a table whose `lines` contain formulas.
+
+    It is "" if there are none. The commands of messages read such fields with = and quotes.
+    """
+    formula = next(filter(None, map(_FORMULA.search, lines)), None)
+    if formula is None:
+        return ""
+    advice = f" Before this command, write fields such as {formula[0]} as plain text"
+    if "://" in path or path.lower().endswith(SUFFIXES):
+        return f"{advice}, without = and quotes."
+    return f"{advice}: sed -E {shlex.quote(_SED)} {shlex.quote(path)} > PLAIN, and pass PLAIN."

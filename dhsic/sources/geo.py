@@ -1,0 +1,96 @@
+"""Samples of GEO files: what the lines above the table say about them.
+
+A series matrix has one line per variable. Each field of ``!Sample_characteristics_ch1`` contains
+the name of a variable and its value (``tissue: liver``). A data set has groups of samples instead
+(``^SUBSET``).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.sources.ids import is_value
+
+#: Beginning of lines about samples, and of lines about groups of samples.
+SAMPLE, SUBSET = "!sample_", "!subset_"
+#: Names of the line with sample names, and of lines whose fields name their variable.
+ACCESSION, CHARACTERISTICS = "geo_accession", "characteristics_ch"
+
+
+def geo_samples(lines: Iterable[str]) -> dict[str, Array]:
+    r"""Return a table of samples from the lines above a GEO table: texts (m,) by variable.
+
+    The variable geo_accession has the names of the samples. A sample without a value has "". The
+    table is {} if the lines name no samples.
+
+    >>> names = "!Sample_geo_accession\tGSM1\tGSM2"
+    >>> lines = [names, "!Sample_characteristics_ch1\tage: 7\t"]
+    >>> {name: texts.tolist() for name, texts in geo_samples(lines).items()}
+    {'geo_accession': ['GSM1', 'GSM2'], 'age': ['7', '']}
+    """
+    about = [line.rstrip() for line in lines if line.lower().startswith((SAMPLE, SUBSET))]
+    rows = [next(csv.reader([line], delimiter="\t")) for line in about]
+    of_variable: dict[str, dict[str, str]] = {ACCESSION: {}}
+    for variable, sample, text in (*_of_samples(rows), *_of_subsets(about)):
+        of_variable[ACCESSION].setdefault(sample, sample)
+        of_variable.setdefault(variable, {}).setdefault(sample, text.strip())
+    samples = [*of_variable[ACCESSION]]
+    return {
+        variable: np.array([texts.get(sample, "") for sample in samples], dtype=object)
+        for variable, texts in of_variable.items()
+        if samples
+    }
+
+
+def variables_of(samples: Array, lines: Iterable[str]) -> dict[str, Array]:
+    """Return what the lines above a GEO table say about `samples` (m,): texts (m,) by variable.
+
+    Titles and files, which are other names of the samples, are left out.
+    """
+    about = geo_samples(lines)
+    place = {name: i for i, name in enumerate(about.pop(ACCESSION, ()))}
+    at = [place.get(name, -1) for name in samples]
+    are_names = {
+        name
+        for name, texts in about.items()
+        if len({*texts}) == len(texts) and not any(map(is_value, texts))
+    }
+    return {name: np.append(about[name], "")[at] for name in about if name not in are_names}
+
+
+def _of_samples(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the variable, sample and text of each field of lines about samples.
+
+    Lines with the same text for all samples are left out, except characteristics.
+    """
+    named = [(row[0][len(SAMPLE) :], row[1:]) for row in rows if row[0].lower().startswith(SAMPLE)]
+    samples = next((fields for name, fields in named if name == ACCESSION), [])
+    for name, fields in named:
+        of_sample = [pair for pair in zip(samples, fields, strict=False) if pair[1].strip()]
+        if name.startswith(CHARACTERISTICS):
+            for sample, field in of_sample:
+                variable, colon, text = field.partition(":")
+                yield (_called(variable, name), sample, text) if colon else (name, sample, field)
+        elif len(set(fields)) > 1:
+            yield from ((name, sample, text) for sample, text in of_sample)
+
+
+def _called(variable: str, line: str) -> str:
+    """Return the name of a characteristic; those of the second channel of an array end in ch2."""
+    channel = line.removeprefix(CHARACTERISTICS)
+    return variable.strip() if channel == "1" else f"{variable.strip()} ch{channel}"
+
+
+def _of_subsets(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the type, sample and description of each sample of the groups of a data set."""
+    group: dict[str, str] = {}
+    for line in lines:
+        name, _, text = line.partition(" = ")
+        group[name.lower()] = text
+        if name.lower() == f"{SUBSET}type":
+            for sample in group.get(f"{SUBSET}sample_id", "").split(","):
+                yield text, sample.strip(), group.get(f"{SUBSET}description", "")
