@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
@@ -22,6 +22,8 @@ from dhsic.sources.opening import is_table
 
 #: Minimum number of samples; with fewer, a feature may reveal all labels by chance.
 FEWEST_TOLD = 12
+#: Number of samples that are compared first; all are compared if features agree there.
+FEW_COMPARED = 32
 
 
 def names_said(given: Any) -> tuple[str, ...]:
@@ -178,16 +180,14 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     if len(first) < 2:
         return
     of_classes = len(first) < len(y)
+    every = np.arange(len(y))
+    few = np.union1d(first, every[:FEW_COMPARED]) if of_classes else every[:FEW_COMPARED]
     leaks: list[str] = []
     for block in source.blocks(source.n_features):
-        X = source.read(block, rows)
-        values = X[first]
-        if of_classes:
-            differ = (np.diff(np.sort(values, axis=0), axis=0) > 0).all(axis=0)
-            same = np.asarray(differ & (values[codes] == X).all(axis=0))
-        else:
-            same = np.asarray((y[:, None] == X).all(axis=0))
-        leaks += [str(name) for name in names[block.start : block.stop][same]]
+        X = source.read(block, few if rows is None else rows[few])
+        if _revealing(X, y, few, first, codes).any():
+            same = _revealing(source.read(block, rows), y, every, first, codes)
+            leaks += [str(name) for name in names[block.start : block.stop][same]]
     if leaks:
         what = "a different value for each class of" if of_classes else "the same values as"
         warn(
@@ -195,6 +195,19 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
             "the labels, so the labels can be read from it. If it is not a measurement, exclude "
             f"it: not_features={leaks[:4]!r}."
         )
+
+
+def _revealing(X: Array, y: Array, at: Index, first: Index, codes: Index) -> Mask:
+    """Mask (c,) of features whose values X (k, c) of the samples `at` reveal their labels.
+
+    `first` (n,) are samples of each class, all in `at`; `codes` (m,) are the classes of samples.
+    If all samples are in `first`, values must equal the labels y (m,).
+    """
+    if len(first) == len(y):
+        return np.asarray((y[at, None] == X).all(axis=0))
+    values = X[np.searchsorted(at, first)]
+    differ = (np.diff(np.sort(values, axis=0), axis=0) > 0).all(axis=0)
+    return np.asarray(differ & (values[codes[at]] == X).all(axis=0))
 
 
 def refuse_records(y: Array, what: str) -> None:

@@ -189,6 +189,7 @@ class NumberFields:
         self._booleans: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
         self._has_booleans = np.zeros(width, dtype=bool)
+        self._are_numbers = False
 
     def row(self, fields: Sequence[str], line: int) -> Array:
         """Convert a row to numbers, (width,); NaN if missing."""
@@ -231,6 +232,8 @@ class NumberFields:
         self, values: Array, is_boolean: Array | None, fields: Sequence[str], line: int
     ) -> None:
         """Refuse columns that mix booleans and numbers."""
+        if is_boolean is None and self._are_numbers:
+            return  # all columns have numbers already, and none has booleans
         present = ~np.isnan(values)
         if is_boolean is None:
             self._has_numbers |= present
@@ -240,6 +243,7 @@ class NumberFields:
         mixed = np.flatnonzero(self._has_numbers & self._has_booleans)
         if mixed.size:
             self._refuse(int(mixed[0]), fields[mixed[0]], line)
+        self._are_numbers = bool(self._has_numbers.all())
 
 
 def _numbers(texts: Iterable[str]) -> Array:

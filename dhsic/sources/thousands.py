@@ -131,17 +131,18 @@ class ThousandsSearch:
             return
         if at.size < values.size:
             values = values[at]
-        is_fraction = np.floor(values) < values  # False for NaN
         is_other = np.zeros(0, dtype=np.int64)
-        new = np.flatnonzero(is_fraction & ~self._has_fraction)
-        if new.size:
+        if not self._has_fraction.all():
+            new = np.flatnonzero((np.floor(values) < values) & ~self._has_fraction)
             self._has_fraction[new] = True
-            is_other = new[[not _POINTED.fullmatch(fields[i].strip()) for i in at[new]]]
-        if not self._has_large.all():
-            new = np.flatnonzero((np.abs(values) >= LARGE) & ~is_fraction & ~self._has_large)
+            is_odd = [not _POINTED.fullmatch(fields[i].strip()) for i in at[new]]
+            is_other = new[np.array(is_odd, dtype=bool)]
+        is_large = np.abs(values) >= LARGE  # False for NaN
+        if is_large.any():
+            new = np.flatnonzero(is_large & ~(np.floor(values) < values) & ~self._has_large)
             self._has_large[new] = True
             is_long = [not _WHOLE.fullmatch(fields[i].strip()) for i in at[new]]
-            is_other = np.append(is_other, new[is_long])
+            is_other = np.append(is_other, new[np.array(is_long, dtype=bool)])
         if is_other.size:
             kept = np.setdiff1d(np.arange(at.size), is_other)
             self._at, self._has_fraction = at[kept], self._has_fraction[kept]
