@@ -13,6 +13,7 @@ import numpy as np
 from dhsic._typing import Array, Mask
 from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
+from dhsic.cli.label_levels import in_order
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
@@ -52,6 +53,7 @@ from dhsic.kernels.labels import (
     REAL_KERNELS,
     auto_kernel,
 )
+from dhsic.kernels.ordinal import ORDINAL
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
@@ -190,7 +192,11 @@ def _columns(
         notes.append(f"covariates {', '.join(dict(covariates))}")
     _check_categories(job, dict(covariates))
     _check_na(job, data, {*job.label_columns, *dict(covariates)})
-    labels = [(name, one) for name in job.label_columns for one in columns[name]]
+    labels = [
+        (name, in_order(name, one, job.levels))
+        for name in job.label_columns
+        for one in columns[name]
+    ]
     _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
@@ -236,7 +242,7 @@ def _refuse_text(
         if column.dtype.kind == "O":
             refuse_mixed_covariate(name, column, places(name))
     for name, column in labels if job.labels_as == "auto" else ():
-        if column.dtype.kind == "O":
+        if column.dtype.kind == "O" and name not in job.levels:
             _refuse_mixed(job, name, column, places(name))
 
 
@@ -374,6 +380,8 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
         groups = np.full(column.shape, "", dtype=object)
         groups[there] = [written(value) for value in column[there].tolist()]
         return groups
+    if name in job.levels:
+        return column
     if name in job.target and column.dtype.kind in "OU":
         _refuse_marked(job, name, stripped(values))
     if name in job.target and values.dtype.kind == "O":
@@ -387,6 +395,12 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
 def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
+    if kernel == ORDINAL:
+        raise InputError(
+            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
+            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
+            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
+        )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
     are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
     change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
@@ -422,7 +436,8 @@ def _add_labels(
     n_rows: Mapping[str, int],
 ) -> Labelled:
     """Add labels and covariates to the data, and exclude the samples that lack a value."""
-    _refuse_coded(job, (*labels, *covariates))
+    named = [label for label in labels if label[0] not in job.levels]
+    _refuse_coded(job, (*named, *covariates))
     _warn_of_slips(data, labels)
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size

@@ -18,7 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.pairs.rescore import values_of_pairs
 from dhsic.passes import Tile
-from dhsic.passes.effects import AdditiveEffects, regression_labels
+from dhsic.passes.effects import AdditiveEffects, regression_labels, response_told
 from dhsic.passes.reader import Reader
 
 #: Minimum number of samples for a regression, in addition to one for each covariate.
@@ -51,7 +51,8 @@ def product_effects(
         effects[i] = fit.of_tile(Tile((x * w)[None, here], None))[0, 1:3]
     scale = reader.scaling.scale
     effects *= (scale[pairs[:, 0]] * scale[pairs[:, 1]])[:, None]
-    what = f"log odds ratio of {case}" if case else "change in the label"
+    what = f"change in the {response_told(y.ravel(), label_kernel)}"
+    what = f"log odds ratio of {case}" if case else what
     model = "logistic" if case else "linear"
     return effects, (
         f"{what} per unit of the product of both features ({model} regression with covariates and "
