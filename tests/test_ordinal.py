@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from commands import SIMULATE, run, told
 from numpy.testing import assert_allclose, assert_array_equal
-from stores import write_matrix
+from stores import write_anndata, write_matrix
 
 import dhsic
 from dhsic.detached.folder import arrays_of, plain_request, request_of
@@ -108,6 +108,19 @@ def test_every_form_of_ordinal_labels_gives_the_same_ranking(data):
     ):
         assert_array_equal(found["score"], first["score"])
     assert found.attrs["label_kernel_used"] == "rank"
+
+
+def test_ordered_categories_of_a_store(data, tmp_path):
+    X, _, codes = data
+    y = categories(codes)
+    write_anndata(tmp_path / "x.zarr", X.astype("f4"), obs={"grade": (y, "categorical")})
+    expected = dhsic.select(X.astype("f4"), y, **FEW)
+    found = dhsic.select(tmp_path / "x.zarr", "grade", **FEW)
+    assert_array_equal(found["score"], expected["score"])
+    words = ("select", tmp_path / "x.zarr", "--target", "grade", "-n", 2, "--no-progress")
+    for kernel in ("auto", "ordinal"):
+        assert "4 ordered levels low (" in told(run(*words, "--label-kernel", kernel))
+    assert "4 classes" in told(run(*words, "--label-kernel", "multiclass"))
 
 
 def test_two_ordered_levels_are_two_classes(data):

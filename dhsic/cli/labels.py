@@ -45,7 +45,7 @@ from dhsic.joins.text import (
     written_by,
     written_twice,
 )
-from dhsic.joins.variables import labels_at
+from dhsic.joins.variables import labels_at, stored_levels
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     MIXED,
@@ -86,6 +86,8 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     labels, if it is already open.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
+    if table is None:
+        job = _with_stored_order(job)
     if before is not None:
         return _add_labels(job, before, *_columns(job, before, table))
     try:
@@ -106,6 +108,16 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     rows = filtered.samples if job.per_target else labelled.rows  # each target has its own samples
     filtered = job.filters.by_values(filtered, source, rows, counting)
     return replace(labelled, source=filtered.features_of(source), filtered=filtered)
+
+
+def _with_stored_order(job: SelectJob) -> SelectJob:
+    """Return the job with the order of targets that are ordered categories of the store."""
+    order = list(job.order)
+    for name in job.target:
+        names = [] if name in job.levels else stored_levels(job.path, name)
+        if names and not any("," in level for level in names):
+            order.append(f"{name}={','.join(names)}")
+    return replace(job, order=tuple(order))
 
 
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:

@@ -40,13 +40,10 @@ from dhsic.joins.targets import (
     split_frame,
     stacked,
 )
-from dhsic.joins.variables import (
-    has_variables,
-    read_target,
-)
+from dhsic.joins.variables import has_variables, read_target, stored_levels
 from dhsic.kernels.censored import described
 from dhsic.kernels.labels import MOST_CLASSES
-from dhsic.kernels.ordinal import levels_of
+from dhsic.kernels.ordinal import as_levels, levels_of
 from dhsic.kernels.risk_sets import CENSORED, is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
@@ -380,7 +377,7 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
         for name, values in columns:
             refuse_ids(name, values)
             _check_names_of(name, values)
-        labels = stacked(columns)
+        labels = stacked([(name, as_levels(v, stored_levels(data, name))) for name, v in columns])
     else:
         labels = values_of(of_categories(y), "y")
         refuse_records(labels, "y")

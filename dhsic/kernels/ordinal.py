@@ -61,6 +61,14 @@ def levels_of(codes: Array, names: Sequence[str]) -> Array:
     return levels[codes]
 
 
+def as_levels(values: Array, names: Sequence[str]) -> Array:
+    """Ordinal labels (m,) from text, "" if missing; unchanged if there are no names of levels."""
+    if not names:
+        return values
+    positions = {name: position for position, name in enumerate(names)}
+    return levels_of(np.array([positions.get(str(value), -1) for value in values]), names)
+
+
 def names_of_levels(column: Array) -> list[str]:
     """Names of the levels of ordinal labels (m,) by position; "" for levels without a sample.
 
