@@ -284,6 +284,15 @@ def test_functions_of_matrices_and_strings_take_levels(data):
     assert_array_equal(found.scores, expected.scores)
 
 
+def test_two_names_need_no_order(data):
+    for y in (data[1] > 0, np.where(data[1] > 0, "high", "low")):
+        found = dhsic.select(data[0], y, label_kernel="ordinal", **FEW)
+        assert found.attrs["label_kernel_used"] == "balanced"
+        assert_array_equal(found["score"], dhsic.select(data[0], y, **FEW)["score"])
+        chosen = {**FEW, "n_features_to_select": "auto", "label_kernel": "ordinal"}
+        assert dhsic.select(data[0], y, **chosen)["rank"].to_numpy()[4] == 1
+
+
 def test_text_needs_an_order(data):
     words = np.array(NAMES)[data[2]]
     with pytest.raises(InputError, match="needs an order") as caught:

@@ -407,7 +407,7 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
 def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
-    if kernel == ORDINAL:
+    if kernel == ORDINAL and len(distinct) > 2:
         raise InputError(
             f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
             "is unknown. List all levels from the lowest to the highest; this is the alphabetical "

@@ -323,10 +323,17 @@ def _is_missing(value: object) -> bool:
 
 def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
     """Choose the label kernel of each target of Y (m, t), which has no missing values."""
+    if label_kernel == ORDINAL:
+        return ["balanced" if _are_two_names(column) else ORDINAL for column in Y.T]
     if label_kernel not in ("auto", MIXED):
         return [label_kernel] * Y.shape[1]
     kernels = [auto_kernel(column, label_kernel) for column in Y.T]
     return ["gaussian"] * len(kernels) if _are_places(Y, kernels) else kernels
+
+
+def _are_two_names(column: Array) -> bool:
+    """Whether a target (m,) is booleans or text with two values, whose order does not matter."""
+    return as_real(column) is None and len({*map(str, column.tolist())}) == 2
 
 
 def auto_kernel(column: Array, label_kernel: str = "auto") -> str:

@@ -92,6 +92,6 @@ def rank_scores(values: Float) -> Float:
     """Normal scores of the ranks of values (m,); ties have the mean of the scores of their ranks.
 
     >>> rank_scores(np.array([3.0, 100.0, 3.0, 1.0])).round(2).tolist()
-    [0.0, 1.37, 0.0, -1.37]
+    [0.0, 1.36, 0.0, -1.36]
     """
     return np.asarray(rank_functions(values, 1)[0])

@@ -24,7 +24,7 @@ from sklearn.base import clone, is_classifier
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
-from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, auto_kernel
+from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, target_kernels
 from dhsic.kernels.ordinal import SCORE_KERNELS, is_ordinal, rank_scores
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.runtime.base import AbstractRuntime
@@ -301,7 +301,7 @@ def _are_classes(y: Array, label_kernel: str) -> bool:
 
 def _kernel_of(column: Array, label_kernel: str) -> str:
     """Label kernel of a target, (m,)."""
-    return auto_kernel(column, label_kernel) if label_kernel in ("auto", MIXED) else label_kernel
+    return target_kernels(column[:, None], label_kernel)[0]
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
