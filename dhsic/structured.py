@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import check_step
 from dhsic.algorithms.bahsic import Removal, bahsic
 from dhsic.algorithms.fohsic import fohsic
@@ -31,7 +31,8 @@ from dhsic.algorithms.state import begin
 from dhsic.engines.refine import largest, tie_width
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.joins.frame_rows import in_order
+from dhsic.joins.frame_rows import in_order, in_pandas, values_of
+from dhsic.joins.labels import of_categories
 from dhsic.kernels.counting import (
     AbstractCountingKernel,
     Spectrum,
@@ -385,11 +386,12 @@ def _rank_counts(
     *,
     by_position: bool,
 ) -> Ranking:
-    def ordered(given: Any, name: str) -> Any:
+    def ordered(given: Any, name: str, values: Array | None = None) -> Any:
         remedy = f"{name}.loc[{what}.index]"
-        return in_order(samples, given, name, remedy=remedy, by_position=by_position)
+        return in_order(samples, given, name, values, remedy=remedy, by_position=by_position)
 
-    y, C = ordered(y, "y"), None if covariates is None else ordered(covariates, "covariates")
+    y = ordered(y, "y", values_of(of_categories(in_pandas(y)), "y"))
+    C = None if covariates is None else ordered(covariates, "covariates")
     counts, names = kernel.counts(samples)
     W = _label_weights(counts.shape[0], y, label_kernel, statistic, C)
     return Ranking.of(names, kernel.weights(names) * quadratic_forms(W, counts))
@@ -397,7 +399,7 @@ def _rank_counts(
 
 def _label_weights(m: int, y: Any, label_kernel: str, statistic: str, covariates: Any) -> Float:
     """Weights W, (m, m), from the labels of m samples."""
-    L = label_matrix(y, label_kernel).L
+    L = label_matrix(values_of(of_categories(in_pandas(y)), "y"), label_kernel).L
     if len(L) != m:
         raise InputError(f"There are {m} samples, but y has {len(L)}; pass one label per sample.")
     return weights(L, statistic, covariates)

@@ -72,7 +72,8 @@ ON_ESTIMATES = """
     interactions/anova.py: KernelTerms.of _called _selected shares_of
     kernels/__init__.py: check_bandwidth check_overflow check_solver
     kernels/label_parts.py: ClassTarget.factor GivenMatrix.factor
-    kernels/labels.py: _class_target _real_targets label_matrix
+    kernels/labels.py: _class_target label_matrix
+    kernels/real_labels.py: _numbers
     matrix.py: _sigma
     memory.py: MemoryEstimate.check
     pairs/test.py: Forecast.check PairTest.check check_main
@@ -150,8 +151,16 @@ ON_CENSORED = """
     selectors/onepass.py: OnePass.labels
 """
 
+#: Advice about ordinal labels.
+ON_ORDINAL = """
+    cli/label_levels.py: in_order levels_by_target
+    cli/labels.py: _refuse_marked
+    kernels/real_labels.py: _without_order
+"""
+
 FOLLOWED = {
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
+    **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",

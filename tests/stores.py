@@ -115,8 +115,10 @@ def encoded(group, name, values, encoding):
     missing = np.array([v is None or v != v for v in values])
     present = [v for v in values if v is not None and v == v]
     if encoding == "categorical":
-        part.attrs["ordered"] = False
+        part.attrs["ordered"] = bool(getattr(values, "ordered", False))
         names, codes = np.unique(present, return_inverse=True)
+        if part.attrs["ordered"]:
+            names, codes = np.array(values.categories, dtype=str), values.codes[values.codes >= 0]
         codes_of_all = np.full(len(values), -1, "i1" if len(names) < 128 else "i2")
         codes_of_all[~missing] = codes
         encoded(part, "codes", codes_of_all, "array")

@@ -230,7 +230,7 @@ ESTIMATES = (
         (choosing("label_kernel"),),
     ),
     Case(
-        "kernels/labels.py:_real_targets",
+        "kernels/real_labels.py:_numbers",
         select,
         {"target": np.array([*"ab"] * (M // 2)), "label_kernel": "linear"},
         (passing("label_kernel"),),

@@ -81,6 +81,7 @@ def put_frame(file, name, names, frame):
             part = group.create_group(column)
             part.attrs["encoding-type"] = kind
         if kind == "categorical":
+            part.attrs["ordered"] = values.cat.ordered
             put(part, "codes", values.cat.codes)
             put(part, "categories", values.cat.categories.to_numpy(dtype=object))
         elif column == "age":
@@ -363,6 +364,22 @@ def test_columns_are_covariates_by_name(tmp_path):
         np.testing.assert_array_equal(found.p_values, by_name.p_values)
     both = ranking(cells(), "score", covariates=OBS[["leiden", "treated"]])
     assert both == ranking(cells(), "score", covariates=["leiden", "treated"])
+
+
+def test_ordered_categories_are_levels(tmp_path):
+    stages = pd.Categorical.from_codes(np.arange(M) % 3, ["late", "mid", "early"], ordered=True)
+    obs = OBS.assign(stage=stages)
+    adata = Cells(X, obs, pd.Index(GENES), {"counts": COUNTS})
+    with h5py.File(write_h5ad(tmp_path / "a.h5ad"), "a") as file:
+        del file["obs"]
+        put_frame(file, "obs", CELLS, obs)
+    expected = dhsic.select(X, stages, n_features_to_select=3, progress=False)
+    for data in (adata, tmp_path / "a.h5ad"):
+        found = dhsic.select(data, "stage", n_features_to_select=3, progress=False)
+        assert "3 ordered levels late (8) < mid (8) < early (8)" in found.attrs["labels"]
+        np.testing.assert_array_equal(found["score"], expected["score"])
+        classes = dhsic.select(data, "leiden", n_features_to_select=3, progress=False)
+        assert "classes" in classes.attrs["labels"]
 
 
 def test_an_object_that_is_backed(tmp_path):

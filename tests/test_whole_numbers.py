@@ -6,9 +6,9 @@ from commands import run, told
 from scipy.stats import beta
 
 import dhsic
-from dhsic.cli.label_notes import describe
 from dhsic.criteria.rank_law import RatioMoments, WidthLaw
 from dhsic.interactions import find_pairs
+from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels.labels import joint_labels, label_matrix
 from dhsic.linalg.rank_basis import width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -141,18 +141,21 @@ def test_pairs_take_whole_numbers_for_numbers_or_for_classes(rng):
 
 def test_what_the_terminal_says_of_labels():
     ages, grades = np.arange(20, 60).repeat(3), np.arange(120) % 4
-    assert describe(ages, "auto") == (
+    assert LabelDescription().of(ages) == (
         "120 whole numbers from 20 to 59 (40 different), used both as numbers and as classes; "
-        "for only one of these, pass --label-kernel gaussian (numbers) or multiclass (classes)"
+        "for only numbers, ordered levels or classes, pass --label-kernel gaussian, ordinal or "
+        "multiclass"
     )
-    assert describe(ages, "auto", in_columns=True) == (
+    assert LabelDescription(in_columns=True).of(ages) == (
         "120 whole numbers from 20 to 59 (40 different), used as numbers; if they are classes, "
         "pass --label-kernel multiclass"
     )
-    assert describe(ages, "linear") == "120 real values from 20 to 59, kernel 'linear'"
-    assert describe(grades, "linear") == "120 real values from 0 to 3, kernel 'linear'"
-    assert "if they are ordered levels, pass --label-kernel mixed" in describe(grades, "auto")
-    both = describe(np.column_stack([ages + 0.5, grades]), "auto")
+    linear = LabelDescription("linear")
+    assert linear.of(ages) == "120 real values from 20 to 59, kernel 'linear'"
+    assert linear.of(grades) == "120 real values from 0 to 3, kernel 'linear'"
+    levels = LabelDescription().of(grades)
+    assert "if they are ordered levels, pass --label-kernel ordinal" in levels
+    both = LabelDescription().of(np.column_stack([ages + 0.5, grades]))
     assert both.endswith("; 2 targets jointly, each with its own kernel, equally weighted")
 
 

@@ -70,8 +70,8 @@ TARGET_OF_PAIRS = (
 )
 #: Help of --label-kernel in `dhsic pairs`.
 LABELS_OF_PAIRS = (
-    "Kernel on the labels: linear if numbers are measurements, multiclass if they name classes, "
-    "or auto."
+    "Kernel on the labels: linear if numbers are measurements, rank or ordinal for their ranks, "
+    "multiclass if they name classes, or auto."
 )
 OUTPUT = select_options(
     "checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json"

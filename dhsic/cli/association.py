@@ -39,7 +39,7 @@ class AssociationTables:
                 )
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
-            response_of(given[0].y)
+            response_of(given[0].y, job.labels_as)
         if job.loci is not None:
             check_table(job.loci, "loci", force=job.force, option="--loci")
             job.check_read(job.loci, "--loci")
@@ -58,7 +58,8 @@ class AssociationTables:
             write_table(loci_table(result), self.job.loci)
             self.sentences += [("loci", sentence) for sentence in loci_sentences(result)]
         if self.job.effects is not None:
-            about = write_effects(self.data, result, runtime, self.job.effects)
+            kernel, path = self.job.labels_as, self.job.effects
+            about = write_effects(self.data, result, runtime, path, kernel)
             self.sentences += [("effects", sentence) for sentence in about]
         return result
 

@@ -28,7 +28,13 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.sexes import full_dosages, males_of, of_one_copy, on_y
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.passes.effects import COLUMNS, AdditiveEffects, ResidualEffects, regression_labels
+from dhsic.passes.effects import (
+    COLUMNS,
+    AdditiveEffects,
+    ResidualEffects,
+    regression_labels,
+    response_told,
+)
 from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import looked_at
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
@@ -48,7 +54,7 @@ FEWEST = 3
 NOTHING = "NA"
 
 
-def response_of(y: Array | None) -> tuple[Float, str]:
+def response_of(y: Array | None, label_kernel: str = "auto") -> tuple[Float, str]:
     """Labels (m,) for a regression, and the name of the class that is coded 1 ("" if numeric).
 
     Raises
@@ -65,7 +71,7 @@ def response_of(y: Array | None) -> tuple[Float, str]:
             "--effects estimates effects on real labels or two classes, not on times to an event. "
             "Leave it out; for hazard ratios fit a Cox model to the features of interest."
         )
-    response = regression_labels(labels)
+    response = regression_labels(labels, label_kernel)
     if response is None:
         raise InputError(
             f"--effects needs real labels or two classes, and these labels have "
@@ -76,10 +82,16 @@ def response_of(y: Array | None) -> tuple[Float, str]:
 
 
 def write_effects(
-    given: Labelled, result: xr.Dataset, runtime: AbstractRuntime, path: str
+    given: Labelled,
+    result: xr.Dataset,
+    runtime: AbstractRuntime,
+    path: str,
+    label_kernel: str = "auto",
 ) -> list[str]:
     """Compute additive effects in one pass and write them; return sentences about the table."""
-    y, case = response_of(given.y)
+    assert given.y is not None, "there is a target"
+    y, case = response_of(given.y, label_kernel)
+    response = f"probability of {case}" if case else response_told(given.y.ravel(), label_kernel)
     is_loco = took_loco(result)
     estimates = _estimates(given, y, runtime, is_loco=is_loco, is_logistic=bool(case))
     n, beta, error, p = estimates.T
@@ -94,11 +106,11 @@ def write_effects(
     table["P"] = p
     table["P_HSIC"] = result["p"].to_numpy()
     write_table(table.replace("", NOTHING), path, missing=NOTHING)
-    what = "change in the label"
+    what = f"change in the {response}"
     if case:
         what = f"log odds ratio of {case} (logistic regression)"
     if is_loco:
-        what = f"change in the {f'probability of {case}' if case else 'label'}, by a mixed model,"
+        what = f"change in the {response}, by a mixed model,"
     lost = int(np.isnan(beta).sum())
     sentences = [f"BETA is the {what} per copy of A1, SE its standard error, and P its p-value"]
     if lost:

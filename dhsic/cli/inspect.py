@@ -20,12 +20,12 @@ import zarr
 from dhsic._typing import Array, Index
 from dhsic.cli.console import counted, echo_json, paragraph, waiting
 from dhsic.cli.job import SelectJob
-from dhsic.cli.label_notes import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.cli.sites import Sites
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
+from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.text import codes_in, is_missing, typed, written_by
 from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
@@ -242,7 +242,7 @@ def _summary(values: Array) -> str:
     present = column[~missing]
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
-    summary = describe(present, "auto")
+    summary = LabelDescription().of(present)
     for code, n in codes_in(present).items():
         summary += f"; {n:,} are {written(code)}, which {written_by(code)} for missing values"
     return f"{summary}; {int(missing.sum()):,} missing" if missing.any() else summary

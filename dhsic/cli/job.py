@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from dhsic.cli.label_levels import levels_by_target
 from dhsic.cli.options import OF_RUNS, spelled, split_columns
 from dhsic.cli.out import NO_TABLE, absolute, check_out, is_same
-from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
-from dhsic.kernels.labels import SELF
+from dhsic.kernels.labels import CLASS_KERNELS, SELF
 from dhsic.renamed import current_name
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
@@ -31,8 +31,6 @@ COMMAND = "dhsic select"
 #: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
 PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
-#: Methods that have their own default label kernel.
-OWN_KERNELS = ("ccm", *CRITERIA)
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
@@ -125,6 +123,9 @@ class SelectJob:
     entry : NAME
         For times to an event: the column with the time from which a sample was observed (left
         truncation).
+    order : LEVELS, repeated
+        Levels of an ordinal --target from the lowest to the highest, such as low,medium,high; with
+        several targets NAME=LEVELS. Numbers need no list: --label-kernel ordinal sorts them.
     per_target : flag
         Select for each --target separately, with one reading of the data and the same results as
         separate runs; with --drop-missing, on the samples that have that label.
@@ -214,6 +215,7 @@ class SelectJob:
     pheno_name: tuple[str, ...] = ()
     event: str | None = None
     entry: str | None = None
+    order: tuple[str, ...] = ()
     per_target: bool = False
     per_class: bool = False
     labels: str | None = None
@@ -328,12 +330,6 @@ class SelectJob:
         """Name of the kernel used for the labels."""
         return str(self.parameters.get("label_kernel", "auto"))
 
-    @property
-    def takes_label_kernel(self) -> bool:
-        """Whether the method uses the option --label-kernel."""
-        is_own = self.method in OWN_KERNELS and not self.tests
-        return "label_kernel" in parameters_of(self.method) and not is_own
-
     def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
         """Request of the job for open data and labels; `attributes` are added to the result."""
         settings = {"checkpoint": self.checkpoint, "memory_limit": self.memory}
@@ -377,6 +373,15 @@ class SelectJob:
         return (*self.target, *(name for name in (self.event, self.entry) if name is not None))
 
     @property
+    def levels(self) -> dict[str, list[str]]:
+        """Names of the levels of ordinal targets, from the lowest to the highest."""
+        return levels_by_target(self.order, self.target)
+
+    def has_names(self, target: str) -> bool:
+        """Whether values of a target are names of classes or levels, even if they are numbers."""
+        return self.labels_as in CLASS_KERNELS or target in self.levels
+
+    @property
     def _turned(self) -> int | None:
         return 1 if self.transpose else None
 
@@ -391,7 +396,11 @@ class SelectJob:
         if not self.per_target:
             return [self]
         no_features = self._not_features  # targets of other runs are not features
-        return [replace(self, target=(name,), not_feature=no_features) for name in self.target]
+        orders = {name: (f"{name}={','.join(each)}",) for name, each in self.levels.items()}
+        return [
+            replace(self, target=(name,), order=orders.get(name, ()), not_feature=no_features)
+            for name in self.target
+        ]
 
     @property
     def dim(self) -> str | None:
@@ -480,6 +489,11 @@ class SelectJob:
             self.entry is not None and self.event is None,
             "--entry belongs to times to an event; pass --event, the column that tells whether the "
             "event was observed.",
+        )
+        refuse(
+            self.levels and self.event is not None,
+            "--order lists levels of an ordinal target, and --event belongs to times; pass only "
+            "one of them.",
         )
         for name in SEVERAL:
             refuse(

@@ -15,7 +15,6 @@ from dhsic.joins.lookalikes import refuse_lookalikes
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
-from dhsic.kernels.labels import CLASS_KERNELS
 from dhsic.sources.ids import abbreviate
 
 #: Minimum mean number of rows per value if cells may have been merged; and a pandas expression that
@@ -45,7 +44,7 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
     is_label = name in job.target
     called = f"{'labels' if is_label else 'covariate'} {name!r}"
     written = WrittenColumn(called, name, path)
-    are_classes = is_label and job.labels_as in CLASS_KERNELS
+    are_classes = is_label and job.has_names(name)
     if column.dtype.kind == "f" and values.dtype.kind == "O" and not are_classes:
         refuse_written(written, stripped(values)[~is_missing(column)])
     if column.dtype.kind not in "OU":
@@ -96,5 +95,6 @@ def _check_words(job: SelectJob, name: str, column: Array, called: str, group: s
             f"{it} names a {group}, pass {not_na}."
         )
 
-    refuse_words(called, column, remedy, job.not_na)
-    return words_told(called, column, na, job.not_na)
+    values = (*job.not_na, *job.levels.get(name, ()))
+    refuse_words(called, column, remedy, values)
+    return words_told(called, column, na, values)

@@ -13,6 +13,7 @@ import numpy as np
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
+from dhsic.cli.label_levels import in_order
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
@@ -46,7 +47,7 @@ from dhsic.joins.text import (
     written_by,
     written_twice,
 )
-from dhsic.joins.variables import labels_at
+from dhsic.joins.variables import labels_at, stored_levels
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     MIXED,
@@ -54,6 +55,7 @@ from dhsic.kernels.labels import (
     REAL_KERNELS,
     auto_kernel,
 )
+from dhsic.kernels.ordinal import ORDINAL
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
@@ -86,6 +88,8 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     labels, if it is already open.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
+    if table is None:
+        job = _with_stored_order(job)
     if before is not None:
         return _add_labels(job, before, *_columns(job, before, table))
     try:
@@ -106,6 +110,16 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
     rows = filtered.samples if job.per_target else labelled.rows  # each target has its own samples
     filtered = job.filters.by_values(filtered, source, rows, counting)
     return replace(labelled, source=filtered.features_of(source), filtered=filtered)
+
+
+def _with_stored_order(job: SelectJob) -> SelectJob:
+    """Return the job with the order of targets that are ordered categories of the store."""
+    order = list(job.order)
+    for name in job.target:
+        names = [] if name in job.levels else stored_levels(job.path, name)
+        if names and not any("," in level for level in names):
+            order.append(f"{name}={','.join(names)}")
+    return replace(job, order=tuple(order))
 
 
 def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
@@ -192,7 +206,11 @@ def _columns(
         notes.append(f"covariates {', '.join(dict(covariates))}")
     _check_categories(job, dict(covariates))
     _check_na(job, data, {*job.label_columns, *dict(covariates)})
-    labels = [(name, one) for name in job.label_columns for one in columns[name]]
+    labels = [
+        (name, in_order(name, one, job.levels))
+        for name in job.label_columns
+        for one in columns[name]
+    ]
     _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
@@ -238,7 +256,7 @@ def _refuse_text(
         if column.dtype.kind == "O":
             refuse_mixed_covariate(name, column, places(name))
     for name, column in labels if job.labels_as == "auto" else ():
-        if column.dtype.kind == "O":
+        if column.dtype.kind == "O" and name not in job.levels:
             _refuse_mixed(job, name, column, places(name))
 
 
@@ -376,6 +394,8 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
         groups = np.full(column.shape, "", dtype=object)
         groups[there] = [written(value) for value in column[there].tolist()]
         return groups
+    if name in job.levels:
+        return column
     if name in job.target and column.dtype.kind in "OU":
         _refuse_marked(job, name, stripped(values))
     if name in job.target and values.dtype.kind == "O":
@@ -389,6 +409,12 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
 def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
+    if kernel == ORDINAL and len(distinct) > 2:
+        raise InputError(
+            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
+            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
+            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
+        )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
     are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
     change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
@@ -433,7 +459,8 @@ def _add_labels(
     n_rows: Mapping[str, int],
 ) -> Labelled:
     """Add labels and covariates to the data, and exclude the samples that lack a value."""
-    _refuse_coded(job, (*labels, *covariates))
+    named = [label for label in labels if label[0] not in job.levels]
+    _refuse_coded(job, (*named, *covariates))
     _warn_of_slips(data, labels)
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size

@@ -17,7 +17,7 @@ import xarray as xr
 from dhsic._typing import Index
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import NO_TARGET, SelectJob
-from dhsic.cli.label_notes import censoring_note, describe
+from dhsic.cli.label_notes import censoring_note
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
@@ -25,6 +25,7 @@ from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import ChosenFeatures, shares_of
 from dhsic.interactions.feature_sets import feature_sets
+from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
@@ -103,9 +104,8 @@ def _opened(job: SelectJob) -> Labelled:
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(labelled.source.dtype).name}")
     if labelled.filtered.left_out:
         say("filters", filters_told(labelled.filtered.left_out))
-    say(
-        "labels", "; ".join([describe(labelled.y, job.labels_as, in_columns=True), *labelled.notes])
-    )
+    description = LabelDescription(job.labels_as, in_columns=True)
+    say("labels", "; ".join([description.of(labelled.y), *labelled.notes]))
     for note in censoring_note(job.target, labelled.y):
         say("note", note)
     return labelled

@@ -16,6 +16,7 @@ from typing import Any
 import click
 import numpy as np
 
+from dhsic._typing import Array
 from dhsic.cli.association import AssociationTables
 from dhsic.cli.console import (
     BEGUN,
@@ -33,13 +34,7 @@ from dhsic.cli.console import (
 )
 from dhsic.cli.detached import detach, settle
 from dhsic.cli.job import LISTS, SelectJob
-from dhsic.cli.label_notes import (
-    censoring_note,
-    describe,
-    notes_on,
-    single_samples,
-    small_classes,
-)
+from dhsic.cli.label_notes import censoring_note, notes_on, single_samples, small_classes
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute
@@ -123,11 +118,14 @@ def plan(
             n_runs=max(len(job.each), 1 + len(other_requests)),
             asked_by="--per-target" if job.per_target else "--per-class",
         )
+    labels = None if sizes else _labels_told(job, labelled.y)
     if job.as_json:
-        echo_json(forecast.to_dict() | {"left_out": left_out})
+        echo_json(forecast.to_dict() | {"left_out": left_out, "labels": labels})
     else:
         if left_out:
             click.echo(paragraph("filters", filters_told(left_out)))
+        if labels is not None:
+            click.echo(paragraph("labels", labels))
         click.echo(printable(forecast, keep="\n"))
 
 
@@ -243,10 +241,9 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         say("filters", filters_told(filtered.left_out))
     if source.counted:
         say("alleles", f"the dosage counts {source.counted}")
-    kernel = job.labels_as if job.takes_label_kernel else None
     each = ["each class against the rest"] if job.per_class else []
     for labelled in every:
-        say("labels", "; ".join([describe(labelled.y, kernel), *each, *labelled.notes]))
+        say("labels", "; ".join([_labels_told(job, labelled.y), *each, *labelled.notes]))
     sites = Sites.of(source, filtered.left_out)
     y = every[0].y
     small = small_classes(y) if job.per_class else single_samples(y, job.target)
@@ -273,6 +270,11 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
             f"--n-features {job.n_features:,} exceeds the number of features, {source.n_features:,}"
         )
         say("note", f"{more}; all are {'shown' if job.tests else 'selected'}")
+
+
+def _labels_told(job: SelectJob, y: Array | None) -> str:
+    """Describe labels and the kernel that a job uses for them."""
+    return job.selector().label_description(in_python=False).of(y)
 
 
 def _checkpoint_note(job: SelectJob) -> str:

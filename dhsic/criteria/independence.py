@@ -43,6 +43,7 @@ from dhsic.kernels.base import dense_kernel, low_rank_kernel
 from dhsic.kernels.censored import CensoredTarget
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import FEW_DIRECTIONS, MIXED, LabelMatrix, label_matrix
+from dhsic.kernels.ordinal import SCORE_KERNELS
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.residual_covariance import AbstractProductVariance, ResidualCovariance
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
@@ -215,8 +216,8 @@ class Independence(AbstractCriterion):
         single kernel on the feature. In both cases samples with a missing value are excluded for
         this feature, so that different missing rates in two classes do not look like dependence.
     label_kernel : str
-        See `dhsic.kernels.labels.label_matrix`. With ``"auto"`` and several widths, real labels are
-        replaced by functions of their ranks.
+        See `dhsic.kernels.labels.label_matrix`. With ``"auto"``, ``"ordinal"`` or ``"rank"`` and
+        several widths, real labels are replaced by functions of their ranks.
     statistic : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     """
@@ -265,7 +266,7 @@ class Independence(AbstractCriterion):
             return Permuted.of(labels, covariates)
         Q = covariate_basis(covariates, labels.n_samples)
         label_directions = LabelDirections.of(
-            labels, Q, by_ranks=self.label_kernel in ("auto", MIXED)
+            labels, Q, by_ranks=self.label_kernel in ("auto", MIXED, *SCORE_KERNELS)
         )
         if label_directions is None:  # too many directions: many classes, or a given matrix
             return Permuted.of(labels, covariates)

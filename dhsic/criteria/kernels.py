@@ -107,7 +107,7 @@ def _on_numbers(target: RealTargets) -> RealTargets:
     """Kernel nu for numbers: the Gaussian window on standardised numbers."""
     assert target.sigma is not None, "the kernel on them is Gaussian"
     std = target.values.std()
-    return RealTargets(target.values / std, target.sigma * float(std) ** 2 / 2)
+    return RealTargets(target.values / std, target.sigma * float(std) ** 2 / 2, name=target.name)
 
 
 def _centred_window(labels: LabelMatrix) -> ScaledLabels:

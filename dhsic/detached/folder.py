@@ -34,6 +34,7 @@ from dhsic._typing import Array
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.ordinal import is_ordinal, levels_of, names_of_levels
 from dhsic.selection.request import Request
 from dhsic.selection.run import Groups
 from dhsic.selectors import method_of, selector_of
@@ -241,9 +242,12 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 def arrays_of(request: Request) -> dict[str, Array]:
     """Return the arrays of a request by name; InputError if they are too large or not storable."""
-    groups = request.feature_groups
+    groups, y, levels = request.feature_groups, request.y, None
+    if y is not None and is_ordinal(y.ravel()):
+        levels, y = np.array(names_of_levels(y.ravel())), y.astype(np.int64)
     arrays = {
-        "y": request.y,
+        "y": y,
+        "levels": levels,
         "covariates": request.covariates,
         "rows": request.rows,
         "kept_samples": request.filtered.samples,
@@ -263,11 +267,13 @@ def arrays_of(request: Request) -> dict[str, Array]:
 
 def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
     """Rebuild a request from the data of `plain_request` and `arrays_of`."""
-    groups = arrays.get("groups")
+    groups, y = arrays.get("groups"), arrays.get("y")
+    if "levels" in arrays:
+        y = levels_of(arrays["y"], arrays["levels"].tolist())
     return Request(
         selector_of(kept["method"], kept["n_features"], as_parameters(kept["parameters"])),
         kept["path"],
-        y=arrays.get("y"),
+        y=y,
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
         feature_groups=None if groups is None else Groups.of(groups, len(groups)),

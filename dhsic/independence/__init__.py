@@ -109,6 +109,8 @@ class FeatureTests:
         The tests of all features as a selection result, in which features with an adjusted p-value
         of at most 0.05 are selected. `dhsic.save`, `dhsic.report` and `dhsic.plot.genome` accept
         it. None if only some features were tested.
+    labels : str
+        The labels in one line, with the label kernel.
     """
 
     features: Index
@@ -121,6 +123,7 @@ class FeatureTests:
     result_: xr.Dataset | None = None
     widths: Float | None = None
     shapes: Array | None = None
+    labels: str = ""
 
     def __str__(self) -> str:
         called = self.features if self.names is None else self.names
@@ -332,11 +335,12 @@ def test_features(
     )
     names = source.feature_names()
     names = None if names is None else np.asarray(names)[which]
+    labels_told = selector.label_description(in_python=True).of(labels)
     together = _of_set(test, Z, absent, (labels, label_kernel), called if names is None else names)
     if is_multiscale:
         criterion = Independence(label_kernel=label_kernel, statistic=statistic)
         alone = _at_several_widths(criterion, Z, absent, constant, labels, C)
-        return FeatureTests(called, names, **alone, together=together)
+        return FeatureTests(called, names, **alone, together=together, labels=labels_told)
     nothing = TestResult(0.0, 1.0, method, len(Z), 0, 0.0, 0.0, np.nan)
     each = [
         nothing if still else _of_present(test, Z[:, [k]], absent[:, k], (labels, label_kernel))
@@ -351,6 +355,7 @@ def test_features(
         np.asarray(false_discovery_control(p_values)),
         np.array([one.sigma for one in each]),
         together,
+        labels=labels_told,
     )
 
 
@@ -477,8 +482,9 @@ def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
 
     values = of("hsic", 0.0), of("p", 1.0), of("q", 1.0), of("sigma", np.nan)
     names = found[NAME].to_numpy() if NAME in found.coords else None
-    how = (found["width"].to_numpy(), found["shape"].to_numpy()) if "shape" in found else ()
-    return FeatureTests(features, names, *values, None, of_tests(found), *how)
+    how = {name: found[name[:-1]].to_numpy() for name in ("widths", "shapes") if name[:-1] in found}
+    about = str(found.attrs["labels"])
+    return FeatureTests(features, names, *values, None, of_tests(found), labels=about, **how)
 
 
 test_features.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it as a test

@@ -21,7 +21,8 @@ from dhsic.independence.forms import (
 )
 from dhsic.joins.censoring import of_records
 from dhsic.joins.covariates import covariates_of
-from dhsic.joins.frame_rows import in_order
+from dhsic.joins.frame_rows import in_order, in_pandas, values_of
+from dhsic.joins.labels import of_categories
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, few_samples, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
@@ -248,7 +249,8 @@ class HsicSpec:
 
 def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:
     """Return labels and covariates in the order of X; InputError if their samples differ."""
-    labels = in_order(X, Y, "Y", by_position=by_position)
+    values = values_of(of_categories(in_pandas(Y)), "Y")
+    labels = in_order(X, Y, "Y", values, by_position=by_position)
     if labels.dtype.names is not None:
         labels = of_records(labels, what="Y")
     if covariates is None:

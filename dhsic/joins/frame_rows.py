@@ -24,7 +24,10 @@ from dhsic.validation import as_array
 
 
 def in_pandas(data: Any) -> Any:
-    """Convert a polars frame or series to pandas, nulls to NaN or None; return others unchanged."""
+    """Convert a polars frame or series to pandas, nulls to NaN or None; return others unchanged.
+
+    An Enum of polars becomes an ordered categorical.
+    """
     if type(data).__module__.partition(".")[0] != "polars":
         return data
     if hasattr(data, "collect"):
@@ -34,9 +37,11 @@ def in_pandas(data: Any) -> Any:
     return pd.Series(_of_polars(data), name=data.name or None)
 
 
-def _of_polars(series: Any) -> Array:
+def _of_polars(series: Any) -> Any:
     """Return the values of a polars series; decimal numbers and null columns become floats."""
     kind = str(series.dtype)
+    if kind.startswith("Enum"):
+        return pd.Categorical(series.to_numpy(), series.dtype.categories.to_list(), ordered=True)
     is_float = kind.startswith("Decimal") or kind == "Null"
     return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
 

@@ -42,12 +42,10 @@ from dhsic.joins.targets import (
     split_frame,
     stacked,
 )
-from dhsic.joins.variables import (
-    has_variables,
-    read_target,
-)
+from dhsic.joins.variables import has_variables, read_target, stored_levels
 from dhsic.kernels.censored import described
 from dhsic.kernels.labels import MOST_CLASSES
+from dhsic.kernels.ordinal import as_levels, levels_of
 from dhsic.kernels.risk_sets import CENSORED, is_censored
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
@@ -395,7 +393,8 @@ def _check_each_other(target: Any, covariates: Any, what: str) -> None:
 def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
     """Return labels as an array: the values passed, or the variables of `data` that they name.
 
-    Id columns of frames are dropped. Categories become text, even if they are numbers.
+    Id columns of frames are dropped. Categories become text, even if they are numbers; ordered
+    categories become levels of an ordinal label.
     """
     if getattr(y, "dtype", None) == CENSORED:
         return np.asarray(y)
@@ -405,9 +404,9 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
         for name, values in columns:
             refuse_ids(name, values)
             _check_names_of(name, values)
-        labels = stacked(columns)
+        labels = stacked([(name, as_levels(v, stored_levels(data, name))) for name, v in columns])
     else:
-        labels = values_of(_of_categories(y), "y")
+        labels = values_of(of_categories(y), "y")
         refuse_records(labels, "y")
         refuse_ids(getattr(y, "name", None), labels)
     if not names:
@@ -450,10 +449,13 @@ def _refuse_texts(labels: Array) -> None:
     )
 
 
-def _of_categories(y: Any) -> Any:
-    """Convert pandas categories to text, "" if missing; other labels are returned unchanged."""
+def of_categories(y: Any) -> Any:
+    """Convert pandas categories to text, or to levels if they are ordered; "" if missing.
+
+    Other labels are returned unchanged.
+    """
     if isinstance(y, pd.Categorical):
-        y = pd.Series(y)
+        return of_categories(pd.Series(y)).to_numpy()
     if not isinstance(y, pd.Series | pd.DataFrame):
         return y
     frame = y.to_frame() if y.ndim == 1 else y
@@ -463,7 +465,10 @@ def _of_categories(y: Any) -> Any:
         return y
     columns = [frame.iloc[:, i].astype(object) for i in range(frame.shape[1])]
     for i in categorical:
-        columns[i] = columns[i].where(columns[i].notna(), "").map(str)
+        categories = frame.iloc[:, i].cat
+        levels = levels_of(categories.codes.to_numpy(), [*map(str, categories.categories)])
+        texts = levels if categories.ordered else np.array([*map(str, levels)], dtype=object)
+        columns[i] = pd.Series(texts, columns[i].index, dtype=object, name=columns[i].name)
     return columns[0] if y.ndim == 1 else pd.concat(columns, axis=1)
 
 

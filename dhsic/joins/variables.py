@@ -91,6 +91,14 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     return labels
 
 
+def stored_levels(data: Any, name: str) -> list[str]:
+    """Return the levels of an ordered categorical of `obs`, lowest first; [] for other data."""
+    if isinstance(data, AbstractSource) or is_table(data):
+        return []
+    store = anndata_of(data)
+    return store.obs.levels(name) if store is not None and name in store.obs.columns else []
+
+
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
     """Read a variable, see `read_target`.
 

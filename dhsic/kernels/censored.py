@@ -47,10 +47,7 @@ class CensoredTarget(RealTargets):
     y: Array = field(kw_only=True)
     eta: Float = field(kw_only=True)
     numbers: tuple[int, ...] = (0,)
-
-    @property
-    def name(self) -> str:
-        return LOG_RANK
+    name: str = LOG_RANK
 
     @staticmethod
     def of(y: Array, covariates: Array | None, *, n_weights: int = N_WEIGHTS) -> CensoredTarget:

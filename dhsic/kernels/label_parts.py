@@ -97,16 +97,14 @@ class ClassTarget:
 class RealTargets:
     """Real targets, `values` (m, t), that share a Gaussian kernel or a linear one.
 
-    `sigma` is None for the linear kernel. L is the kernel matrix times `scale`.
+    `sigma` is None for the linear kernel. L is the kernel matrix times `scale`, and `name` is the
+    label kernel.
     """
 
     values: Float
     sigma: float | None
     scale: float = 1.0
-
-    @property
-    def name(self) -> str:
-        return "linear" if self.sigma is None else "gaussian"
+    name: str = "linear"
 
     @property
     def centred(self) -> RealTargets:

@@ -11,6 +11,8 @@ targets; constant labels raise an InputError:
 ``linear``      ``<y, y'>``
 ``gaussian``    ``exp(-s ||y - y'||^2)``, ``s = 1 / (2 w^2)``  JMLR eq. 20
 ``mixed``       ``multiclass`` + ``gaussian``                  for integers
+``ordinal``     ``gaussian`` on rank scores of levels        `dhsic.kernels.ordinal`
+``rank``        ``gaussian`` on rank scores of numbers       `dhsic.kernels.ordinal`
 ``log-rank``    scores of censored times                      `dhsic.kernels.censored`
 ============== ============================================ ===========================
 
@@ -40,8 +42,7 @@ from functools import reduce
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.errors import InputError, warn
-from dhsic.kernels.bandwidth import few_samples, sigma_of_median
+from dhsic.errors import InputError
 from dhsic.kernels.base import COMPLETE
 from dhsic.kernels.censored import LOG_RANK, N_WEIGHTS, CensoredTarget
 from dhsic.kernels.label_parts import (
@@ -52,30 +53,22 @@ from dhsic.kernels.label_parts import (
     MixedTarget,
     RealTargets,
     TargetPart,
-    label_distances,
     mean_direction,
     scaled_alike,
 )
+from dhsic.kernels.ordinal import ORDINAL, RANK, is_ordinal
+from dhsic.kernels.real_labels import as_real, real_targets
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import (
-    LARGEST,
-    ROUNDING,
     as_array,
     as_numbers,
     check_symmetric,
-    is_numeral,
     refuse_dtype,
     refuse_wide,
 )
 
-#: Standard deviation of residuals, relative to the target's, up to which covariates explain the
-#: target completely.
-EXPLAINED = 1e-8
-#: Standard deviation of residuals, relative to the target's, up to which they may be rounding
-#: errors, of 32-bit numbers or three decimals.
-ROUNDED = 1e-3
 #: Integer labels with more distinct values than this are treated as measurements.
 MOST_CLASSES = 50
 #: Largest number of classes, numbered from 0 or 1 without a gap, that are not measurements.
@@ -86,12 +79,12 @@ OF_A_CLASS = 2
 OF_COUNTED = 4
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
-REAL_KERNELS = ("linear", "gaussian")
+REAL_KERNELS = ("linear", "gaussian", RANK)
 #: Label kernel of unsupervised selection: the kernel matrix of the data over all features.
 SELF = "self"
 #: Label kernel of integers that may be class codes or measurements.
 MIXED = "mixed"
-LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, MIXED, "precomputed", SELF)
+LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, ORDINAL, MIXED, "precomputed", SELF)
 
 #: Largest relative error of the trace of a low-rank L.
 TOLERANCE = 1e-10
@@ -202,7 +195,9 @@ def label_matrix(
         labels ``"auto"`` uses eq. 17 for two classes, eq. 18 for more, eq. 20
         for real values, and the sum of eq. 18 and 20 (``"mixed"``) for integers that may be either:
         3 to 50 distinct values with a mean of at least two samples each. Strings, booleans and 3
-        to 5 integers from 0 or 1 without a gap are classes. If there are several targets, each has
+        to 5 integers from 0 or 1 without a gap are classes. Ordered categories have the kernel
+        ``"ordinal"`` on rank scores of their levels, and ``"rank"`` is the same for numbers with
+        heavy tails. If there are several targets, each has
         its own kernel and L is their sum, scaled alike. Targets that are all real, or coordinates
         that few samples share, are standardised and have one joint kernel.
     covariates : (m, q) array, optional
@@ -237,16 +232,16 @@ def label_matrix(
     Y = _columns(y)
     kernels = target_kernels(Y, label_kernel)
     if all(kernel in REAL_KERNELS for kernel in kernels):
-        return LabelMatrix((_real_targets(Y, kernels[0], covariates),), *Y.shape)
+        return LabelMatrix((real_targets(Y, kernels[0], covariates),), *Y.shape)
     Q = covariate_basis(covariates, len(Y))
-    order = sorted(range(len(kernels)), key=lambda t: kernels[t] in REAL_KERNELS)
+    order = sorted(range(len(kernels)), key=lambda t: kernels[t] in (*REAL_KERNELS, ORDINAL))
     parts = [_target(Y[:, t], kernels[t], covariates, Q) for t in order]
     return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q)), *Y.shape)
 
 
 def _of_censored(y: Array, label_kernel: str, covariates: Array | None) -> LabelMatrix:
     """Label matrix of censored times (m,): of all log-rank scores, or of the first ("linear")."""
-    if label_kernel not in ("auto", *REAL_KERNELS):
+    if label_kernel not in ("auto", "linear", "gaussian"):
         raise InputError(
             f"label_kernel={label_kernel!r} does not apply to censored times; pass 'auto', or "
             "'linear' for effects on proportional hazards only."
@@ -269,11 +264,11 @@ def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> T
 
     Q (m, p) is the basis of ``[1, covariates]``.
     """
-    if kernel in REAL_KERNELS:
-        return _real_targets(column[:, None], kernel, covariates)
+    if kernel in (*REAL_KERNELS, ORDINAL):
+        return real_targets(column[:, None], kernel, covariates)
     if kernel != MIXED:
         return _class_target(column, kernel)
-    numbers = _real_targets(column[:, None], "gaussian", covariates)
+    numbers = real_targets(column[:, None], "gaussian", covariates)
     return MixedTarget.of(_class_target(column, "multiclass"), numbers, Q)
 
 
@@ -328,17 +323,26 @@ def _is_missing(value: object) -> bool:
 
 def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
     """Choose the label kernel of each target of Y (m, t), which has no missing values."""
+    if label_kernel == ORDINAL:
+        return ["balanced" if _are_two_names(column) else ORDINAL for column in Y.T]
     if label_kernel not in ("auto", MIXED):
         return [label_kernel] * Y.shape[1]
     kernels = [auto_kernel(column, label_kernel) for column in Y.T]
     return ["gaussian"] * len(kernels) if _are_places(Y, kernels) else kernels
 
 
+def _are_two_names(column: Array) -> bool:
+    """Whether a target (m,) is booleans or text with two values, whose order does not matter."""
+    return as_real(column) is None and len({*map(str, column.tolist())}) == 2
+
+
 def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
     """Choose the kernel of one target (m,) without missing values, for "auto" or "mixed"."""
     if is_censored(column):
         return LOG_RANK
-    values = None if column.dtype.kind in "SUT" else _as_real(column)
+    if is_ordinal(column):
+        return ORDINAL if len({*column.tolist()}) > 2 else "balanced"
+    values = None if column.dtype.kind in "SUT" else as_real(column)
     if values is None:
         return "balanced" if len(np.unique(column.astype(str))) <= 2 else "multiclass"
     distinct, counts = np.unique(values, return_counts=True)
@@ -357,8 +361,8 @@ def auto_kernel(column: Array, label_kernel: str = "auto") -> str:
 
 
 def may_be_classes(column: Array) -> bool:
-    """Whether a target (m,) consists of classes, or of integers that may be class codes."""
-    return auto_kernel(column) in (*CLASS_KERNELS, MIXED)
+    """Whether a target (m,) consists of classes, levels, or integers that may be class codes."""
+    return auto_kernel(column) in (*CLASS_KERNELS, MIXED, ORDINAL)
 
 
 def _are_places(Y: Array, kernels: list[str]) -> bool:
@@ -412,88 +416,3 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
             "'one-vs-rest'."
         )
     return ClassTarget.of(codes, kernel)
-
-
-def _as_real(column: Array) -> Float | None:
-    """Convert a column to float64; None if it has names or booleans."""
-    if column.dtype.kind == "b":
-        return None
-    if column.dtype.kind == "O" and not all(is_numeral(v) for v in column if isinstance(v, str)):
-        return None
-    try:
-        return column.astype(np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
-def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
-    """Create the joint kernel with this name on real targets Y (m, t)."""
-    columns = [_as_real(Y[:, t]) for t in range(Y.shape[1])]
-    numeric = [c for c in columns if c is not None]
-    if len(numeric) < len(columns):
-        raise InputError(
-            f"label_kernel={kernel!r} needs numbers, but y contains {str(Y.flat[0])!r}; pass "
-            "numbers, or label_kernel='auto' for class names."
-        )
-    values = np.column_stack(numeric)  # (m, t)
-    largest = np.abs(values).max(axis=0)
-    if largest.max() > LARGEST:
-        raise InputError(
-            f"Labels are as large as {largest.max():.3g}, whose powers overflow; rescale them, for "
-            "instance y / y.std(), or use logarithms."
-        )
-    constant = np.ptp(values, axis=0) <= ROUNDING * np.spacing(largest)
-    if constant.any():
-        t = int(np.argmax(constant))
-        raise InputError(
-            f"Target {t} is constant ({float(values[0, t])!r}), so nothing depends on it; leave "
-            "it out."
-        )
-    values = _lifted(values, kernel)
-    if covariates is not None:
-        values = _residuals(values, covariates)
-    if values.shape[1] > 1:
-        centred = values - values.mean(axis=0)
-        values = centred / centred.std(axis=0)
-    if kernel == "linear":
-        return RealTargets(values, None)
-    subsample = few_samples(values)
-    D = label_distances(subsample, subsample)
-    return RealTargets(values, sigma_of_median(D[np.triu_indices_from(D, k=1)]))
-
-
-def _lifted(values: Float, kernel: str) -> Float:
-    """Scale targets whose squares would underflow to a range of about 1, by a power of two."""
-    ranges = np.ptp(values, axis=0)
-    exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
-    if not exponents.any():
-        return values
-    if kernel == "linear" and len(ranges) == 1:  # all other kernels are free of scale
-        warn(
-            f"Labels differ by at most {ranges[0]:.3g}, whose square underflows. They are "
-            f"multiplied by 2**{exponents[0]}, and HSIC with the linear label kernel is reported "
-            "for the multiplied labels.",
-        )
-    return np.asarray(np.ldexp(values, exponents))
-
-
-def _residuals(values: Float, covariates: Array) -> Float:
-    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``."""
-    Q = covariate_basis(covariates, len(values))
-    centred = values - values.mean(axis=0)
-    remainder = centred - Q @ (Q.T @ centred)
-    lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
-    if lost.any():
-        raise InputError(
-            f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
-            "to select for. Leave out the covariate that determines it."
-        )
-    nearly = remainder.std(axis=0) <= ROUNDED * centred.std(axis=0)
-    if nearly.any():
-        t = int(np.argmax(nearly))
-        share = float((remainder[:, t].std() / centred[:, t].std()) ** 2)
-        warn(
-            f"The covariates explain all but {share:.1g} of the variance of target {t}; the rest "
-            "may be rounding error. If a covariate equals the labels, leave it out."
-        )
-    return np.asarray(remainder)

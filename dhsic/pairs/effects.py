@@ -19,7 +19,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.linalg.covariates import covariate_basis, orthonormal_columns
 from dhsic.pairs.rescore import values_of_pairs
 from dhsic.passes import Tile
-from dhsic.passes.effects import AdditiveEffects, regression_labels
+from dhsic.passes.effects import AdditiveEffects, regression_labels, response_told
 from dhsic.passes.reader import Reader
 
 #: Relative norm of the residual of a covariate given others, below which it is dropped.
@@ -70,7 +70,8 @@ def product_effects(
         scale = np.append(scale, beside.scaling.scale)
     effects *= (scale[pairs[:, 0]] * scale[pairs[:, 1]])[:, None]
     members = "feature and environment" if beside is not None else "both features"
-    what = f"log odds ratio of {case}" if case else "change in the label"
+    what = f"change in the {response_told(y.ravel(), label_kernel)}"
+    what = f"log odds ratio of {case}" if case else what
     model = "logistic" if case else "linear"
     return effects, (
         f"{what} per unit of the product of {members} ({model} regression with covariates and "

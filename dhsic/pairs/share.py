@@ -53,6 +53,7 @@ from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.censored import log_rank_scores
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
+from dhsic.kernels.ordinal import SCORE_KERNELS
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import nothing_left
 from dhsic.validation import as_array
@@ -86,6 +87,8 @@ def label_columns(y: Array, label_kernel: str = "auto", covariates: Array | None
 def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
     """Columns of each target, (m, n): the values of a real target, or one indicator per class.
 
+    The label kernels ``"ordinal"`` and ``"rank"`` have one column of rank scores.
+
     Whole numbers that may be values or classes are treated as values, because dozens of class
     indicators would dilute the evidence. A label kernel for classes always gives indicators.
     """
@@ -93,10 +96,17 @@ def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
     Y = Y[:, None] if Y.ndim == 1 else Y
     label_matrix(Y, label_kernel)  # rejects invalid labels
     matrices = [
-        label_matrix(column, "multiclass" if kernel in CLASS_KERNELS else "linear")
+        label_matrix(column, _kernel_of_columns(kernel))
         for column, kernel in zip(Y.T, target_kernels(Y, label_kernel), strict=True)
     ]
-    return [each.factor().F for each in matrices]
+    return [each.linear.factor().F for each in matrices]
+
+
+def _kernel_of_columns(label_kernel: str) -> str:
+    """Label kernel whose linear factor has the columns of a target with this kernel."""
+    if label_kernel in SCORE_KERNELS:
+        return label_kernel
+    return "multiclass" if label_kernel in CLASS_KERNELS else "linear"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError, MemoryBudgetError, warn
+from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.risk_sets import event_counts
@@ -242,7 +243,7 @@ class PairTest:
                     beside,
                 )
         C = given.covariates
-        about = {
+        about: dict[str, Any] = {
             "n_samples": reader.n_samples,
             "n_features": source.n_features,
             "n_constant": int(reader.scaling.constant.sum()),
@@ -254,7 +255,9 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "alpha": self.alpha,
         }
+        description = LabelDescription(self.label_kernel, in_columns=True, in_python=True)
         about |= event_counts(y)
+        about |= {"labels": description.of(y)}
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
         names = None if environment is None else environment.names
         return table_of(result, source, about, of_products, of_main, names, warns=self.warns)

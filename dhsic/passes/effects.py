@@ -19,6 +19,7 @@ from scipy.stats import norm, t
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
+from dhsic.kernels.ordinal import SCORE_KERNELS, Level, rank_scores
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.residual_covariance import ResidualCovariance
@@ -43,20 +44,30 @@ TILES = 8
 def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
     """Response (m,) of a regression, from one target y (m,), and the name of the class coded as 1.
 
-    The name is "" for real labels. Returns None for more than two classes, and for censored times.
+    The name is "" for real labels; they become rank scores if the label kernel uses these. Returns
+    None for more than two classes, and for censored times.
     Integers that may be class numbers count as real labels, unless `label_kernel` is a kernel on
     classes.
     """
     if is_censored(y):
         return None
-    if target_kernels(y[:, None], label_kernel)[0] not in CLASS_KERNELS:
-        return y.astype(np.float64), ""
+    kernel = target_kernels(y[:, None], label_kernel)[0]
+    if kernel not in CLASS_KERNELS:
+        values = y.astype(np.float64)
+        return (rank_scores(values) if kernel in SCORE_KERNELS else values), ""
     names, codes = np.unique(y, return_inverse=True)
     if names.size != 2:
         return None
     case = 0 if str(names[1]).strip().lower() in CONTROLS else 1
     name = names[case]
-    return (codes == case).astype(np.float64), f"{name:g}" if is_number(name) else str(name)
+    is_numeric = is_number(name) and not isinstance(name, Level)
+    return (codes == case).astype(np.float64), f"{name:g}" if is_numeric else str(name)
+
+
+def response_told(y: Array, label_kernel: str) -> str:
+    """Name of the response of a regression on real labels y (m,), for messages."""
+    is_scored = target_kernels(y[:, None], label_kernel)[0] in SCORE_KERNELS
+    return "normal score of the label" if is_scored else "label"
 
 
 @dataclass(frozen=True, slots=True)

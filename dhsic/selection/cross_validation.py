@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
-from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, auto_kernel
+from dhsic.kernels.labels import CLASS_KERNELS, MIXED, SELF, target_kernels
+from dhsic.kernels.ordinal import SCORE_KERNELS, is_ordinal, rank_scores
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
@@ -91,8 +93,9 @@ class Validation:
         sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
         run = run.asking(n_features_to_select=int(sizes[-1]))
         promised(run, runtime.tightest())  # errors that do not depend on folds
-        y = self._estimator_labels(_labels(run), run.selector.label_kernel)
+        y = _labels(run)
         run.selector.labels(run)
+        y = self._estimator_labels(y, run.selector.label_kernel)
         folds = [*self._folds(run, y)]
         requests = [
             _ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)
@@ -123,6 +126,8 @@ class Validation:
             y = y if self.estimator is None else records_of(y)
         if y.ndim == 2 and self.estimator is None and self.scoring is None:
             scorer = make_scorer(r2_score, multioutput="variance_weighted")
+        elif self.estimator is None and self.scoring is None and _are_scores(run):
+            scorer = make_scorer(rank_correlation)
         C = np.empty((run.n_samples, 0)) if C is None else C
         scores: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_scored)(
@@ -155,7 +160,9 @@ class Validation:
         classes, cv = _are_classes(y, run.selector.label_kernel), self.cv
         if self.estimator is not None:
             classes = is_classifier(self.estimator)
-        elif (cv is None or is_count(cv)) and y.ndim == 2 and _labels(run).ndim == 1:
+        elif (cv is None or is_count(cv)) and (
+            (y.ndim == 2 and _labels(run).ndim == 1) or _are_scores(run)
+        ):
             cv = KFold(cv or N_FOLDS, shuffle=True, random_state=0)  # classes may be sorted
         groups = self.groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
@@ -175,11 +182,16 @@ class Validation:
         """Labels for the estimator; for the default estimator several columns become numeric.
 
         Whole numbers that may be class codes are used both as a number and one-hot, so that the
-        default estimator predicts both.
+        default estimator predicts both. Ordinal labels become rank scores; other estimators get
+        the positions of their levels.
         """
-        if self.estimator is not None or is_censored(y):
+        if is_censored(y):
             return y
+        if self.estimator is not None:
+            return y.astype(np.int64) if y.ndim == 1 and is_ordinal(y) else y
         if y.ndim == 1:
+            if _kernel_of(y, label_kernel) in SCORE_KERNELS:
+                return rank_scores(y.astype(np.float64))
             if _kernel_of(y, label_kernel) != MIXED:
                 return y
             y = np.column_stack([y.astype(np.float64), y])
@@ -193,7 +205,7 @@ class Validation:
             [
                 names.fit_transform(column.astype(str)[:, None])
                 if kernel in CLASS_KERNELS
-                else scale(column.astype(np.float64))
+                else scale(_numbers(column, kernel))
                 for column, kernel in zip(y.T, label_kernels, strict=True)
             ]
         )
@@ -264,13 +276,32 @@ def _labels(run: SelectionRun) -> Array:
     return run.y.astype(object) if run.y.dtype.kind == "T" else run.y
 
 
+def _are_scores(run: SelectionRun) -> bool:
+    """Whether the labels of a run are one target with a label kernel on rank scores."""
+    y = _labels(run)
+    return y.ndim == 1 and _kernel_of(y, run.selector.label_kernel) in SCORE_KERNELS
+
+
+def _numbers(column: Array, kernel: str) -> Float:
+    """Values of a target (m,), or its rank scores if these are what its label kernel uses."""
+    values = column.astype(np.float64)
+    return rank_scores(values) if kernel in SCORE_KERNELS else values
+
+
+def rank_correlation(y: Array, predicted: Array) -> float:
+    """Spearman's rank correlation of labels and predictions (m,); 0 if either is constant."""
+    ranks = [rankdata(values) - (len(y) + 1) / 2 for values in (y, predicted)]
+    norms = [float(np.linalg.norm(each)) for each in ranks]
+    return float(ranks[0] @ ranks[1]) / (norms[0] * norms[1]) if all(norms) else 0.0
+
+
 def _are_classes(y: Array, label_kernel: str) -> bool:
     return y.ndim == 1 and _kernel_of(y, label_kernel) in CLASS_KERNELS
 
 
 def _kernel_of(column: Array, label_kernel: str) -> str:
     """Label kernel of a target, (m,)."""
-    return auto_kernel(column, label_kernel) if label_kernel in ("auto", MIXED) else label_kernel
+    return target_kernels(column[:, None], label_kernel)[0]
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:

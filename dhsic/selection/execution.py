@@ -67,9 +67,17 @@ def results_of(
                 **request.filtered.attributes(),
                 "asked": json.dumps(request.recorded_settings, default=str),
             }
-            results.append(result.assign_attrs({**attributes, **request.attributes}))
+            attributes |= {**request.attributes, "labels": _labels_told(request)}
+            results.append(result.assign_attrs(attributes))
         warn_of_suspects(first.data, source, runs, results)
         return results
+
+
+def _labels_told(request: Request) -> str:
+    """Describe the labels of a request, with their kernel, and how rows were matched."""
+    description = request.selector.label_description(in_python=not request.job)
+    notes = request.attributes.get("labels")
+    return "; ".join(filter(None, (description.of(request.y), notes)))
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:

@@ -22,6 +22,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError, warn
 from dhsic.hsic import checked_weights
+from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
 from dhsic.memory import MemoryEstimate, WorkerMemory
@@ -204,6 +205,10 @@ class Method(ABC):
     @abstractmethod
     def smaller(self, run: SelectionRun) -> str:
         """Advice for error messages: how to reduce the memory of m x m matrices."""
+
+    def label_description(self, *, in_python: bool) -> LabelDescription:
+        """How the labels of the method are described in messages and results."""
+        return LabelDescription(self.label_kernel, in_python=in_python)
 
     @property
     @abstractmethod

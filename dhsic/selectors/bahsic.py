@@ -44,8 +44,10 @@ class BAHSIC(AbstractElimination):
         rule, a fixed number, or the value of a grid that maximises HSIC (JMLR 4.1). Kernels without
         a width accept only the default.
     label_kernel : {"auto", "binary", "balanced", "multiclass", "one-vs-rest", "linear", \
-            "gaussian", "mixed", "self"} or "precomputed"
-        Kernel on the labels: for classes, for real values, for whole numbers that may be either
+            "gaussian", "rank", "ordinal", "mixed", "self"} or "precomputed"
+        Kernel on the labels: for classes, for real values, for ranks of real values with heavy
+        tails such as counts and incomes (``"rank"``), for levels with an order (``"ordinal"``;
+        numbers, or an ordered categorical), for whole numbers that may be classes or values
         (``"mixed"``), or chosen by the kind of labels (``"auto"``). See
         `dhsic.kernels.labels.label_matrix`.
     standardize : "auto", "presence" or bool

@@ -146,7 +146,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             the variable of X that holds them (for AnnData, the column of `obs`; for a DataFrame or
             a table a column, which is then not a feature), or several names. If both y and X name
             their samples, the names must be in the same order; rows of a frame with id columns
-            (FID, IID, sample, ...) are matched by these, which are not labels. With
+            (FID, IID, sample, ...) are matched by these, which are not labels. Ordered categories
+            are levels of an ordinal label, other categories and text are classes. With
             ``label_kernel="self"`` y is ignored and may be None: the data are their own labels, and
             features are selected on which the other features depend. Times to an event that may be
             censored: a structured array with a boolean field (the event was observed) and a

@@ -39,6 +39,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from dhsic._typing import Array, Float
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError, warn
+from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.label_parts import (
     ClassTarget,
@@ -285,6 +286,11 @@ class CCM(DescentSelector):
         if self.label_kernel != "auto":
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
+
+    def label_description(self, *, in_python: bool) -> LabelDescription:
+        """How labels are described; without a kernel if it is that of the paper."""
+        kernel = None if self.label_kernel == "auto" else self.label_kernel
+        return LabelDescription(kernel, in_python=in_python)
 
     def _sizes(self) -> tuple[int, int]:
         """Number of kernel matrices (1), and of random features."""

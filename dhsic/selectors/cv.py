@@ -41,7 +41,8 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
         As in `sklearn.model_selection.cross_val_score`; five folds by default, stratified for
         classes.
     scoring : str or callable, optional
-        As in `cross_val_score`; by default the score of the estimator, accuracy or R squared.
+        As in `cross_val_score`; by default the score of the estimator, accuracy or R squared;
+        for ordinal labels and ``label_kernel="rank"`` Spearman's rank correlation.
     rule : {"one-standard-error", "best"}
         The fewest features whose mean score is within one standard error of the best, or the best.
     n_jobs : int, optional

@@ -18,6 +18,7 @@ from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_f
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, Independence, inflation_of
 from dhsic.errors import InputError, warn
+from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     REAL_KERNELS,
@@ -26,6 +27,7 @@ from dhsic.kernels.labels import (
     label_matrix,
     target_kernels,
 )
+from dhsic.kernels.ordinal import ORDINAL
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
@@ -49,7 +51,7 @@ OF_SOME = (*("bandwidth", "label_kernel", "statistic", "penalty", "centroid_weig
 #: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
 #: Label kernels supported for residuals; and (m, m) matrices needed for them, besides one a target.
-OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 8
+OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS, ORDINAL), 8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -147,6 +149,13 @@ class OnePass(Selector):
         parameters = {name: getattr(self, name) for name in OF_SOME}
         unlike = {k: v for k, v in parameters.items() if repr(v) != repr(getattr(OnePass, k))}
         return criterion_of(self.criterion, unlike)
+
+    def label_description(self, *, in_python: bool) -> LabelDescription:
+        """How labels are described; without a kernel if the criterion reads them in its own way."""
+        criterion = self.resolved()
+        kernel = self.label_kernel if hasattr(criterion, "label_kernel") else None
+        by_ranks = isinstance(criterion, Independence) and criterion.goes_by_ranks
+        return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
     def identity(self) -> dict[str, Any]:
         criterion = self.resolved()

@@ -48,6 +48,10 @@ class AbstractFrame(ABC):
     def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
         """Return the values of a column, (n,): text if categorical; NaN or "" if missing."""
 
+    @abstractmethod
+    def levels(self, name: str) -> list[str]:
+        """Return the categories of an ordered column, lowest first; [] for other columns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Frame(AbstractFrame):
@@ -106,6 +110,12 @@ class Frame(AbstractFrame):
                 "rows. The store is damaged: write it again, or restore it."
             )
         return values
+
+    def levels(self, name: str) -> list[str]:
+        element = _element(self.group, name)
+        if not isinstance(element, zarr.Group) or not element.attrs.get("ordered"):
+            return []
+        return list(map(str, text(whole_array(part_of(element, "categories"), "error"))))
 
     def _values(self, name: str, missing_chunks: MissingChunks) -> Array:
         element = _element(self.group, name)

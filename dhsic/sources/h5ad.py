@@ -80,6 +80,11 @@ class PandasFrame(AbstractFrame):
             return cast("Array", values.to_numpy(dtype=np.float64, na_value=np.nan))
         return np.asarray(values.to_numpy())
 
+    def levels(self, name: str) -> list[str]:
+        kind = self.frame[name].dtype
+        is_ordered = isinstance(kind, pd.CategoricalDtype) and kind.ordered
+        return [*map(str, kind.categories)] if is_ordered else []
+
 
 @dataclass(frozen=True, slots=True)
 class AnnDataObject(AbstractAnnData):
@@ -248,6 +253,14 @@ class H5Frame(AbstractFrame):
 
     def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
         return self._read(name)
+
+    def levels(self, name: str) -> list[str]:
+        with opened_h5(self.path) as file:
+            node = file[self.name]
+            element = node.get(name) if _is_group(node) else node
+            if element is None or not _is_group(element) or not element.attrs.get("ordered"):
+                return []
+            return [*map(str, text(values_at(element["categories"])))]
 
     def _read(self, name: str) -> Array:
         with opened_h5(self.path) as file:

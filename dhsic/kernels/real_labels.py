@@ -1,0 +1,132 @@
+"""Real-valued targets: numbers from labels, their rank scores, and residuals given covariates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError, warn
+from dhsic.kernels.bandwidth import few_samples, sigma_of_median
+from dhsic.kernels.label_parts import RealTargets, label_distances
+from dhsic.kernels.ordinal import ORDINAL, SCORE_KERNELS, rank_scores
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.validation import LARGEST, ROUNDING, is_numeral
+
+#: Standard deviation of residuals, relative to the target's, up to which covariates explain the
+#: target completely.
+EXPLAINED = 1e-8
+#: Standard deviation of residuals, relative to the target's, up to which they may be rounding
+#: errors, of 32-bit numbers or three decimals.
+ROUNDED = 1e-3
+#: Maximum number of levels that an error lists.
+MOST_LISTED = 30
+
+
+def as_real(column: Array) -> Float | None:
+    """Convert a column to float64; None if it has names or booleans."""
+    if column.dtype.kind == "b":
+        return None
+    if column.dtype.kind == "O" and not all(is_numeral(v) for v in column if isinstance(v, str)):
+        return None
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
+    """Create the joint kernel with this name on real targets Y (m, t)."""
+    values = _numbers(Y, kernel)
+    _check_numbers(values)
+    if kernel in SCORE_KERNELS:
+        values = np.column_stack([rank_scores(column) for column in values.T])
+    values = _lifted(values, kernel)
+    if covariates is not None:
+        values = _residuals(values, covariates)
+    if values.shape[1] > 1:
+        centred = values - values.mean(axis=0)
+        values = centred / centred.std(axis=0)
+    if kernel == "linear":
+        return RealTargets(values, None, name=kernel)
+    subsample = few_samples(values)
+    D = label_distances(subsample, subsample)
+    sigma = sigma_of_median(D[np.triu_indices_from(D, k=1)])
+    return RealTargets(values, sigma, name=kernel)
+
+
+def _numbers(Y: Array, kernel: str) -> Float:
+    """Convert targets (m, t) to numbers for a label kernel."""
+    columns = [as_real(column) for column in Y.T]
+    numeric = [column for column in columns if column is not None]
+    if len(numeric) == len(columns):
+        return np.column_stack(numeric)
+    if kernel == ORDINAL:
+        raise _without_order(Y[:, columns.index(None)])
+    raise InputError(
+        f"label_kernel={kernel!r} needs numbers, but y contains {str(Y.flat[0])!r}; pass numbers, "
+        "or label_kernel='auto' for class names."
+    )
+
+
+def _check_numbers(values: Float) -> None:
+    """Reject targets (m, t) that are constant, or whose squares overflow."""
+    largest = np.abs(values).max(axis=0)
+    if largest.max() > LARGEST:
+        raise InputError(
+            f"Labels are as large as {largest.max():.3g}, whose powers overflow; rescale them, for "
+            "instance y / y.std(), or use logarithms."
+        )
+    constant = np.ptp(values, axis=0) <= ROUNDING * np.spacing(largest)
+    if constant.any():
+        t = int(np.argmax(constant))
+        raise InputError(
+            f"Target {t} is constant ({float(values[0, t])!r}), so nothing depends on it; leave "
+            "it out."
+        )
+
+
+def _without_order(column: Array) -> InputError:
+    """Error for ordinal labels (m,) that are text, whose order is unknown."""
+    names = ", ".join(sorted({repr(str(name)) for name in column.tolist()})[:MOST_LISTED])
+    return InputError(
+        f"label_kernel='ordinal' needs an order, and text has none (y contains {names}). Sort "
+        "these levels from the lowest to the highest, and pass pandas.Categorical(y, "
+        f"categories=[{names}], ordered=True) (CLI: --order LOWEST,...,HIGHEST)."
+    )
+
+
+def _lifted(values: Float, kernel: str) -> Float:
+    """Scale targets whose squares would underflow to a range of about 1, by a power of two."""
+    ranges = np.ptp(values, axis=0)
+    exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
+    if not exponents.any():
+        return values
+    if kernel == "linear" and len(ranges) == 1:  # all other kernels are free of scale
+        warn(
+            f"Labels differ by at most {ranges[0]:.3g}, whose square underflows. They are "
+            f"multiplied by 2**{exponents[0]}, and HSIC with the linear label kernel is reported "
+            "for the multiplied labels.",
+        )
+    return np.asarray(np.ldexp(values, exponents))
+
+
+def _residuals(values: Float, covariates: Array) -> Float:
+    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``."""
+    Q = covariate_basis(covariates, len(values))
+    centred = values - values.mean(axis=0)
+    remainder = centred - Q @ (Q.T @ centred)
+    lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
+    if lost.any():
+        raise InputError(
+            f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
+            "to select for. Leave out the covariate that determines it."
+        )
+    nearly = remainder.std(axis=0) <= ROUNDED * centred.std(axis=0)
+    if nearly.any():
+        t = int(np.argmax(nearly))
+        share = float((remainder[:, t].std() / centred[:, t].std()) ** 2)
+        warn(
+            f"The covariates explain all but {share:.1g} of the variance of target {t}; the rest "
+            "may be rounding error. If a covariate equals the labels, leave it out."
+        )
+    return np.asarray(remainder)
