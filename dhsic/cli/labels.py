@@ -459,8 +459,8 @@ def _add_labels(
     n_rows: Mapping[str, int],
 ) -> Labelled:
     """Add labels and covariates to the data, and exclude the samples that lack a value."""
-    named = [label for label in labels if label[0] not in job.levels]
-    _refuse_coded(job, (*named, *covariates))
+    without_order = [label for label in labels if label[0] not in job.levels]
+    _refuse_coded(job, (*without_order, *covariates))
     _warn_of_slips(data, labels)
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size
@@ -478,8 +478,8 @@ def _add_labels(
     if n_incomplete == m:
         raise InputError(f"No sample has values for all of {', '.join(absent)}.")
     if n_incomplete:
-        named = _named(data, kept_rows[incomplete]).removesuffix(".")
-        notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{named}")
+        names = _named(data, kept_rows[incomplete]).removesuffix(".")
+        notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{names}")
     keep = np.flatnonzero(~incomplete)
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
