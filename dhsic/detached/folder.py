@@ -34,6 +34,7 @@ from dhsic._typing import Array
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.blocks import Blocks
 from dhsic.selection.request import Request
 from dhsic.selection.run import Groups
 from dhsic.selectors import method_of, selector_of
@@ -248,6 +249,8 @@ def arrays_of(request: Request) -> dict[str, Array]:
         "rows": request.rows,
         "kept_samples": request.filtered.samples,
         "kept_features": request.filtered.features,
+        "permute_whole": None if request.blocks is None else request.blocks.whole,
+        "permute_within": None if request.blocks is None else request.blocks.within,
         "groups": None if groups is None else groups.names[groups.codes],
     }
     out = {name: _storable(name, a) for name, a in arrays.items() if a is not None}
@@ -264,12 +267,14 @@ def arrays_of(request: Request) -> dict[str, Array]:
 def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
     """Rebuild a request from the data of `plain_request` and `arrays_of`."""
     groups = arrays.get("groups")
+    blocks = Blocks(arrays.get("permute_whole"), arrays.get("permute_within"))
     return Request(
         selector_of(kept["method"], kept["n_features"], as_parameters(kept["parameters"])),
         kept["path"],
         y=arrays.get("y"),
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
+        blocks=blocks if blocks.options else None,
         feature_groups=None if groups is None else Groups.of(groups, len(groups)),
         opening={name: kept[name] for name in OPENING if name in kept},
         filtered=Filtered(

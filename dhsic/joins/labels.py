@@ -15,6 +15,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
+from dhsic.joins.blocks import BlockNames
 from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.family_ids import check_families, family_ids
@@ -47,6 +48,7 @@ from dhsic.joins.variables import (
 from dhsic.kernels.censored import described
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.kernels.risk_sets import CENSORED, is_censored
+from dhsic.linalg.blocks import Blocks
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
 from dhsic.sources.opening import (
@@ -70,6 +72,7 @@ class Labelled:
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences on the origin of the labels, and how rows were matched
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
+    blocks: Blocks | None = None  # blocks that restrict the permutations of labels
 
     @classmethod
     def of(
@@ -107,6 +110,7 @@ class Inputs:
     filters: Filters | Filtered | None
     opening: Mapping[str, Any]  # options of `open_source`
     censoring: Censoring | None = None  # columns of a target that has censored times
+    blocks: BlockNames = field(default_factory=BlockNames)
 
     @classmethod
     def of(
@@ -121,6 +125,8 @@ class Inputs:
         not_features: Collection[str] = (),
         event: Any = None,
         entry: Any = None,
+        permute_whole: Any = None,
+        permute_within: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -139,17 +145,25 @@ class Inputs:
         event, entry : str, array or None
             Whether the event of a censored time was observed, and when a sample entered, as values
             or as names of columns, see `dhsic.joins.censoring.with_censoring`.
+        permute_whole, permute_within : str, array or None
+            Blocks of samples between which, or within which, labels are exchanged, see
+            `dhsic.linalg.blocks`.
         **opening
             Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
         passed = data
         target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
+        blocks = BlockNames.of(data, in_pandas(permute_whole), in_pandas(permute_within))
+        not_features = blocks.not_features(not_features)
         if isinstance(data, pd.DataFrame):
             data, target, covariates = split_frame(data, target, covariates, not_features)
         else:
             opening |= _columns_apart(data, target, covariates, not_features)
-        return cls(passed, data, target, covariates, what, by_position, filters, opening, censoring)
+        return cls(
+            *(passed, data, target, covariates, what, by_position, filters, opening, censoring),
+            blocks,
+        )
 
     @property
     def n_samples(self) -> int | None:
@@ -214,6 +228,10 @@ class Inputs:
         source = filtered.features_of(source)
         rows = _Rows(self, data, names, filtered, source)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
+        n_used = source.n_samples if filtered.samples is None else filtered.samples.size
+        blocks = self.blocks.joined(
+            source if self._holds_labels else data, fill, rows.aligned, n_used
+        )
         ours = None if names is None else filtered.samples_of(names)
         if y is not None and is_censored(y):
             rows.notes.append(described(y))
@@ -229,8 +247,12 @@ class Inputs:
             self._without_classes,
             names=names,
             compares_values=compares_samples,
+            has_blocks=blocks is not None,
         )
-        return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+        notes = (*rows.notes, *([] if blocks is None else [blocks.described]))
+        return Labelled(
+            source, y, C, filtered.samples, notes=notes, filtered=filtered, blocks=blocks
+        )
 
     def _without_classes(self, what: str, classes: list[str]) -> str:
         """Return Python code that excludes the samples of some classes of the labels."""

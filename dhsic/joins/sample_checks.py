@@ -31,6 +31,7 @@ def warn_of_doubtful_samples(
     *,
     names: Array | None,
     compares_values: bool = True,
+    has_blocks: bool = False,
 ) -> None:
     """Warn of labels among the features, repeated samples, quality controls and repetitions.
 
@@ -50,6 +51,8 @@ def warn_of_doubtful_samples(
         Names of all samples of the source.
     compares_values : bool
         Whether some features are read, to find samples with equal or similar values.
+    has_blocks : bool
+        Whether p-values account for blocks of samples, such as those of repeated measurements.
     """
     are_times = y is not None and is_censored(y)
     for column in columns_of_labels(y) if are_times else [y]:
@@ -57,6 +60,8 @@ def warn_of_doubtful_samples(
     warn_of_same_samples(source, rows, names, skip=not compares_values)
     ours = names if names is None or rows is None else names[rows]
     warn_of_controls(targets, ours, remedy)
+    if has_blocks:
+        return
     if not warn_of_replicates(ours) and compares_values:
         labels = y["time"] if y is not None and are_times else y
         warn_of_repeats(data, source, labels, rows, ours, apart)
