@@ -211,6 +211,7 @@ def select_genes(
     method: str = "bahsic",
     key_added: str = "hsic",
     inplace: bool = True,
+    donor: str | None = None,
     **parameters: Any,
 ) -> pd.DataFrame | None:
     """Select genes that explain a column of ``obs``, with an interface like scanpy's.
@@ -234,6 +235,10 @@ def select_genes(
         Prefix of the columns of ``var``, and name in ``uns``.
     inplace : bool
         Write to ``adata``; otherwise return the columns.
+    donor : str, optional
+        Column of ``adata.obs`` with the donor of each cell, if all cells of a donor have the same
+        label: the p-values of single genes are those of exchanging the labels of whole donors. The
+        same as ``permute_whole`` of `select`.
     **parameters
         As in `select`: ``covariates="batch"``, ``kernel="linear"``, ``random_state=0``, ...
 
@@ -255,16 +260,8 @@ def select_genes(
             f"select_genes needs an AnnData object, not a {type(adata).__name__}. Pass "
             "anndata.read_h5ad(path); for other data use dhsic.select."
         )
-    if parameters.get("per_class") or parameters.get("per_target"):
-        raise InputError(
-            "select_genes writes one ranking. Call it once per class, with labels for that class "
-            "against the rest in adata.obs; or call dhsic.select(adata, key, per_class=True) for "
-            "one result with all classes."
-        )
-    if "variable" in parameters:
-        raise InputError(
-            f"select_genes uses layer= for the matrix: pass layer={parameters['variable']!r}."
-        )
+    _check_parameters(parameters, donor)
+    parameters |= {} if donor is None else {"permute_whole": donor}
     if hint := AnnDataObject(adata).hint(layer, "layer"):
         warn(hint)
     layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
@@ -289,3 +286,19 @@ def select_genes(
     params |= {k: v for k, v in parameters.items() if k != "progress" and isinstance(v, PLAIN)}
     adata.uns[key_added] = {"params": params, "rounds": rounds, "attributes": dict(result.attrs)}
     return None
+
+
+def _check_parameters(parameters: Mapping[str, Any], donor: str | None) -> None:
+    """Refuse parameters of `select` that `select_genes` does not support."""
+    if parameters.get("per_class") or parameters.get("per_target"):
+        raise InputError(
+            "select_genes writes one ranking. Call it once per class, with labels for that class "
+            "against the rest in adata.obs; or call dhsic.select(adata, key, per_class=True) for "
+            "one result with all classes."
+        )
+    if "variable" in parameters:
+        raise InputError(
+            f"select_genes uses layer= for the matrix: pass layer={parameters['variable']!r}."
+        )
+    if donor is not None and parameters.get("permute_whole") is not None:
+        raise InputError("donor= and permute_whole= are the same parameter; pass only one of them.")

@@ -112,7 +112,7 @@ ON_RUNS = """
 
 #: Advice about results, clusters and single kernels.
 ON_RESULTS = """
-    annotations.py: _check_free select_genes
+    annotations.py: _check_free _check_parameters
     conversion/matrices.py: passes_of
     detached/__init__.py: _check_parameters attach
     detached/folder.py: Folder.request
@@ -158,9 +158,20 @@ ON_ORDINAL = """
     kernels/real_labels.py: _without_order
 """
 
+#: Advice about blocks of samples.
+ON_BLOCKS = """
+    criteria/blocks.py: BlockIndependence.read _constant_within
+    joins/blocks.py: names_of_blocks
+    joins/donors.py: warn_of_donors
+    linalg/blocks.py: Blocks.check Blocks.of_units
+    selection/block_options.py: with_blocks
+    selectors/onepass.py: OnePass.check_blocks
+"""
+
 FOLLOWED = {
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
+    **dict.fromkeys(functions(ON_BLOCKS), "test_blocks.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",

@@ -68,6 +68,8 @@ TARGET_OF_PAIRS = (
     "Labels: a variable of the store along the samples, or a column of --labels. With several "
     "targets, pairs are tested for an effect on all of them jointly. Required."
 )
+#: Options in the section Target that do not apply to pairs.
+OF_FEATURES = ("per_target", "per_class", "permute_whole", "permute_within")
 #: Help of --label-kernel in `dhsic pairs`.
 LABELS_OF_PAIRS = (
     "Kernel on the labels: linear if numbers are measurements, rank or ordinal for their ranks, "
@@ -355,7 +357,7 @@ _add(
     UNGROUPED,
     [
         with_changes(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
-        for one in of_sections("Target", without=("per_target", "per_class"))
+        for one in of_sections("Target", without=OF_FEATURES)
     ],
     [
         with_changes(one, section="Target", show_default="auto", help=LABELS_OF_PAIRS)

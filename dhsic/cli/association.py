@@ -37,6 +37,11 @@ class AssociationTables:
                 raise InputError(
                     f"{option} needs exactly one target; pass one --target, without {separately}."
                 )
+        if job.effects is not None and job.block_columns:
+            raise InputError(
+                "--effects estimates standard errors as if samples were independent, which "
+                "--permute-whole and --permute-within deny; leave it out."
+            )
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
             response_of(given[0].y, job.labels_as)

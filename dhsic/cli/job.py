@@ -126,6 +126,13 @@ class SelectJob:
     order : LEVELS, repeated
         Levels of an ordinal --target from the lowest to the highest, such as low,medium,high; with
         several targets NAME=LEVELS. Numbers need no list: --label-kernel ordinal sorts them.
+    permute_whole : NAME
+        Column, or variable of the store, with the block of each sample, such as its donor, if all
+        samples of a block have the same label: p-values are those of exchanging the labels of whole
+        blocks.
+    permute_within : NAME
+        Column, or variable of the store, with the block of each sample, such as its batch: p-values
+        are those of exchanging labels only within blocks.
     per_target : flag
         Select for each --target separately, with one reading of the data and the same results as
         separate runs; with --drop-missing, on the samples that have that label.
@@ -216,6 +223,8 @@ class SelectJob:
     event: str | None = None
     entry: str | None = None
     order: tuple[str, ...] = ()
+    permute_whole: str | None = None
+    permute_within: str | None = None
     per_target: bool = False
     per_class: bool = False
     labels: str | None = None
@@ -364,7 +373,7 @@ class SelectJob:
     def _not_features(self) -> tuple[str, ...]:
         """Columns of the data that are not features: those named, labels and covariates."""
         holds_labels = self.labels is None and is_table(self.path)
-        labels = (*self.label_columns, *self.covariate) if holds_labels else ()
+        labels = (*self.label_columns, *self.covariate, *self.block_columns) if holds_labels else ()
         return tuple(dict.fromkeys((*self.not_feature, *labels)))
 
     @property
@@ -380,6 +389,11 @@ class SelectJob:
     def has_names(self, target: str) -> bool:
         """Whether values of a target are names of classes or levels, even if they are numbers."""
         return self.labels_as in CLASS_KERNELS or target in self.levels
+
+    @property
+    def block_columns(self) -> tuple[str, ...]:
+        """Names of the columns with blocks of samples."""
+        return tuple(name for name in (self.permute_whole, self.permute_within) if name is not None)
 
     @property
     def _turned(self) -> int | None:

@@ -19,6 +19,7 @@ from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
+from dhsic.joins.blocks import names_of_blocks
 from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design, taken_as_number
 from dhsic.joins.environment import Environment
@@ -56,6 +57,7 @@ from dhsic.kernels.labels import (
     auto_kernel,
 )
 from dhsic.kernels.ordinal import ORDINAL
+from dhsic.linalg.blocks import Blocks
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
@@ -79,6 +81,8 @@ REMEDIES = (
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 Columns = Sequence[tuple[str, Array]]
+#: Rows of labels, of covariates and of blocks, notes on their origin, and counts of rows.
+Read = tuple[Columns, Columns, Columns, list[str], Mapping[str, int]]
 
 
 def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
@@ -152,15 +156,13 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
     return labels_at(job.path, name, job.missing_chunks, "a table of labels with --labels FILE")
 
 
-def _columns(
-    job: SelectJob, data: Labelled, table: Table | None
-) -> tuple[Columns, Columns, list[str], Mapping[str, int]]:
-    """Columns (m,) of labels and of covariates, notes on their origin, and counts of rows.
+def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
+    """Columns (m,) of labels, of covariates and of blocks, notes on them, and counts of rows.
 
     Columns are converted to numbers or text. They have the samples of `data` (which has no labels
     yet) that pass the filters.
     """
-    names = (*job.label_columns, *job.covariate)
+    names = (*job.label_columns, *job.covariate, *job.block_columns)
     places: dict[str, Callable[[int], str]] = {}
     notes, source, orders = list[str](), data.source, list[RowOrder]()
     specs = [split_columns(spec) for spec in job.covariates]
@@ -178,7 +180,10 @@ def _columns(
         order = _order(job, data, table, names)
         places = {n: _lines(table, order) for n in names if n.removeprefix("#") in table.columns}
         values_by_name = {name: order.take(table.column(name)) for name in job.label_columns}
-        for name in job.covariate:  # a column of the table, or a variable of the store
+        for name in (
+            *job.covariate,
+            *job.block_columns,
+        ):  # a column of the table, or a variable of the store
             is_here = name.removeprefix("#") in table.columns
             values_by_name[name] = order.take(table.column(name)) if is_here else stored(name)
         notes = _table_notes(table, order)
@@ -186,6 +191,8 @@ def _columns(
     if job.target:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.label_columns)} from {where}")
+    blocks = [(name, values_by_name[name]) for name in job.block_columns]
+    values_by_name = {n: values_by_name[n] for n in (*job.label_columns, *job.covariate)}
     written = _stored_columns(job, table, values_by_name)
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
@@ -217,7 +224,7 @@ def _columns(
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
-    return labels, covariates, notes, counts
+    return labels, covariates, blocks, notes, counts
 
 
 def _stored_columns(
@@ -455,6 +462,7 @@ def _add_labels(
     data: Labelled,
     labels: Columns,
     covariates: Columns,
+    blocks: Columns,
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
@@ -465,9 +473,11 @@ def _add_labels(
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
-    incomplete = unlabelled | uncovered
+    of_blocks = [(name, _typed(job, name, values)) for name, values in blocks]
+    incomplete = unlabelled | uncovered | _without_one(of_blocks, m)
     n_incomplete = int(incomplete.sum())
-    absent = {name: int(is_missing(values).sum()) for name, values in (*labels, *covariates)}
+    each = (*labels, *covariates, *of_blocks)
+    absent = {name: int(is_missing(values).sum()) for name, values in each}
     if n_incomplete and not job.drop_missing:
         counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
         raise InputError(
@@ -492,6 +502,8 @@ def _add_labels(
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = _combined(job, labels)
     environment = _environment(job, dict(covariates))
+    rows_of_blocks = _blocks(job, {name: values[keep] for name, values in blocks})
+    notes += [] if rows_of_blocks is None else [rows_of_blocks.described]
     warn_of_doubtful_samples(
         job.path,
         data.source,
@@ -501,6 +513,7 @@ def _add_labels(
         tuple(name for name, _ in (*labels, *covariates)),
         _without_classes,
         names=data.source.sample_names(),
+        has_blocks=bool(blocks),
     )
     return Labelled(
         data.source,
@@ -516,6 +529,7 @@ def _add_labels(
         tuple(notes),
         data.filtered,
         environment,
+        rows_of_blocks,
     )
 
 
@@ -529,6 +543,17 @@ def _environment(job: SelectJob, covariates: Mapping[str, Array]) -> Environment
             )
     columns = [(name, covariates[name]) for name in job.environment]
     return Environment.of(columns) if columns else None
+
+
+def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
+    """Blocks of the samples used, from columns by name; None if the job names none."""
+    options = {"permute_whole": job.permute_whole, "permute_within": job.permute_within}
+    each = (
+        None if name is None else names_of_blocks(option, columns[name])
+        for option, name in options.items()
+    )
+    blocks = Blocks(*each)
+    return blocks if blocks.options else None
 
 
 def _combined(job: SelectJob, labels: Columns) -> Array | None:

@@ -148,7 +148,8 @@ def _supposed(
         raise InputError(
             "Pass the data, PATH; or, to plan without data, --samples N and --variants D."
         )
-    for name in ("target", "labels", "covariates", "covariate", *LISTS, "groups"):
+    named = ("target", "labels", "covariates", "covariate", "permute_whole", "permute_within")
+    for name in (*named, *LISTS, "groups"):
         if options.get(name):
             raise InputError(
                 f"{spelled(name)} needs data, but --samples plans without data; pass only one of "

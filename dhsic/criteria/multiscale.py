@@ -136,6 +136,8 @@ class Multiscale:
     laws: dict[tuple[int, Carriers], RareLaw | None] = field(default_factory=dict)
     #: Covariance of labels that are residuals of relatives.
     covariance: LabelCovariance | None = None
+    #: Whether small p-values of a rare class are corrected.
+    bends: bool = True
 
     @staticmethod
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
@@ -180,7 +182,7 @@ class Multiscale:
         See `dhsic.criteria.unbalanced`; it is 0 if no correction is needed.
         """
         b, family = self.labels.B[:, 0], self.ranks
-        if self.labels.B.shape[1] > 1 or not is_unbalanced(b):
+        if not self.bends or self.labels.B.shape[1] > 1 or not is_unbalanced(b):
             return 0.0
         moments, log_ps = self.moments(self.untied), []
         for sums in drawn_sums(rank_basis(self.n_samples, N_FUNCTIONS), b):

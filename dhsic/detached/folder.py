@@ -35,6 +35,7 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.ordinal import is_ordinal, levels_of, names_of_levels
+from dhsic.linalg.blocks import Blocks
 from dhsic.selection.request import Request
 from dhsic.selection.run import Groups
 from dhsic.selectors import method_of, selector_of
@@ -252,6 +253,8 @@ def arrays_of(request: Request) -> dict[str, Array]:
         "rows": request.rows,
         "kept_samples": request.filtered.samples,
         "kept_features": request.filtered.features,
+        "permute_whole": None if request.blocks is None else request.blocks.whole,
+        "permute_within": None if request.blocks is None else request.blocks.within,
         "groups": None if groups is None else groups.names[groups.codes],
     }
     out = {name: _storable(name, a) for name, a in arrays.items() if a is not None}
@@ -270,12 +273,14 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
     groups, y = arrays.get("groups"), arrays.get("y")
     if "levels" in arrays:
         y = levels_of(arrays["y"], arrays["levels"].tolist())
+    blocks = Blocks(arrays.get("permute_whole"), arrays.get("permute_within"))
     return Request(
         selector_of(kept["method"], kept["n_features"], as_parameters(kept["parameters"])),
         kept["path"],
         y=y,
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
+        blocks=blocks if blocks.options else None,
         feature_groups=None if groups is None else Groups.of(groups, len(groups)),
         opening={name: kept[name] for name in OPENING if name in kept},
         filtered=Filtered(

@@ -40,6 +40,8 @@ from scipy.stats import false_discovery_control
 
 from dhsic import notebook
 from dhsic._typing import Array, Float, Index
+from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.blocks import BlockIndependence, BlockState
 from dhsic.criteria.features import Features
 from dhsic.criteria.independence import FEWEST_PRESENT, MULTISCALE, Independence
 from dhsic.criteria.multiscale import SHAPES, Multiscale
@@ -200,6 +202,8 @@ def test_features(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    permute_whole: Any = None,
+    permute_within: Any = None,
     loco: bool = False,
     **opening: Any,
 ) -> FeatureTests:
@@ -255,6 +259,11 @@ def test_features(
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
     event, entry : (m,) array or str, optional
         Events and entries of censored times, see `BAHSIC.fit`.
+    permute_whole, permute_within : (m,) array or str, optional
+        Blocks of samples, such as donors or batches, between which labels are exchanged as wholes,
+        or within which labels are exchanged, see `BAHSIC.fit` and `docs/donors.md`. They need
+        ``bandwidth="multiscale"`` and a single test of every feature: `features` are tested one by
+        one, and not as a set.
     **opening
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
@@ -292,6 +301,7 @@ def test_features(
         raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., maf=..., ...)")
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
     how |= {"counting": counting_on(partial(running, runtime)), "event": event, "entry": entry}
+    how |= {"permute_whole": permute_whole, "permute_within": permute_within}
     given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
     source, C, sample_rows = given.source, given.covariates, given.rows
     labels = as_array(given.y, "y")
@@ -318,6 +328,11 @@ def test_features(
     )
     input_names = given_as(X, Y, covariates)
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
+    if given.blocks is not None and not is_multiscale:
+        raise InputError(
+            f"{given.blocks.options} needs the test at several widths; pass "
+            "bandwidth='multiscale', method='auto' and kernel='gaussian'."
+        )
     if features is None and is_streamed and method in ("auto", "gamma"):
         selector = selector if is_multiscale else selector.set_params(bandwidth=bandwidth)
         dataset = result_of(Request.labelled(selector, X, given, attributes=input_names, **where))
@@ -328,13 +343,20 @@ def test_features(
             "leave features= out. Or leave loco= out, and pass principal components as covariates "
             "(dhsic.pca)."
         )
+    if given.blocks is not None:
+        blocked = BlockIndependence(given.blocks, label_kernel)
+        Z, constant, absent = standardised(
+            source, which, sample_rows, missing, standardize, spec.kernel
+        )
+        names = _names_of(source, which)
+        alone = _at_several_widths(blocked, Z, absent, constant, labels, C)
+        return FeatureTests(called, names, **alone, together=None)
     method = "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
     Z, constant, absent = standardised(
         source, which, sample_rows, missing, standardize, spec.kernel
     )
-    names = source.feature_names()
-    names = None if names is None else np.asarray(names)[which]
+    names = _names_of(source, which)
     labels_told = selector.label_description(in_python=True).of(labels)
     together = _of_set(test, Z, absent, (labels, label_kernel), called if names is None else names)
     if is_multiscale:
@@ -357,6 +379,12 @@ def test_features(
         together,
         labels=labels_told,
     )
+
+
+def _names_of(source: AbstractSource, which: Index) -> Array | None:
+    """Names of some features, if the source has names."""
+    names = source.feature_names()
+    return None if names is None else np.asarray(names)[which]
 
 
 def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
@@ -382,7 +410,9 @@ def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
             "filters= excludes all samples of rows=; pass other rows, or leave one of the two out."
         )
     labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
-    return replace(given, y=labels, covariates=None if C is None else C[at], rows=selected)
+    blocks = None if given.blocks is None else given.blocks.of_samples(at)
+    C = None if C is None else C[at]
+    return replace(given, y=labels, covariates=C, rows=selected, blocks=blocks)
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
@@ -443,7 +473,12 @@ def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, st
 
 
 def _at_several_widths(
-    criterion: Independence, Z: Float, absent: Array, constant: Array, y: Array, C: Array | None
+    criterion: AbstractCriterion,
+    Z: Float,
+    absent: Array,
+    constant: Array,
+    y: Array,
+    C: Array | None,
 ) -> dict[str, Any]:
     """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` masks missing values."""
     state = criterion.prepare(criterion.read(y, C), C)
@@ -464,7 +499,7 @@ def _at_several_widths(
     p = 10.0**-score
     q = np.asarray(false_discovery_control(p))
     tests = {"statistics": hsic, "p_values": p, "adjusted": q}
-    if not isinstance(state, Multiscale):
+    if not isinstance(state, Multiscale | BlockState):
         return {**tests, "sigmas": width}
     shape = np.full(constant.size, "", dtype=object)
     shape[alive] = SHAPES[columns[3].astype(np.int64)]

@@ -15,6 +15,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
+from dhsic.joins.blocks import BlockNames
 from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.environment import Environment, named_columns
@@ -47,6 +48,7 @@ from dhsic.kernels.censored import described
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.kernels.ordinal import as_levels, levels_of
 from dhsic.kernels.risk_sets import CENSORED, is_censored
+from dhsic.linalg.blocks import Blocks
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
 from dhsic.sources.opening import (
@@ -71,6 +73,7 @@ class Labelled:
     notes: tuple[str, ...] = ()  # sentences on the origin of the labels, and how rows were matched
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
     environment: Environment | None = None  # columns with which features are paired
+    blocks: Blocks | None = None  # blocks that restrict the permutations of labels
 
     @classmethod
     def of(
@@ -109,6 +112,7 @@ class Inputs:
     opening: Mapping[str, Any]  # options of `open_source`
     censoring: Censoring | None = None  # columns of a target that has censored times
     environment: Any = None  # columns, or names of variables, with which features are paired
+    blocks: BlockNames = field(default_factory=BlockNames)
 
     @classmethod
     def of(
@@ -124,6 +128,8 @@ class Inputs:
         event: Any = None,
         entry: Any = None,
         environment: Any = None,
+        permute_whole: Any = None,
+        permute_within: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -144,6 +150,9 @@ class Inputs:
             or as names of columns, see `dhsic.joins.censoring.with_censoring`.
         environment : str, list of str, array or frame, optional
             Columns with which features are paired, passed like covariates.
+        permute_whole, permute_within : str, array or None
+            Blocks of samples between which, or within which, labels are exchanged, see
+            `dhsic.linalg.blocks`.
         **opening
             Options of `dhsic.open_source`.
         """
@@ -151,6 +160,8 @@ class Inputs:
         passed = data
         target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
         environment = in_pandas(environment)
+        blocks = BlockNames.of(data, in_pandas(permute_whole), in_pandas(permute_within))
+        not_features = blocks.not_features(not_features)
         if isinstance(data, pd.DataFrame):
             if names := names_said(environment):
                 check_columns(data, names)
@@ -160,7 +171,7 @@ class Inputs:
             apart = (*not_features, *(_names_in(environment, data) if is_table(data) else ()))
             opening |= _columns_apart(data, target, covariates, apart)
         columns = data, target, covariates, what, by_position, filters, opening
-        return cls(passed, *columns, censoring, environment)
+        return cls(passed, *columns, censoring, environment, blocks)
 
     @property
     def n_samples(self) -> int | None:
@@ -226,6 +237,10 @@ class Inputs:
         rows = _Rows(self, data, names, filtered, source)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
         environment = self._environment(data, rows)
+        n_used = source.n_samples if filtered.samples is None else filtered.samples.size
+        blocks = self.blocks.joined(
+            source if self._holds_labels else data, fill, rows.aligned, n_used
+        )
         ours = None if names is None else filtered.samples_of(names)
         if y is not None and is_censored(y):
             rows.notes.append(described(y))
@@ -241,9 +256,11 @@ class Inputs:
             self._without_classes,
             names=names,
             compares_values=compares_samples,
+            has_blocks=blocks is not None,
         )
-        labelled = Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes))
-        return replace(labelled, filtered=filtered, environment=environment)
+        notes = (*rows.notes, *([] if blocks is None else [blocks.described]))
+        labelled = Labelled(source, y, C, filtered.samples, notes=notes, filtered=filtered)
+        return replace(labelled, environment=environment, blocks=blocks)
 
     def _environment(self, data: Any, rows: _Rows) -> Environment | None:
         """Read the environment from `data`, or as passed, and match it to the samples."""

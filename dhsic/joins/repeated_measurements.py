@@ -108,7 +108,7 @@ def warn_of_repeats(
         f"{m:,} samples look like repeated measurements of {units.n:,} units: {what}, and the "
         "labels are the same in all rows of a unit. p-values assume independent samples, and "
         "repetitions of one unit make them far too small. Average the rows of each unit, or keep "
-        f"one of each: {_kept(first, rows, names)}.{_excluded(units)}"
+        f"one of each: {_kept(first, rows, names)}.{_excluded(units)}{_exchanged(units)}"
     )
 
 
@@ -121,6 +121,13 @@ def _kept(first: Index, rows: Index | None, names: Array | None) -> str:
     more = "" if first.size <= MOST_LISTED else ", ..."
     listed = ", ".join(map(str, at[:MOST_LISTED]))
     return f"pass only the rows [{listed}{more}] (counted from 0) of the data and labels"
+
+
+def _exchanged(units: Units) -> str:
+    """Return the end of the warning: how tests of single features account for a column of units."""
+    if not units.column or units.is_feature:
+        return ""
+    return f" Or, for tests of single features, pass permute_whole={units.column!r}."
 
 
 def _excluded(units: Units) -> str:

@@ -32,6 +32,7 @@ def warn_of_doubtful_samples(
     *,
     names: Array | None,
     compares_values: bool = True,
+    has_blocks: bool = False,
 ) -> None:
     """Warn of labels among the features, and of samples that are none or repeat others.
 
@@ -51,6 +52,8 @@ def warn_of_doubtful_samples(
         Names of all samples of the source.
     compares_values : bool
         Whether some features are read, to find samples with equal or similar values.
+    has_blocks : bool
+        Whether p-values account for blocks of samples, such as those of repeated measurements.
     """
     are_times = y is not None and is_censored(y)
     for column in columns_of_labels(y) if are_times else [y]:
@@ -59,6 +62,8 @@ def warn_of_doubtful_samples(
     ours = names if names is None or rows is None else names[rows]
     warn_of_descriptions(ours)
     warn_of_controls(targets, ours, remedy)
+    if has_blocks:
+        return
     if not warn_of_replicates(ours) and compares_values:
         labels = y["time"] if y is not None and are_times else y
         warn_of_repeats(data, source, labels, rows, ours, apart)

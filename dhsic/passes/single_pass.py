@@ -14,6 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.blocks import BlockState
 from dhsic.criteria.discrete import sums_over_codes
 from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.multiscale import Multiscale
@@ -258,7 +259,7 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
     There is one part if all features are of one kind, or if the criterion is not `Multiscale`.
     """
     state = judge.prepared
-    if not isinstance(state, Multiscale):
+    if not isinstance(state, Multiscale | BlockState):
         return [(features, judge)]
     is_mixed = np.isin(features, source.haploid_features())
     mixed = replace(judge, prepared=state.additive)

@@ -31,7 +31,8 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
     loads = any(stage.rereads(run, needed) for stage in stages)
     with single_blas_thread(), closing(LaterReader(run, budget, loads=loads)) as later:
         labels, m = method.labels(run), run.n_samples
-        if labels is not None and labels.n_samples != m:
+        of_samples = run.blocks is None  # otherwise labels may be those of whole blocks
+        if labels is not None and of_samples and labels.n_samples != m:
             raise InputError(
                 f"The label matrix is {labels.n_samples} x {labels.n_samples}, but there are "
                 f"{m} samples; pass one row per sample."

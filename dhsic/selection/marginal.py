@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.blocks import BlockIndependence, BlockState
 from dhsic.criteria.independence import Independence
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError
@@ -49,7 +51,7 @@ class MarginalTest:
 
     Attributes
     ----------
-    state : Multiscale
+    state : Multiscale or BlockState
         Label state of the test.
     p, q, width : (d,) float64
         p-value, q-value, and width at which the dependence is strongest; NaN for constant features.
@@ -57,7 +59,7 @@ class MarginalTest:
         Shape of the dependence; "" for constant features.
     """
 
-    state: Multiscale
+    state: Multiscale | BlockState
     p: Float
     q: Float
     width: Float
@@ -68,8 +70,10 @@ class MarginalTest:
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 
-def marginal_criterion(run: SelectionRun) -> Independence:
+def marginal_criterion(run: SelectionRun) -> AbstractCriterion:
     """Independence test that is applied to each feature."""
+    if run.blocks is not None:
+        return BlockIndependence(run.blocks, run.selector.label_kernel)
     return Independence(label_kernel=run.selector.label_kernel)
 
 
@@ -112,7 +116,7 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         state = criterion.prepare(labels, run.covariates)
     except InputError as error:
         return str(error)
-    if not isinstance(state, Multiscale):
+    if not isinstance(state, Multiscale | BlockState):
         return MANY_CLASSES
     beside = data.copy_unread()  # separate from the readers of rounds
     judge = Judge(run.standardizes, criterion, state)
@@ -127,7 +131,7 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     columns = np.concatenate(blocks, axis=1)[:, order]
     alive, d = data.alive, data.source.n_features
     n_missing = data.scaling.n_missing[alive]
-    warn_of_missing(run, columns[-1, alive], alive, n_missing, state.missingness)
+    warn_of_missing(run, columns[-1, alive], alive, n_missing, getattr(state, "missingness", None))
     columns_of = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))
     shape = np.full(d, "", dtype=object)

@@ -20,6 +20,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.errors import InputError
+from dhsic.joins.donors import warn_of_donors
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.frame_rows import check_order
@@ -27,12 +28,14 @@ from dhsic.joins.labels import Inputs, Labelled
 from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.kernels.risk_sets import event_counts
+from dhsic.linalg.blocks import Blocks
 from dhsic.memory import MemoryEstimate
 from dhsic.object_store import without_secrets
 from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
+from dhsic.selection.block_options import takes_blocks, with_blocks
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
@@ -77,6 +80,7 @@ class Request:
     device: str | None = field(default_factory=wanted_device)
     id: str = field(default_factory=partial(secrets.token_hex, 6))  # id of a detached run
     source: AbstractSource | None = None  # the data, if already open
+    blocks: Blocks | None = None  # blocks that restrict the permutations of labels
 
     @classmethod
     def of(
@@ -95,6 +99,8 @@ class Request:
         compares_samples: bool = True,
         event: Any = None,
         entry: Any = None,
+        permute_whole: Any = None,
+        permute_within: Any = None,
         **opening: Any,
     ) -> Request:
         """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
@@ -104,6 +110,7 @@ class Request:
         need, by default on the selector's runtime. `not_features` are columns of a frame or table
         that are not features, besides labels and covariates. `compares_samples` is as in
         `Inputs.join`. `event` and `entry` belong to a target of censored times.
+        `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -116,6 +123,8 @@ class Request:
             not_features=not_features,
             event=event,
             entry=entry,
+            permute_whole=permute_whole,
+            permute_within=permute_within,
             **opening,
         )
         if source is None:
@@ -169,6 +178,8 @@ class Request:
             elif len(feature_groups) == source.n_features + source.n_features_filtered:
                 feature_groups = source.of_features(np.asarray(feature_groups))
             groups = Groups.of(np.asarray(feature_groups), source.n_features)
+        if given.blocks is None and given.y is not None and takes_blocks(selector):
+            warn_of_donors(data, given.y, given.rows)
         return cls(
             selector,
             data,
@@ -181,6 +192,7 @@ class Request:
             attributes={**(attributes or {}), **event_counts(given.y)},
             job=job or {},
             source=source,
+            blocks=given.blocks,
             opening=opening | {"not_features": source.not_features},
         )
 
@@ -208,14 +220,18 @@ class Request:
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
         """Build the run on a runtime; opens the data if needed."""
+        selector = self.selector
+        if self.blocks is not None:
+            selector = with_blocks(selector, self.blocks)
         run = SelectionRun(
-            self.selector,
+            selector,
             self.opened(),
             self.y,
             runtime,
             covariates=self.covariates,
             rows=self.rows,
             groups=self.feature_groups,
+            blocks=self.blocks,
             job=self.job,
             announce=announce,
         )

@@ -25,6 +25,7 @@ from dhsic.hsic import checked_weights
 from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, named_classes
+from dhsic.linalg.blocks import Blocks
 from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
 from dhsic.passes.reader import COMPACT_BYTES, Reader
@@ -185,6 +186,10 @@ class Method(ABC):
         """Reject too few samples, and labels that the method cannot use."""
 
     @abstractmethod
+    def check_blocks(self, options: str) -> None:
+        """Reject blocks of samples (`options`) if the method has no p-values for them."""
+
+    @abstractmethod
     def labels(self, run: SelectionRun) -> LabelMatrix | None:
         """Label matrix of the label kernel; None if the data are their own labels."""
 
@@ -232,6 +237,7 @@ class SelectionRun:
     covariates: Array | None = None
     rows: Index | None = None
     groups: Groups | None = None
+    blocks: Blocks | None = None  # blocks that restrict the permutations of labels
     job: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""  # used in messages if there are several runs
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
@@ -285,6 +291,7 @@ class SelectionRun:
             y=y if y is None else y[np.ix_(some, some) if is_matrix else some],
             covariates=None if self.covariates is None else self.covariates[some],
             rows=some if self.rows is None else self.rows[some],
+            blocks=None if self.blocks is None else self.blocks.of_samples(some),
         )
 
     def part(self, some: Index, place: str) -> Self:
@@ -400,7 +407,8 @@ class SelectionRun:
         source = self.source if self.given is None else self.given
         digest = sha256()
         codes = None if self.groups is None else self.groups.codes
-        for array in (self.y, self.covariates, self.rows, codes):
+        blocks = () if self.blocks is None else self.blocks.parts
+        for array in (self.y, self.covariates, self.rows, codes, *blocks):
             digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
         return {
             "source": source.fingerprint(),

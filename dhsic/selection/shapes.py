@@ -293,6 +293,7 @@ def with_shapes(
     by_p = best[np.lexsort((best, marginal.p[best]))][: n_candidates(m)]
     features = np.unique(np.concatenate([by_p, best[: max(FIRST, *COMPARED)]]))
     candidates = Candidates.read(data, features)
+    assert isinstance(marginal.state, Multiscale), "it is conditional on independent samples"
     test = ConditionalTest.of(marginal.state, candidates)
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
     missed, with_missed, tolerance = _missed(test, first, n_tests)

@@ -104,6 +104,8 @@ def select(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    permute_whole: Any = None,
+    permute_within: Any = None,
     per_target: bool = False,
     per_class: bool = False,
     **parameters: Any,
@@ -128,7 +130,8 @@ def select(
         As in `BAHSIC.fit`.
     feature_groups : array or str, optional
         As in `BAHSIC.fit`.
-    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry
+    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry, \
+    permute_whole, permute_within
         As in `BAHSIC.fit`.
     per_target : bool
         Rank features for each column of `target` separately, as a call for that column would, with
@@ -166,6 +169,8 @@ def select(
         "by_position": by_position,
         "event": event,
         "entry": entry,
+        "permute_whole": permute_whole,
+        "permute_within": permute_within,
         **opening,
     }
     if event is not None and (per_class or per_target):

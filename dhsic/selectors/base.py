@@ -132,6 +132,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         by_position: bool = False,
         event: Any = None,
         entry: Any = None,
+        permute_whole: Any = None,
+        permute_within: Any = None,
         **opening: Any,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
@@ -180,6 +182,15 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         entry : (m,) array or str, optional
             For times to an event: the time from which a sample was observed (left truncation), as
             `event`.
+        permute_whole : (m,) array or str, optional
+            Block of each sample, such as its donor, if samples of a block have the same label:
+            p-values are those of exchanging the labels of whole blocks (`docs/donors.md`). An
+            array, a series, or the name of a variable of X. Applies to ``p_marginal`` and
+            ``q_marginal`` of `BAHSIC` and `FOHSIC`, and to `OnePass` with criterion "hsic"; the
+            ranking of `BAHSIC` and `FOHSIC` does not depend on it.
+        permute_within : (m,) array or str, optional
+            Block of each sample, such as its batch or matched pair: labels are exchanged only
+            within blocks. With both, whole blocks are exchanged within larger ones.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`.
@@ -217,6 +228,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             filters=filters,
             event=event,
             entry=entry,
+            permute_whole=permute_whole,
+            permute_within=permute_within,
             not_features=opening.get("not_features", ()),
             **self._opening,
         )
@@ -300,6 +313,13 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
 
     def check_samples(self, run: SelectionRun) -> None:
         """Reject too few samples for the method, and options that do not suit their number."""
+
+    def check_blocks(self, options: str) -> None:
+        """Reject blocks of samples (`options`) if the method has no p-values for them."""
+        raise InputError(
+            f"{type(self).__name__} has no p-values, so {options} does not apply to it; leave it "
+            "out, use BAHSIC or FOHSIC, or call dhsic.test_features (CLI: dhsic test)."
+        )
 
     def labels(self, run: SelectionRun) -> LabelMatrix | None:
         """Label matrix of the label kernel; None if the data are their own labels."""

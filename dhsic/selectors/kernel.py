@@ -106,6 +106,9 @@ class KernelSelector(Selector, Generic[D]):
     rerank: bool | str = "auto"
     dtype: Any = "float32"
 
+    def check_blocks(self, options: str) -> None:
+        """Accept blocks, which the marginal test of every feature takes into account."""
+
     @abstractmethod
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         """Scoring engines of a run for a value of `solver`."""
@@ -240,7 +243,7 @@ class KernelSelector(Selector, Generic[D]):
         order = self._order(state)
         if again is not None:
             order = again.ranked(order, scaling.constant)
-            if isinstance(marginal, MarginalTest):
+            if isinstance(marginal, MarginalTest) and run.blocks is None:
                 assert run.later is not None, "a run that is ranked has it"
                 samples, data = (
                     compared_samples(run.n_samples, self._seed),

@@ -15,6 +15,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
+from dhsic.criteria.blocks import BlockIndependence
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, Independence, inflation_of
 from dhsic.errors import InputError, warn
@@ -157,6 +158,31 @@ class OnePass(Selector):
         by_ranks = isinstance(criterion, Independence) and criterion.goes_by_ranks
         return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
+    def _criterion(self, run: SelectionRun) -> AbstractCriterion:
+        """Create the criterion of a run, which permutes within its blocks if it has any."""
+        criterion = self.resolved()
+        if run.blocks is None or not isinstance(criterion, Independence):
+            return criterion
+        return BlockIndependence(run.blocks, criterion.label_kernel)
+
+    def check_blocks(self, options: str) -> None:
+        criterion = self.resolved()
+        if not isinstance(criterion, Independence):
+            raise InputError(
+                f"criterion={self.criterion!r} treats samples as independent, which {options} does "
+                "not allow; use criterion='hsic' (dhsic.test_features, CLI: dhsic test)."
+            )
+        if not criterion.is_multiscale:
+            raise InputError(
+                f"bandwidth={self.bandwidth!r} treats samples as independent, which {options} does "
+                "not allow; pass bandwidth='multiscale'."
+            )
+        if self.loco:
+            raise InputError(
+                f"loco=True does not support {options}; leave loco= out, and pass principal "
+                "components (dhsic.pca) as covariates."
+            )
+
     def identity(self) -> dict[str, Any]:
         criterion = self.resolved()
         parameters = criterion.parameters()
@@ -187,7 +213,7 @@ class OnePass(Selector):
         return PRESENCE if self.standardize == PRESENCE else bool(self.standardize)
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
+        m, criterion, n_here = run.n_samples, self._criterion(run), run.runtime.n_here
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         square, n_results = (8 * m * m, n_partials(run.source.n_features)) if self.loco else (0, 1)
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
@@ -204,7 +230,7 @@ class OnePass(Selector):
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         assert run.y is not None, "a criterion compares features with labels"
-        criterion = self.resolved()
+        criterion = self._criterion(run)
         if run.covariates is not None and not criterion.takes_covariates:
             raise InputError(
                 f"{criterion.name!r} does not support covariates. Leave them out, regress them out "
@@ -276,7 +302,7 @@ class OnePass(Selector):
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         started = time.perf_counter()
-        criterion, d = self.resolved(), run.source.n_features
+        criterion, d = self._criterion(run), run.source.n_features
         prepared = criterion.prepare(labels, run.covariates)
         with recording(run) as recorder:
             previous = recorder.previous

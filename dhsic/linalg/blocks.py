@@ -1,0 +1,184 @@
+r"""Blocks of samples, and the permutations of labels that they allow.
+
+Samples come in donors, plates, families or batches. If labels belong to whole blocks, as the
+diagnosis of a donor belongs to all of its cells, a permutation exchanges the labels of blocks as
+wholes: the *units* that are permuted are blocks. Otherwise a unit is one sample. If blocks differ
+in other respects than the labels, as batches do, labels are exchanged only within these blocks, the
+*strata*. Both together permute donors within sites.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+
+#: Minimum number of blocks that are permuted as wholes.
+FEWEST_UNITS = 4
+#: Maximum number of blocks that a message names.
+NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of m samples, of which at least one kind is present.
+
+    Attributes
+    ----------
+    whole : (m,) array or None
+        Names of the blocks whose labels are exchanged as wholes.
+    within : (m,) array or None
+        Names of the blocks within which labels are exchanged.
+    """
+
+    whole: Array | None = None
+    within: Array | None = None
+
+    def of_samples(self, rows: Index) -> Blocks:
+        """Select the blocks of some samples."""
+        return Blocks(*(None if each is None else each[rows] for each in (self.whole, self.within)))
+
+    @property
+    def parts(self) -> tuple[Array | None, Array | None]:
+        """Both kinds of blocks, for the identity of a run."""
+        return self.whole, self.within
+
+    @property
+    def options(self) -> str:
+        """Names of the parameters that define the blocks."""
+        each = {"permute_whole": self.whole, "permute_within": self.within}
+        return " and ".join(f"{name}=" for name, values in each.items() if values is not None)
+
+    @cached_property
+    def units(self) -> Index:
+        """Unit of each sample, (m,); units of a stratum have consecutive numbers."""
+        strata = self._codes(self.within)
+        if self.whole is None:
+            units = np.empty(strata.size, dtype=np.int64)
+            units[np.argsort(strata, kind="stable")] = np.arange(strata.size)
+            return units
+        codes = self._codes(self.whole)
+        _, first = np.unique(codes, return_index=True)
+        place = np.empty(first.size, dtype=np.int64)
+        place[np.argsort(strata[first], kind="stable")] = np.arange(first.size)
+        return place[codes]
+
+    def _codes(self, values: Array | None) -> Index:
+        """Number of the block of each sample, in sorted order of the names; 0 if there is none."""
+        if values is None:
+            return np.zeros(len(self.whole if self.whole is not None else ()), dtype=np.int64)
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def first(self) -> Index:
+        """First sample of each of G units, (G,)."""
+        return np.unique(self.units, return_index=True)[1]
+
+    @cached_property
+    def by_unit(self) -> Index:
+        """Samples in the order of their units, (m,)."""
+        return np.argsort(self.units, kind="stable")
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Number of samples of each unit, (G,)."""
+        return np.bincount(self.units)
+
+    @cached_property
+    def strata(self) -> Index:
+        """Stratum of each unit, (G,), ascending."""
+        return self._codes(self.within)[self.first]
+
+    @cached_property
+    def starts(self) -> Index:
+        """First unit of each stratum."""
+        return np.flatnonzero(np.diff(self.strata, prepend=-1))
+
+    @property
+    def n_units(self) -> int:
+        return self.sizes.size
+
+    @property
+    def has_strata(self) -> bool:
+        """Whether there are two or more strata."""
+        return self.starts.size > 1
+
+    @property
+    def described(self) -> str:
+        """Sentence part on the permutations that p-values refer to."""
+        parts = []
+        if self.whole is not None:
+            parts.append(f"between {self.n_units:,} blocks as wholes")
+        if self.within is not None:
+            n = np.diff(np.append(self.starts, self.n_units))
+            single = f" ({np.count_nonzero(n == 1):,} have no other to exchange with)"
+            parts.append(f"within {n.size:,} blocks{single * bool((n == 1).any())}")
+        return f"labels are exchanged {' '.join(parts)}"
+
+    def check(self) -> None:
+        """Refuse blocks that cannot be permuted.
+
+        Raises
+        ------
+        InputError
+            There are too few blocks, or blocks that are exchanged as wholes lie in several strata.
+        """
+        if self.whole is None:
+            return
+        if self.n_units < FEWEST_UNITS:
+            raise InputError(
+                f"permute_whole= has {self.n_units} blocks; a test needs {FEWEST_UNITS} or more, "
+                "because only labels of whole blocks are exchanged. Pass samples of more blocks, "
+                "or a variable with smaller blocks."
+            )
+        if self.within is None:
+            return
+        differs = np.flatnonzero(self.within != self.within[self.first][self.units])
+        if differs.size:
+            raise InputError(
+                f"permute_within= differs within blocks of permute_whole= (first: block "
+                f"{self.whole[differs[0]]}), but whole blocks are exchanged only within one of "
+                "its blocks. Leave permute_within= out and pass it as a covariate."
+            )
+
+    def of_units(self, labels: Array) -> Array:
+        """Labels of units, (G,) or (G, t), from labels of samples.
+
+        Raises
+        ------
+        InputError
+            Labels differ between samples of a block that is permuted as a whole.
+        """
+        differs = labels != labels[self.first][self.units]
+        differs = differs if differs.ndim == 1 else differs.any(axis=1)
+        if differs.any():
+            assert self.whole is not None, "a sample has one label"
+            names = np.unique(self.whole[differs])
+            shown = ", ".join(map(str, names[:NAMED])) + ", ..." * (names.size > NAMED)
+            raise InputError(
+                f"Labels differ within {names.size:,} of {self.n_units:,} blocks of permute_whole= "
+                f"({shown}), so they cannot be exchanged between blocks as wholes. If labels may "
+                "be exchanged within these blocks, pass them as permute_within=; otherwise leave "
+                "permute_whole= out and pass the blocks as a covariate."
+            )
+        return labels[self.first]
+
+    def means(self, values: Float) -> Float:
+        """Means of values (R, m) of samples over the samples of each unit, (R, G)."""
+        sums = np.add.reduceat(values[:, self.by_unit], np.cumsum(self.sizes) - self.sizes, axis=1)
+        return np.asarray(sums / self.sizes)
+
+    def centred(self, values: Float, present: Float | None = None) -> Float:
+        """Values of units (R, G) minus the mean of their stratum.
+
+        `present` (G,) is 1 for units with a value; values of the others, which are 0, stay 0.
+        """
+        lengths = np.diff(np.append(self.starts, self.n_units))
+        n = lengths if present is None else np.add.reduceat(present, self.starts)
+        means = np.add.reduceat(values, self.starts, axis=1) / np.maximum(n, 1)
+        centred = values - np.repeat(means, lengths, axis=1)
+        return centred if present is None else centred * present

@@ -1,0 +1,67 @@
+"""Parameters of methods that do not apply to samples in blocks."""
+
+from __future__ import annotations
+
+from copy import copy
+from numbers import Real
+from typing import Any
+
+from dhsic.errors import InputError
+from dhsic.kernels.labels import SELF
+from dhsic.linalg.blocks import Blocks
+from dhsic.selection.run import Method
+
+#: Parameters of steps that treat samples as independent, and how each is left out.
+OF_SAMPLES = {
+    "holdout": "holds out single samples, so that blocks are on both sides",
+    "stability": "splits samples, so that blocks are in both halves",
+    "control": "permutes single samples",
+}
+
+
+def takes_blocks(selector: Method) -> bool:
+    """Whether the method has p-values that account for blocks of samples."""
+    if selector.label_kernel in ("precomputed", SELF):
+        return False
+    try:
+        selector.check_blocks("")
+    except InputError:
+        return False
+    return True
+
+
+def with_blocks(selector: Method, blocks: Blocks) -> Method:
+    """Return the method for samples in blocks; its default scan of pairs is left out.
+
+    Raises
+    ------
+    InputError
+        A parameter of the method treats samples as independent.
+    """
+    blocks.check()
+    own: dict[str, Any] = selector.get_params(deep=False)
+    for name, reason in OF_SAMPLES.items():
+        if own.get(name):
+            raise InputError(
+                f"{name}={own[name]!r} {reason}, which {blocks.options} does not allow; leave one "
+                "of the two out."
+            )
+    if not isinstance(own["n_features_to_select"], Real | None):
+        raise InputError(
+            f"n_features_to_select='auto' splits samples, so that blocks are on both sides, which "
+            f"{blocks.options} does not allow; pass a number of features."
+        )
+    if own.get("interactions") not in (None, "auto"):
+        raise InputError(
+            f"interactions={own['interactions']!r} tests pairs of features as if samples were "
+            f"independent, which {blocks.options} does not allow; pass interactions=None."
+        )
+    if selector.label_kernel in ("precomputed", SELF):
+        raise InputError(
+            f"{blocks.options} needs one label per sample, not "
+            f"label_kernel={selector.label_kernel!r}; pass labels, or leave the blocks out."
+        )
+    selector.check_blocks(blocks.options)
+    if own.get("interactions") == "auto":
+        return copy(selector).set_params(interactions=None)
+    return selector
