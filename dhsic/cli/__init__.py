@@ -355,7 +355,7 @@ _add(
     UNGROUPED,
     [
         with_changes(one, help=TARGET_OF_PAIRS) if one.name == "target" else one
-        for one in of_sections("Target", without=("per_target", "per_class"))
+        for one in of_sections("Target", without=("per_target", "per_class", "weights"))
     ],
     [
         with_changes(one, section="Target", show_default="auto", help=LABELS_OF_PAIRS)

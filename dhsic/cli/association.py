@@ -37,6 +37,11 @@ class AssociationTables:
                 raise InputError(
                     f"{option} needs exactly one target; pass one --target, without {separately}."
                 )
+            if path is not None and given[0].sample_weight is not None:
+                raise InputError(
+                    f"{option} does not support --weights: effects and linkage are those of "
+                    f"unweighted samples. Leave out {option}, or --weights."
+                )
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
             response_of(given[0].y)

@@ -245,6 +245,7 @@ def arrays_of(request: Request) -> dict[str, Array]:
     arrays = {
         "y": request.y,
         "covariates": request.covariates,
+        "sample_weight": request.sample_weight,
         "rows": request.rows,
         "kept_samples": request.filtered.samples,
         "kept_features": request.filtered.features,
@@ -269,6 +270,7 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
         kept["path"],
         y=arrays.get("y"),
         covariates=arrays.get("covariates"),
+        sample_weight=arrays.get("sample_weight"),
         rows=arrays.get("rows"),
         feature_groups=None if groups is None else Groups.of(groups, len(groups)),
         opening={name: kept[name] for name in OPENING if name in kept},

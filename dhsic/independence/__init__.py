@@ -197,6 +197,7 @@ def test_features(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    sample_weight: Any = None,
     loco: bool = False,
     **opening: Any,
 ) -> FeatureTests:
@@ -252,6 +253,10 @@ def test_features(
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
     event, entry : (m,) array or str, optional
         Events and entries of censored times, see `BAHSIC.fit`.
+    sample_weight : (m,) array or str, optional
+        Weights of all samples, see `BAHSIC.fit`: HSIC is that of the weighted samples, and p-values
+        have a robust variance (`docs/weights.md`). For tests of all features with the default
+        kernels, ``bandwidth="multiscale"`` and one target.
     **opening
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
@@ -289,6 +294,7 @@ def test_features(
         raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., maf=..., ...)")
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
     how |= {"counting": counting_on(partial(running, runtime)), "event": event, "entry": entry}
+    how |= {"sample_weight": sample_weight}
     given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
     source, C, sample_rows = given.source, given.covariates, given.rows
     labels = as_array(given.y, "y")
@@ -313,9 +319,17 @@ def test_features(
         runtime=runtime,
         progress=False,
     )
-    input_names = given_as(X, Y, covariates)
+    is_of_all = features is None and method in ("auto", "gamma")
+    if given.sample_weight is not None and not (is_of_all and is_multiscale):
+        raise InputError(
+            "sample_weight needs a test of all features with bandwidth='multiscale', "
+            "method='gamma' and kernel='gaussian'. Leave these arguments and features= out; to "
+            "test some features, pass filters=dhsic.Filters(extract=names). Or leave out "
+            "sample_weight."
+        )
+    input_names = given_as(X, Y, covariates, sample_weight)
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
-    if features is None and is_streamed and method in ("auto", "gamma"):
+    if is_of_all and is_streamed:
         selector = selector if is_multiscale else selector.set_params(bandwidth=bandwidth)
         dataset = result_of(Request.labelled(selector, X, given, attributes=input_names, **where))
         return _of_all(dataset, called)
@@ -377,7 +391,9 @@ def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
             "filters= excludes all samples of rows=; pass other rows, or leave one of the two out."
         )
     labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
-    return replace(given, y=labels, covariates=None if C is None else C[at], rows=selected)
+    weights = None if given.sample_weight is None else given.sample_weight[at]
+    C = None if C is None else C[at]
+    return replace(given, y=labels, covariates=C, sample_weight=weights, rows=selected)
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:

@@ -5,7 +5,7 @@ Users pass arrays, frames with sample names, or names of variables (`dhsic.joins
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,13 @@ from dhsic.joins.frame_rows import (
 )
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
+from dhsic.joins.sample_weights import (
+    SAMPLE_WEIGHT,
+    checked_weights,
+    read_weights,
+    unequal,
+    without_zeros,
+)
 from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.targets import (
@@ -70,6 +77,8 @@ class Labelled:
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences on the origin of the labels, and how rows were matched
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
+    #: (m,), positive weights of the samples; None if all are equal.
+    sample_weight: Array | None = None
 
     @classmethod
     def of(
@@ -107,6 +116,7 @@ class Inputs:
     filters: Filters | Filtered | None
     opening: Mapping[str, Any]  # options of `open_source`
     censoring: Censoring | None = None  # columns of a target that has censored times
+    sample_weight: Any = None  # weights of samples, or the name of the variable that holds them
 
     @classmethod
     def of(
@@ -121,6 +131,7 @@ class Inputs:
         not_features: Collection[str] = (),
         event: Any = None,
         entry: Any = None,
+        sample_weight: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -139,17 +150,23 @@ class Inputs:
         event, entry : str, array or None
             Whether the event of a censored time was observed, and when a sample entered, as values
             or as names of columns, see `dhsic.joins.censoring.with_censoring`.
+        sample_weight : str, array or None
+            Weights of the samples, or the variable of `data` that holds them.
         **opening
             Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        passed = data
+        passed, weights = data, in_pandas(sample_weight)
+        if isinstance(weights, str) and (isinstance(data, pd.DataFrame) or is_table(data)):
+            not_features = (*not_features, weights)
         target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
         if isinstance(data, pd.DataFrame):
             data, target, covariates = split_frame(data, target, covariates, not_features)
+            weights = passed[weights] if isinstance(weights, str) else weights
         else:
             opening |= _columns_apart(data, target, covariates, not_features)
-        return cls(passed, data, target, covariates, what, by_position, filters, opening, censoring)
+        columns = data, target, covariates, what, by_position, filters, opening, censoring
+        return cls(passed, *columns, sample_weight=weights)
 
     @property
     def n_samples(self) -> int | None:
@@ -210,9 +227,26 @@ class Inputs:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
         fill = self.opening.get("missing_chunks", "error")
-        filtered = _filtered(self.filters, data, source, counting, fill)
+        weights: Array | None = None
+
+        def without_weight(before: Filtered) -> Filtered:
+            """Exclude samples of weight 0, and read the weights of the others."""
+            nonlocal weights
+            if self.sample_weight is None:
+                return before
+            rows, given = _Rows(self, data, names, before, source), self.sample_weight
+            values = read_weights(given, source if self._holds_labels else data, fill)
+            aligned = rows.aligned(given, SAMPLE_WEIGHT, values)
+            assert aligned is not None, "there are weights"
+            m = source.n_samples if before.samples is None else before.samples.size
+            aligned = checked_weights(aligned, m, SAMPLE_WEIGHT)
+            weights = aligned[aligned > 0]
+            return without_zeros(before, aligned, source.n_samples)
+
+        filtered = _filtered(self.filters, data, source, counting, fill, without_weight)
         source = filtered.features_of(source)
         rows = _Rows(self, data, names, filtered, source)
+        weights = None if weights is None else unequal(weights, rows.notes)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
         ours = None if names is None else filtered.samples_of(names)
         if y is not None and is_censored(y):
@@ -230,7 +264,10 @@ class Inputs:
             names=names,
             compares_values=compares_samples,
         )
-        return Labelled(source, y, C, filtered.samples, notes=tuple(rows.notes), filtered=filtered)
+        notes = tuple(rows.notes)
+        return Labelled(
+            source, y, C, filtered.samples, notes=notes, filtered=filtered, sample_weight=weights
+        )
 
     def _without_classes(self, what: str, classes: list[str]) -> str:
         """Return Python code that excludes the samples of some classes of the labels."""
@@ -247,7 +284,8 @@ class Inputs:
         """
         own = names_of(self.data) if hasattr(self.data, "iloc") else source.sample_names()
         has_names = names_are_given(own)
-        for called, given in ((what, self.target), ("covariates", self.covariates)):
+        both = (what, self.target), ("covariates", self.covariates)
+        for called, given in (*both, (SAMPLE_WEIGHT, self.sample_weight)):
             is_by_name = id_columns(given) or (has_names and names_are_given(names_of(given)))
             if not (self.by_position or is_by_name):
                 check_shared_frames(called, given, source, self.passed)
@@ -305,14 +343,21 @@ def _filtered(
     source: AbstractSource,
     counting: AbstractCounting | None,
     missing_chunks: MissingChunks,
+    of_weights: Callable[[Filtered], Filtered],
 ) -> Filtered:
-    """Apply filters to a source that was opened from `data`."""
+    """Apply filters to a source that was opened from `data`.
+
+    Filters by values use the samples that remain after `of_weights`, which excludes those of weight
+    0.
+    """
     if isinstance(filters, Filtered):
-        return filters
+        return of_weights(filters)
     if filters is None:
-        return Filtered.of(source)
+        return of_weights(Filtered.of(source))
     assert counting is not None, "there are filters"
-    return filters.of(data, source, counting, missing_chunks)
+    filtered = filters.by_samples(filters.by_name(data, source, missing_chunks), source, counting)
+    filtered = of_weights(filtered)
+    return filters.by_values(filtered, source, filtered.samples, counting)
 
 
 def _columns_apart(

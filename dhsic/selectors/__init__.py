@@ -104,6 +104,7 @@ def select(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    sample_weight: Any = None,
     per_target: bool = False,
     per_class: bool = False,
     **parameters: Any,
@@ -128,7 +129,7 @@ def select(
         As in `BAHSIC.fit`.
     feature_groups : array or str, optional
         As in `BAHSIC.fit`.
-    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry
+    sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry, sample_weight
         As in `BAHSIC.fit`.
     per_target : bool
         Rank features for each column of `target` separately, as a call for that column would, with
@@ -166,6 +167,7 @@ def select(
         "by_position": by_position,
         "event": event,
         "entry": entry,
+        "sample_weight": sample_weight,
         **opening,
     }
     if event is not None and (per_class or per_target):
@@ -205,6 +207,7 @@ def select_many(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    sample_weight: Any = None,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select with several settings of a method, as `select` with each, in one reading of the data.
@@ -216,7 +219,7 @@ def select_many(
         example ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Runs without names are named by
         their parameters: ``"bandwidth=0.1"``.
     data, target, method, n_features_to_select, covariates, feature_groups, sample_dim, variable, \
-    missing_code, pass_only, filters, by_position, event, entry, **parameters
+    missing_code, pass_only, filters, by_position, event, entry, sample_weight, **parameters
         As in `select`.
 
     Returns
@@ -257,5 +260,6 @@ def select_many(
         by_position=by_position,
         event=event,
         entry=entry,
+        sample_weight=sample_weight,
         **opening,
     )

@@ -132,6 +132,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         by_position: bool = False,
         event: Any = None,
         entry: Any = None,
+        sample_weight: Any = None,
         **opening: Any,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
@@ -179,6 +180,11 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         entry : (m,) array or str, optional
             For times to an event: the time from which a sample was observed (left truncation), as
             `event`.
+        sample_weight : (m,) array or str, optional
+            Weights of the samples (survey weights, inverse probability weights), or the name of the
+            variable of X that holds them, matched to X as covariates are. Samples with weight 0 are
+            excluded, and equal weights change nothing; other weights need `OnePass` with
+            ``criterion="hsic"``.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`.
@@ -216,6 +222,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             filters=filters,
             event=event,
             entry=entry,
+            sample_weight=sample_weight,
             not_features=opening.get("not_features", ()),
             **self._opening,
         )
@@ -264,6 +271,15 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
 
     def _validate_params(self) -> None:
         self.check()
+
+    def check_weights(self) -> None:
+        """Reject weights of samples, which few methods support."""
+        raise InputError(
+            f"sample_weight (CLI: --weights) is not supported by {self.described()}. To test "
+            "single features with weights, use OnePass with criterion='hsic', "
+            "dhsic.test_features, or dhsic test. To give two classes of different sizes the same "
+            "weight, leave the weights out, and pass label_kernel='balanced'."
+        )
 
     def _check_together(self) -> None:
         """Reject combinations of parameters that are valid one by one."""

@@ -17,6 +17,7 @@ from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, Independence, inflation_of
+from dhsic.criteria.weighted import WeightedIndependence
 from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
@@ -35,6 +36,7 @@ from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.passes.single_pass import Judge, Judged, read_once
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results.schema import Order
+from dhsic.selection.cross_validation import Validation
 from dhsic.selection.missing_calls import warn_of_missing
 from dhsic.selection.progress import recording
 from dhsic.selection.run import SelectionRun
@@ -46,6 +48,8 @@ from dhsic.validation import as_array
 
 #: Parameters of some criteria only.
 OF_SOME = (*("bandwidth", "label_kernel", "statistic", "penalty", "centroid_weight", "proportion"),)
+#: Parameters of the steps around a ranking that do not support weights of samples.
+OF_SELECTIONS = ("holdout", "clump_r2", "interactions", "stages")
 #: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
 #: Label kernels supported for residuals; and (m, m) matrices needed for them, besides one a target.
@@ -148,6 +152,30 @@ class OnePass(Selector):
         unlike = {k: v for k, v in parameters.items() if repr(v) != repr(getattr(OnePass, k))}
         return criterion_of(self.criterion, unlike)
 
+    def check_weights(self) -> None:
+        if self.criterion != "hsic" or self.loco:
+            super().check_weights()
+        unlike = [
+            name
+            for name in ("bandwidth", "label_kernel", "statistic", *OF_SELECTIONS)
+            if repr(getattr(self, name)) not in (repr(getattr(OnePass, name)), repr(MULTISCALE))
+        ]
+        for name in unlike:
+            raise InputError(
+                f"{name}={getattr(self, name)!r} does not support sample_weight (CLI: --weights). "
+                f"Leave out {name}=, or the weights."
+            )
+        if Validation.of(self.n_features_to_select) is not None:
+            raise InputError(
+                f"n_features_to_select={self.n_features_to_select!r} does not support "
+                "sample_weight (CLI: --weights). Pass a number of features, or leave out the "
+                "weights."
+            )
+
+    def _criterion(self, run: SelectionRun) -> AbstractCriterion:
+        """Criterion with its parameters, for samples with or without weights."""
+        return self.resolved() if run.sample_weight is None else WeightedIndependence()
+
     def identity(self) -> dict[str, Any]:
         criterion = self.resolved()
         parameters = criterion.parameters()
@@ -178,7 +206,7 @@ class OnePass(Selector):
         return PRESENCE if self.standardize == PRESENCE else bool(self.standardize)
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
+        m, criterion, n_here = run.n_samples, self._criterion(run), run.runtime.n_here
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         square, n_results = (8 * m * m, n_partials(run.source.n_features)) if self.loco else (0, 1)
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
@@ -195,7 +223,7 @@ class OnePass(Selector):
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         assert run.y is not None, "a criterion compares features with labels"
-        criterion = self.resolved()
+        criterion = self._criterion(run)
         if run.covariates is not None and not criterion.takes_covariates:
             raise InputError(
                 f"{criterion.name!r} does not support covariates. Leave them out, regress them out "
@@ -267,8 +295,11 @@ class OnePass(Selector):
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         started = time.perf_counter()
-        criterion, d = self.resolved(), run.source.n_features
-        prepared = criterion.prepare(labels, run.covariates)
+        criterion, d = self._criterion(run), run.source.n_features
+        if isinstance(criterion, WeightedIndependence):
+            prepared = criterion.prepare(labels, run.covariates, run.sample_weight)
+        else:
+            prepared = criterion.prepare(labels, run.covariates)
         with recording(run) as recorder:
             previous = recorder.previous
             done = previous if previous is not None and previous.round else None
