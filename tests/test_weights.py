@@ -25,8 +25,11 @@ from dhsic.criteria.weighted import (
     score_of,
     signed_moments,
 )
+from dhsic.detached.folder import arrays_of, plain_request, request_of
 from dhsic.errors import CheckpointError, InputError
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.selection.execution import result_of
+from dhsic.selection.request import Request
 
 M, D = 120, 15
 QUIET = {"progress": False, "runtime": "threads"}
@@ -206,6 +209,18 @@ def test_workers_have_the_same_bits(client, tmp_path):
         weighted_tests(store, y, weights, runtime=DaskRuntime(client)),
         weighted_tests(X, y, weights),
     )
+
+
+def test_detached_runs_keep_weights(tmp_path):
+    X, y, weights, _ = drawn(17)
+    write_matrix(tmp_path / "x.zarr", X, chunks=(M, 4))
+    model = dhsic.OnePass(3, criterion="hsic", **QUIET)
+    where = {"sample_dim": None, "variable": None, "missing_code": "auto", "pass_only": False}
+    kept = np.where(y > 2, 0, weights)
+    request = Request.of(model, str(tmp_path / "x.zarr"), y, sample_weight=kept, **where)
+    again = request_of(plain_request(request), arrays_of(request))
+    assert_array_equal(again.sample_weight, weights[y <= 2])
+    assert_array_equal(result_of(again)["p"], result_of(request)["p"])
 
 
 # Levels -----------------------------------------------------------------------------
