@@ -168,10 +168,23 @@ ON_BLOCKS = """
     selectors/onepass.py: OnePass.check_blocks
 """
 
+#: Advice about weights of samples.
+ON_WEIGHTS = """
+    cli/labels.py: _weights
+    criteria/label_functions.py: weighted_directions
+    cli/association.py: _check_samples
+    independence/__init__.py: _check_samples
+    joins/sample_weights.py: checked_weights
+    selection/request.py: Request.labelled
+    selectors/base.py: Selector.check_weights
+    selectors/onepass.py: OnePass.check_weights
+"""
+
 FOLLOWED = {
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
     **dict.fromkeys(functions(ON_BLOCKS), "test_blocks.py"),
+    **dict.fromkeys(functions(ON_WEIGHTS), "test_weights.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
@@ -197,6 +210,7 @@ VALIDATION = frozenset(
         independence/__init__.py: standardised
         independence/estimate.py: check_seed
         joins/censoring.py: Censoring.__post_init__
+        joins/sample_weights.py: read_weights
         kernels/__init__.py: resolve_kernel
         kernels/bandwidth.py: resolve_bandwidth
         kernels/counting.py: check_lengths

@@ -28,8 +28,21 @@ CLASSES = (dhsic.BAHSIC, dhsic.FOHSIC, dhsic.LinearHSIC, dhsic.CCM, dhsic.SVMRFE
            dhsic.FeatureWeighting, dhsic.OnePass)  # fmt: skip
 
 
+#: Checks of weights that are not equal, with a few samples: most methods refuse such weights, and
+#: the test of single features refuses so few samples.
+UNEQUAL_WEIGHTS = {
+    f"check_sample_weight{name}": "unequal weights of 15 samples are refused"
+    for name in (
+        "s_not_overwritten",
+        "_equivalence_on_dense_data",
+        "_equivalence_on_sparse_data",
+    )
+}
+
+
 @parametrize_with_checks(
-    [dhsic.BAHSIC(2, **QUIET), dhsic.OnePass(2, criterion="t", **QUIET)]  # of classes, and of two
+    [dhsic.BAHSIC(2, **QUIET), dhsic.OnePass(2, criterion="t", **QUIET)],  # of classes, and of two
+    expected_failed_checks=lambda _: UNEQUAL_WEIGHTS,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -52,7 +65,7 @@ def changing_labels():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", [*changing_labels(), dhsic.BAHSIC(2, missing="error", **QUIET)])
 def test_scikit_learn_checks_whatever_labels_are_asked_for(model):
-    check_estimator(model)
+    check_estimator(model, expected_failed_checks=UNEQUAL_WEIGHTS)
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ TARGET_OF_PAIRS = (
     "targets, pairs are tested for an effect on all of them jointly. Required."
 )
 #: Options in the section Target that do not apply to pairs.
-OF_FEATURES = ("per_target", "per_class", "permute_whole", "permute_within")
+OF_FEATURES = ("per_target", "per_class", "permute_whole", "permute_within", "weights")
 #: Help of --label-kernel in `dhsic pairs`.
 LABELS_OF_PAIRS = (
     "Kernel on the labels: linear if numbers are measurements, rank or ordinal for their ranks, "

@@ -37,11 +37,7 @@ class AssociationTables:
                 raise InputError(
                     f"{option} needs exactly one target; pass one --target, without {separately}."
                 )
-        if job.effects is not None and job.block_columns:
-            raise InputError(
-                "--effects estimates standard errors as if samples were independent, which "
-                "--permute-whole and --permute-within deny; leave it out."
-            )
+        _check_samples(job, given[0])
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
             response_of(given[0].y, job.labels_as)
@@ -75,3 +71,18 @@ class AssociationTables:
         for what, path in (("loci", self.job.loci), ("effects", self.job.effects)):
             if path is not None:
                 tell(f"{what} in {shown(path)}")
+
+
+def _check_samples(job: SelectJob, given: Labelled) -> None:
+    """Reject tables that treat samples as independent and of equal weight, if they are not."""
+    for option, path in (("--effects", job.effects), ("--loci", job.loci)):
+        if path is not None and given.sample_weight is not None:
+            raise InputError(
+                f"{option} does not support --weights: effects and linkage are those of "
+                f"unweighted samples. Leave out {option}, or --weights."
+            )
+    if job.effects is not None and job.block_columns:
+        raise InputError(
+            "--effects estimates standard errors as if samples were independent, which "
+            "--permute-whole and --permute-within deny; leave it out."
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from dhsic.cli.label_levels import levels_by_target
@@ -133,6 +134,9 @@ class SelectJob:
     permute_within : NAME
         Column, or variable of the store, with the block of each sample, such as its batch: p-values
         are those of exchanging labels only within blocks.
+    weights : NAME|FILE[:NAME]
+        Weights of the samples, such as survey weights: a column of --labels, a variable of the
+        store, or a table with sample names. Samples with weight 0 are excluded.
     per_target : flag
         Select for each --target separately, with one reading of the data and the same results as
         separate runs; with --drop-missing, on the samples that have that label.
@@ -225,6 +229,7 @@ class SelectJob:
     order: tuple[str, ...] = ()
     permute_whole: str | None = None
     permute_within: str | None = None
+    weights: str | None = None
     per_target: bool = False
     per_class: bool = False
     labels: str | None = None
@@ -295,6 +300,8 @@ class SelectJob:
         if not values["covariates"]:  # otherwise the tables contain the environments
             beside = (*values.get("covariate", ()), *values.get("environment", ()))
             values["covariate"] = tuple(dict.fromkeys(beside))
+        if (spec := values.get("weights")) is not None and _is_table(spec):
+            values["weights"] = absolute(spec)
         parameters = {name: values.pop(name, None) for name in OF_METHODS}
         return cls(
             **values, parameters={n: value for n, value in parameters.items() if value is not None}
@@ -373,7 +380,8 @@ class SelectJob:
     def _not_features(self) -> tuple[str, ...]:
         """Columns of the data that are not features: those named, labels and covariates."""
         holds_labels = self.labels is None and is_table(self.path)
-        labels = (*self.label_columns, *self.covariate, *self.block_columns) if holds_labels else ()
+        columns = (*self.label_columns, *self.covariate, *self.block_columns, *self.weight_column)
+        labels = columns if holds_labels else ()
         return tuple(dict.fromkeys((*self.not_feature, *labels)))
 
     @property
@@ -394,6 +402,16 @@ class SelectJob:
     def block_columns(self) -> tuple[str, ...]:
         """Names of the columns with blocks of samples."""
         return tuple(name for name in (self.permute_whole, self.permute_within) if name is not None)
+
+    @property
+    def has_weight_table(self) -> bool:
+        """Whether ``--weights`` is a table of its own, rather than the name of a column."""
+        return self.weights is not None and _is_table(self.weights)
+
+    @property
+    def weight_column(self) -> tuple[str, ...]:
+        """Name of the variable, or column of the labels, that holds the weights; () if none."""
+        return () if self.weights is None or self.has_weight_table else (self.weights,)
 
     @property
     def _turned(self) -> int | None:
@@ -520,7 +538,10 @@ class SelectJob:
             self.check_read(self.out)
         refuse(self.selected_only and self.out is None, NO_TABLE)
         refuse(
-            (by_name or self.by_position) and self.labels is None and not self.covariates,
+            (by_name or self.by_position)
+            and self.labels is None
+            and not self.covariates
+            and not self.has_weight_table,
             f"{option} applies to the rows of a table, but no table was passed; pass --labels "
             "FILE.",
         )
@@ -563,6 +584,7 @@ class SelectJob:
             "PATH": self.path,
             "--labels": self.labels,
             **{f"--covariates {spec}": split_columns(spec)[0] for spec in self.covariates},
+            "--weights": None if self.weights is None else split_columns(self.weights)[0],
             **{spelled(name): getattr(self, name) for name in LISTS},
             "--truth": self.truth,
             "--checkpoint": self.checkpoint,
@@ -572,6 +594,11 @@ class SelectJob:
                 raise InputError(
                     f"{option} {out} would overwrite {name} of this run; choose another path."
                 )
+
+
+def _is_table(spec: str) -> bool:
+    """Whether a text is a file, or a file and columns of it, see `split_columns`."""
+    return Path(split_columns(spec)[0]).is_file()
 
 
 def _literal(text: str) -> Any:

@@ -30,6 +30,7 @@ from dhsic.joins.mass_spectra import about_descriptions
 from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
+from dhsic.joins.sample_weights import checked_weights, unequal
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.targets import stacked
@@ -81,8 +82,8 @@ REMEDIES = (
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 Columns = Sequence[tuple[str, Array]]
-#: Rows of labels, of covariates and of blocks, notes on their origin, and counts of rows.
-Read = tuple[Columns, Columns, Columns, list[str], Mapping[str, int]]
+#: Columns of labels, covariates, blocks and weights, notes on their origin, and counts of rows.
+Read = tuple[Columns, Columns, Columns, Columns, list[str], Mapping[str, int]]
 
 
 def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
@@ -157,12 +158,13 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 
 
 def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
-    """Columns (m,) of labels, of covariates and of blocks, notes on them, and counts of rows.
+    """Columns (m,) of labels, covariates, blocks and weights, notes on them, and counts of rows.
 
     Columns are converted to numbers or text. They have the samples of `data` (which has no labels
     yet) that pass the filters.
     """
-    names = (*job.label_columns, *job.covariate, *job.block_columns)
+    named = job.weight_column
+    names = (*job.label_columns, *job.covariate, *job.block_columns, *named)
     places: dict[str, Callable[[int], str]] = {}
     notes, source, orders = list[str](), data.source, list[RowOrder]()
     specs = [split_columns(spec) for spec in job.covariates]
@@ -180,10 +182,8 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         order = _order(job, data, table, names)
         places = {n: _lines(table, order) for n in names if n.removeprefix("#") in table.columns}
         values_by_name = {name: order.take(table.column(name)) for name in job.label_columns}
-        for name in (
-            *job.covariate,
-            *job.block_columns,
-        ):  # a column of the table, or a variable of the store
+        # a column of the table, or a variable of the store
+        for name in (*job.covariate, *job.block_columns, *named):
             is_here = name.removeprefix("#") in table.columns
             values_by_name[name] = order.take(table.column(name)) if is_here else stored(name)
         notes = _table_notes(table, order)
@@ -209,6 +209,9 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
             written.append((name, order.take(one.column(name)), one.what))
             covariates.append((name, _typed(job, name, written[-1][1])))
             places[name] = _lines(one, order)
+    weights, weight_orders, weight_notes = _weights(job, data, columns)
+    notes += weight_notes
+    orders += weight_orders
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
     _check_categories(job, dict(covariates))
@@ -224,7 +227,29 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
-    return labels, covariates, blocks, notes, counts
+    return labels, covariates, blocks, weights, notes, counts
+
+
+def _weights(
+    job: SelectJob, data: Labelled, columns: Mapping[str, list[Array]]
+) -> tuple[Columns, list[RowOrder], list[str]]:
+    """Weights of samples, from `columns` by name or a table; its row order, if any, and notes."""
+    if job.weights is None or not job.has_weight_table:
+        weights = [(name, one) for name in job.weight_column for one in columns[name]]
+        return weights, [], [f"weights {name}" for name in job.weight_column]
+    path, chosen = split_columns(job.weights)
+    table = read_table(path, "WEIGHT", REMEDIES)
+    order = _order(job, data, table, chosen)
+    names = chosen or tuple(_but_names(table, order))
+    if len(names) != 1:
+        one = shlex.quote(f"{path}:{names[0]}")
+        raise InputError(
+            f"--weights {path} has {len(names)} columns ({abbreviate(map(repr, names))}). Name "
+            f"one: --weights {one}."
+        )
+    column = _typed(job, names[0], order.take(table.column(names[0])))
+    note = "; ".join([f"weights {names[0]}", *_table_notes(table, order)])
+    return [(names[0], column)], [order], [f"{Path(path).name}: {note}"]
 
 
 def _stored_columns(
@@ -329,7 +354,7 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
                 "are correct, this is wrong, and so is the ranking: leave out --by-position.",
             )
     else:
-        n_tables = (job.labels is not None) + len(job.covariates)
+        n_tables = (job.labels is not None) + len(job.covariates) + job.has_weight_table
         is_here = n_tables < 2 or table.has_key(key_column or "")
         names = None if names is None else data.filtered.samples_of(names)
         try:
@@ -463,6 +488,7 @@ def _add_labels(
     labels: Columns,
     covariates: Columns,
     blocks: Columns,
+    weights: Columns,
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
@@ -474,9 +500,9 @@ def _add_labels(
     m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
     of_blocks = [(name, _typed(job, name, values)) for name, values in blocks]
-    incomplete = unlabelled | uncovered | _without_one(of_blocks, m)
+    each = (*labels, *covariates, *of_blocks, *weights)
+    incomplete = unlabelled | uncovered | _without_one((*of_blocks, *weights), m)
     n_incomplete = int(incomplete.sum())
-    each = (*labels, *covariates, *of_blocks)
     absent = {name: int(is_missing(values).sum()) for name, values in each}
     if n_incomplete and not job.drop_missing:
         counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
@@ -490,7 +516,8 @@ def _add_labels(
     if n_incomplete:
         names = _named(data, kept_rows[incomplete]).removesuffix(".")
         notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{names}")
-    keep = np.flatnonzero(~incomplete)
+    keep, sample_weight = _weighted(weights, np.flatnonzero(~incomplete), notes)
+    n_excluded = m - keep.size
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
         if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
@@ -519,7 +546,7 @@ def _add_labels(
         data.source,
         y,
         C if C.shape[1] else None,
-        kept_rows[keep] if m < data.source.n_samples or n_incomplete else None,
+        kept_rows[keep] if m < data.source.n_samples or n_excluded else None,
         {
             "n_samples_left_out": n_incomplete,
             "n_samples_without_label": int(unlabelled.sum()),
@@ -530,6 +557,7 @@ def _add_labels(
         data.filtered,
         environment,
         rows_of_blocks,
+        sample_weight,
     )
 
 
@@ -554,6 +582,20 @@ def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
     )
     blocks = Blocks(*each)
     return blocks if blocks.options else None
+
+
+def _weighted(weights: Columns, keep: Index, notes: list[str]) -> tuple[Index, Array | None]:
+    """Exclude samples with weight 0 from those at positions `keep`; also return the weights.
+
+    Weights are None if all are equal. Sentences are added to `notes`.
+    """
+    for name, values in weights:
+        numbers = checked_weights(values[keep], keep.size, repr(name), "--weights")
+        positive = numbers > 0
+        if not positive.all():
+            notes.append(f"{int((~positive).sum()):,} samples with weight 0 excluded")
+        return keep[positive], unequal(numbers[positive], notes)
+    return keep, None
 
 
 def _combined(job: SelectJob, labels: Columns) -> Array | None:

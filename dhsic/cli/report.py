@@ -26,6 +26,7 @@ from dhsic.cli.options import spelled
 from dhsic.cli.out import NAMED, OF_ALL
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
+from dhsic.joins.sample_weights import SAMPLE_WEIGHT
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.results import tables
@@ -263,6 +264,8 @@ def filters_told(left_out: Mapping[str, int]) -> str:
 
 def _reason(name: str) -> str:
     """Reason why features or samples are left out, by the name of the filter."""
+    if name == SAMPLE_WEIGHT:
+        return "of weight 0"
     return "of other types than --variable" if name == OTHER_TYPES else f"by {spelled(name)}"
 
 

@@ -447,7 +447,7 @@ class Independence(AbstractCriterion):
             "p": (p, "p-value: probability of an HSIC as large under independence"),
             "q": (q, Q_MEANING),
         }
-        if isinstance(state, Multiscale):
+        if not isinstance(state, Permuted):
             meanings["width"] = rest[0], WIDTH_MEANING
             meanings["shape"] = SHAPES[rest[1].astype(np.int64)], SHAPE_MEANING
         else:

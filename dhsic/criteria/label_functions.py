@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy.special import ndtri
 
 from dhsic._typing import Float
+from dhsic.errors import InputError
 from dhsic.kernels.censored import N_WEIGHTS, CensoredTarget
 from dhsic.kernels.label_parts import (
     ClassTarget,
@@ -28,7 +30,7 @@ from dhsic.kernels.label_parts import (
 )
 from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix
 from dhsic.linalg.covariates import orthonormal_columns
-from dhsic.linalg.rank_basis import rank_functions, width_weights
+from dhsic.linalg.rank_basis import rank_functions, weighted_ranks, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: Number of functions of a real label.
@@ -47,6 +49,8 @@ DIMENSIONS, HIGHEST = 3, {2: 26, 3: 14}
 #: Minimum fraction of the norm of a function that must be left after projection on earlier ones: if
 #: labels have few distinct values, the last functions repeat the first ones.
 LEAST_LEFT = 1e-3
+#: Difference of residuals, as a fraction of their range, up to which they are tied.
+ROUNDED = 1e-11
 #: Norm of a direction after covariates are regressed out, relative to before, up to which it counts
 #: as 0.
 NOTHING = 1e-9
@@ -103,6 +107,54 @@ class LabelDirections:
     def matrices(self) -> tuple[LowRankSymmetric, ...]:
         """The K label matrices."""
         return tuple(LowRankSymmetric.of(self.B, row) for row in self.mu)
+
+
+def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirections:
+    """Directions of one target on samples with weights p (m,) of sum 1, times ``sqrt(p)``.
+
+    They are orthonormal, and orthogonal to Q (m, q), an orthonormal basis of ``sqrt(p) [1, C]``.
+    All functions of classes have the same weight; without covariates this is the kernel of JMLR eq.
+    18 with weighted sizes, up to a factor.
+
+    Raises
+    ------
+    InputError
+        Several targets, coordinates, censored times, or kernels without a weighted form.
+    """
+    root = np.sqrt(p)[:, None]
+
+    def of_ranks(target: RealTargets) -> tuple[Float, Float, Float]:
+        values, tie = target.values[:, 0], 0.0
+        if Q.shape[1] > 1:
+            values = values * root[:, 0]
+            values = (values - Q @ (Q.T @ values)) / root[:, 0]
+            tie = ROUNDED * float(np.ptp(values))
+        u, _ = weighted_ranks(values, p, tie)
+        r = np.arange(2, N_LABEL_FUNCTIONS + 1)
+        F = np.column_stack([ndtri(u), np.sqrt(2.0) * np.cos(np.pi * r * u[:, None])])
+        B, selected = orthonormal_columns(F * root, Q, LEAST_LEFT)
+        mu = np.array([width_weights(h, N_LABEL_FUNCTIONS)[selected] for h in LABEL_WIDTHS])
+        return B, mu / np.linalg.norm(mu, axis=1, keepdims=True), np.array(LABEL_SHARES)
+
+    def indicators(target: ClassTarget) -> Float:
+        return np.asarray((target.codes[:, None] == np.arange(len(target.table))) * root)
+
+    part = labels.parts[0] if len(labels.parts) == 1 else None
+    if isinstance(part, ClassTarget) and len(part.table) <= FEW_DIRECTIONS:
+        B, _ = orthonormal_columns(indicators(part), Q, LEAST_LEFT)
+        n = B.shape[1]
+        return LabelDirections(B, np.full((1, n), max(n, 1) ** -0.5), np.ones(1))
+    if isinstance(part, MixedTarget):
+        of_classes = indicators(part.classes)
+        return LabelDirections(*_with_classes(of_ranks(part.numbers), of_classes, Q))
+    if isinstance(part, RealTargets) and part.values.shape[1] == 1 and part.sigma is not None:
+        return LabelDirections(*of_ranks(part))
+    raise InputError(
+        f"sample_weight applies to one target, real values or at most {FEW_DIRECTIONS} classes, "
+        f"with the default label kernel; these labels have {labels.n_targets} and the kernel "
+        f"{labels.description}. Test one target at a time, with label_kernel='auto', or leave "
+        "sample_weight out (CLI: --weights)."
+    )
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
@@ -175,9 +227,16 @@ def _of_scores(part: CensoredTarget, Q: Float) -> tuple[Float, Float, Float]:
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
     """Directions, weights and shares for integers: first functions of ranks, then of classes."""
-    B, mu, shares = _of_ranks(part.numbers.values, Q)
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)
+    return _with_classes(_of_ranks(part.numbers.values, Q), F, Q)
+
+
+def _with_classes(
+    of_ranks: tuple[Float, Float, Float], F: Float, Q: Float
+) -> tuple[Float, Float, Float]:
+    """Add a label matrix of all functions of classes, F (m, n), to those of functions of ranks."""
+    B, mu, shares = of_ranks
     more, _ = orthonormal_columns(F, np.column_stack([Q, B]), LEAST_LEFT)
     S = B.shape[1] + more.shape[1]
     rows = np.zeros((len(mu) + 1, S))

@@ -138,11 +138,11 @@ def _of_family(
             )
         _set_rare(state, log_p, T, moments, counts)
     concentration = np.full(len(counts), 0.0 if is_single else 1.0)
-    shape = _shapes(functions, table)
+    shape = shapes_of_levels(functions, table)
     return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
 
-def _shapes(functions: Float, table: Float) -> Float:
+def shapes_of_levels(functions: Float, table: Float) -> Float:
     """Shapes of the dependence on features with two or three levels, by number, (c,)."""
     if functions.shape[1] == 1:
         return np.ones(len(functions))

@@ -48,6 +48,7 @@ def submit(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    sample_weight: Any = None,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it continues after this process ends.
@@ -64,7 +65,7 @@ def submit(
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
     method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, event, \
-    entry, **parameters
+    entry, sample_weight, **parameters
         See `dhsic.select`; `runtime` and `progress` are not accepted.
     checkpoint : path or URL
         Folder that the workers and this process can read and write, or a URL of an object store,
@@ -114,6 +115,7 @@ def submit(
         filters=filters,
         event=event,
         entry=entry,
+        sample_weight=sample_weight,
         counting=counting_on(partial(DaskRuntime, client, scheduler, security=security)),
     )
     folder = Folder(checkpoint)

@@ -204,6 +204,7 @@ def test_features(
     entry: Any = None,
     permute_whole: Any = None,
     permute_within: Any = None,
+    sample_weight: Any = None,
     loco: bool = False,
     **opening: Any,
 ) -> FeatureTests:
@@ -264,6 +265,10 @@ def test_features(
         or within which labels are exchanged, see `BAHSIC.fit` and `docs/donors.md`. They need
         ``bandwidth="multiscale"`` and a single test of every feature: `features` are tested one by
         one, and not as a set.
+    sample_weight : (m,) array or str, optional
+        Weights of all samples, see `BAHSIC.fit`: HSIC is that of the weighted samples, and p-values
+        have a robust variance (`docs/weights.md`). For tests of all features with the default
+        kernels, ``bandwidth="multiscale"`` and one target.
     **opening
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
@@ -302,6 +307,7 @@ def test_features(
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
     how |= {"counting": counting_on(partial(running, runtime)), "event": event, "entry": entry}
     how |= {"permute_whole": permute_whole, "permute_within": permute_within}
+    how |= {"sample_weight": sample_weight}
     given = _some_rows(Labelled.of(X, Y, covariates, **how), rows, label_kernel)
     source, C, sample_rows = given.source, given.covariates, given.rows
     labels = as_array(given.y, "y")
@@ -326,14 +332,11 @@ def test_features(
         runtime=runtime,
         progress=False,
     )
-    input_names = given_as(X, Y, covariates)
+    is_of_all = features is None and method in ("auto", "gamma")
+    _check_samples(given, is_of_all=is_of_all, is_multiscale=is_multiscale)
+    input_names = given_as(X, Y, covariates, sample_weight)
     is_streamed = spec.kernel == Gaussian() and not isinstance(spec.policy, Grid)
-    if given.blocks is not None and not is_multiscale:
-        raise InputError(
-            f"{given.blocks.options} needs the test at several widths; pass "
-            "bandwidth='multiscale', method='auto' and kernel='gaussian'."
-        )
-    if features is None and is_streamed and method in ("auto", "gamma"):
+    if is_of_all and is_streamed:
         selector = selector if is_multiscale else selector.set_params(bandwidth=bandwidth)
         dataset = result_of(Request.labelled(selector, X, given, attributes=input_names, **where))
         return _of_all(dataset, called)
@@ -411,8 +414,26 @@ def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
         )
     labels = labels[np.ix_(at, at)] if is_matrix else labels[at]
     blocks = None if given.blocks is None else given.blocks.of_samples(at)
+    weights = None if given.sample_weight is None else given.sample_weight[at]
     C = None if C is None else C[at]
-    return replace(given, y=labels, covariates=C, rows=selected, blocks=blocks)
+    given = replace(given, y=labels, covariates=C, rows=selected)
+    return replace(given, blocks=blocks, sample_weight=weights)
+
+
+def _check_samples(given: Labelled, *, is_of_all: bool, is_multiscale: bool) -> None:
+    """Reject weights and blocks of samples for tests that do not support them."""
+    if given.sample_weight is not None and not (is_of_all and is_multiscale):
+        raise InputError(
+            "sample_weight needs a test of all features with bandwidth='multiscale', "
+            "method='gamma' and kernel='gaussian'. Leave these arguments and features= out; to "
+            "test some features, pass filters=dhsic.Filters(extract=names). Or leave out "
+            "sample_weight."
+        )
+    if given.blocks is not None and not is_multiscale:
+        raise InputError(
+            f"{given.blocks.options} needs the test at several widths; pass "
+            "bandwidth='multiscale', method='auto' and kernel='gaussian'."
+        )
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:

@@ -12,7 +12,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.views import SubsetSource
 
 #: Filters of samples, which are applied before those of features.
-OF_SAMPLES = ("keep", "remove", "keep_if", "mind")
+OF_SAMPLES = ("keep", "remove", "keep_if", "mind", "sample_weight")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ Users pass arrays, frames with sample names, or names of variables (`dhsic.joins
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,13 @@ from dhsic.joins.frame_rows import (
 )
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
+from dhsic.joins.sample_weights import (
+    SAMPLE_WEIGHT,
+    checked_weights,
+    read_weights,
+    unequal,
+    without_zeros,
+)
 from dhsic.joins.shared_columns import check_shared_frames
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.targets import (
@@ -74,6 +81,8 @@ class Labelled:
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
     environment: Environment | None = None  # columns with which features are paired
     blocks: Blocks | None = None  # blocks that restrict the permutations of labels
+    #: (m,), positive weights of the samples; None if all are equal.
+    sample_weight: Array | None = None
 
     @classmethod
     def of(
@@ -113,6 +122,7 @@ class Inputs:
     censoring: Censoring | None = None  # columns of a target that has censored times
     environment: Any = None  # columns, or names of variables, with which features are paired
     blocks: BlockNames = field(default_factory=BlockNames)
+    sample_weight: Any = None  # weights of samples, or the name of the variable that holds them
 
     @classmethod
     def of(
@@ -130,6 +140,7 @@ class Inputs:
         environment: Any = None,
         permute_whole: Any = None,
         permute_within: Any = None,
+        sample_weight: Any = None,
         **opening: Any,
     ) -> Inputs:
         """Separate features from labels, covariates and other columns.
@@ -153,11 +164,15 @@ class Inputs:
         permute_whole, permute_within : str, array or None
             Blocks of samples between which, or within which, labels are exchanged, see
             `dhsic.linalg.blocks`.
+        sample_weight : str, array or None
+            Weights of the samples, or the variable of `data` that holds them.
         **opening
             Options of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        passed = data
+        passed, weights = data, in_pandas(sample_weight)
+        if isinstance(weights, str) and (isinstance(data, pd.DataFrame) or is_table(data)):
+            not_features = (*not_features, weights)
         target, censoring = with_censoring(target, in_pandas(event), in_pandas(entry), what)
         environment = in_pandas(environment)
         blocks = BlockNames.of(data, in_pandas(permute_whole), in_pandas(permute_within))
@@ -167,11 +182,12 @@ class Inputs:
                 check_columns(data, names)
                 environment, not_features = data[list(names)], (*not_features, *names)
             data, target, covariates = split_frame(data, target, covariates, not_features)
+            weights = passed[weights] if isinstance(weights, str) else weights
         else:
             apart = (*not_features, *(_names_in(environment, data) if is_table(data) else ()))
             opening |= _columns_apart(data, target, covariates, apart)
         columns = data, target, covariates, what, by_position, filters, opening
-        return cls(passed, *columns, censoring, environment, blocks)
+        return cls(passed, *columns, censoring, environment, blocks, weights)
 
     @property
     def n_samples(self) -> int | None:
@@ -232,9 +248,26 @@ class Inputs:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
         fill = self.opening.get("missing_chunks", "error")
-        filtered = _filtered(self.filters, data, source, counting, fill)
+        weights: Array | None = None
+
+        def without_weight(before: Filtered) -> Filtered:
+            """Exclude samples of weight 0, and read the weights of the others."""
+            nonlocal weights
+            if self.sample_weight is None:
+                return before
+            rows, given = _Rows(self, data, names, before, source), self.sample_weight
+            values = read_weights(given, source if self._holds_labels else data, fill)
+            aligned = rows.aligned(given, SAMPLE_WEIGHT, values)
+            assert aligned is not None, "there are weights"
+            m = source.n_samples if before.samples is None else before.samples.size
+            aligned = checked_weights(aligned, m, SAMPLE_WEIGHT)
+            weights = aligned[aligned > 0]
+            return without_zeros(before, aligned, source.n_samples)
+
+        filtered = _filtered(self.filters, data, source, counting, fill, without_weight)
         source = filtered.features_of(source)
         rows = _Rows(self, data, names, filtered, source)
+        weights = None if weights is None else unequal(weights, rows.notes)
         y, C = rows.aligned(target, what, labels), rows.aligned(covariates, "covariates")
         environment = self._environment(data, rows)
         n_used = source.n_samples if filtered.samples is None else filtered.samples.size
@@ -260,7 +293,7 @@ class Inputs:
         )
         notes = (*rows.notes, *([] if blocks is None else [blocks.described]))
         labelled = Labelled(source, y, C, filtered.samples, notes=notes, filtered=filtered)
-        return replace(labelled, environment=environment, blocks=blocks)
+        return replace(labelled, environment=environment, blocks=blocks, sample_weight=weights)
 
     def _environment(self, data: Any, rows: _Rows) -> Environment | None:
         """Read the environment from `data`, or as passed, and match it to the samples."""
@@ -289,7 +322,8 @@ class Inputs:
         """
         own = names_of(self.data) if hasattr(self.data, "iloc") else source.sample_names()
         has_names = names_are_given(own)
-        for called, given in ((what, self.target), ("covariates", self.covariates)):
+        both = (what, self.target), ("covariates", self.covariates)
+        for called, given in (*both, (SAMPLE_WEIGHT, self.sample_weight)):
             is_by_name = id_columns(given) or (has_names and names_are_given(names_of(given)))
             if not (self.by_position or is_by_name):
                 check_shared_frames(called, given, source, self.passed)
@@ -347,14 +381,21 @@ def _filtered(
     source: AbstractSource,
     counting: AbstractCounting | None,
     missing_chunks: MissingChunks,
+    of_weights: Callable[[Filtered], Filtered],
 ) -> Filtered:
-    """Apply filters to a source that was opened from `data`."""
+    """Apply filters to a source that was opened from `data`.
+
+    Filters by values use the samples that remain after `of_weights`, which excludes those of weight
+    0.
+    """
     if isinstance(filters, Filtered):
-        return filters
+        return of_weights(filters)
     if filters is None:
-        return Filtered.of(source)
+        return of_weights(Filtered.of(source))
     assert counting is not None, "there are filters"
-    return filters.of(data, source, counting, missing_chunks)
+    filtered = filters.by_samples(filters.by_name(data, source, missing_chunks), source, counting)
+    filtered = of_weights(filtered)
+    return filters.by_values(filtered, source, filtered.samples, counting)
 
 
 def _columns_apart(

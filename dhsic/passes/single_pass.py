@@ -19,6 +19,7 @@ from dhsic.criteria.discrete import sums_over_codes
 from dhsic.criteria.features import Features, Levels
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
+from dhsic.criteria.weighted import WeightedSamples
 from dhsic.errors import warn
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
@@ -256,10 +257,10 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
     """Split features (n,) into diploid ones, and ones with both haploid and diploid calls.
 
     Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
-    There is one part if all features are of one kind, or if the criterion is not `Multiscale`.
+    There is one part if all features are of one kind, or if the criterion does not test dominance.
     """
     state = judge.prepared
-    if not isinstance(state, Multiscale | BlockState):
+    if not isinstance(state, Multiscale | BlockState | WeightedSamples):
         return [(features, judge)]
     is_mixed = np.isin(features, source.haploid_features())
     mixed = replace(judge, prepared=state.additive)

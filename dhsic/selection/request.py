@@ -19,6 +19,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
+from dhsic.criteria.weighted import effective_size
 from dhsic.errors import InputError
 from dhsic.joins.donors import warn_of_donors
 from dhsic.joins.filtered import Filtered
@@ -46,9 +47,8 @@ from dhsic.sources.opening import open_source
 OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: Mapping[str, str] = {
-    "sample_weight": "sample_weight is not supported: every sample has the same weight. Leave it "
-    "out. To give two classes of different sizes the same weight, pass label_kernel='balanced' to "
-    "the selector; to use only some samples, pass filters=dhsic.Filters(keep=names).",
+    "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
+    "it out; to test single features with weights, call dhsic.test_features with sample_weight.",
 }
 
 #: Callback that receives the run and its memory estimate before work starts.
@@ -71,6 +71,7 @@ class Request:
     opening: Mapping[str, Any] = field(default_factory=dict)  # other options of `open_source`
     y: Array | None = None  # (m,) or (m, t), one row per sample of `rows`
     covariates: Array | None = None  # (m, q)
+    sample_weight: Array | None = None  # (m,), positive and not all equal; None: no weights
     rows: Index | None = None  # (m,), positions of the samples used; None for all
     feature_groups: Groups | None = None
     filtered: Filtered = field(default_factory=Filtered)  # samples and features filtered out
@@ -101,6 +102,7 @@ class Request:
         entry: Any = None,
         permute_whole: Any = None,
         permute_within: Any = None,
+        sample_weight: Any = None,
         **opening: Any,
     ) -> Request:
         """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
@@ -110,7 +112,8 @@ class Request:
         need, by default on the selector's runtime. `not_features` are columns of a frame or table
         that are not features, besides labels and covariates. `compares_samples` is as in
         `Inputs.join`. `event` and `entry` belong to a target of censored times.
-        `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`.
+        `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`, and
+        `sample_weight` are weights of the samples.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -125,6 +128,7 @@ class Request:
             entry=entry,
             permute_whole=permute_whole,
             permute_within=permute_within,
+            sample_weight=sample_weight,
             **opening,
         )
         if source is None:
@@ -138,7 +142,7 @@ class Request:
                 labelled, y=labelled.y[:, rows]
             )  # the rows and columns of a label matrix are samples
         check_coded(data, y=labelled.y, covariates=labelled.covariates)
-        attributes = given_as(data, target, covariates)
+        attributes = given_as(data, target, covariates, sample_weight)
         attributes |= {"labels": "; ".join(labelled.notes)} if labelled.notes else {}
         return cls.labelled(
             selector,
@@ -163,6 +167,14 @@ class Request:
     ) -> Request:
         """Build a request from opened data with their labels."""
         source = given.source
+        if given.sample_weight is not None:
+            selector.check_weights()
+            if given.blocks is not None:
+                raise InputError(
+                    f"{given.blocks.options} does not support sample_weight (CLI: --weights), "
+                    "because labels of samples with different weights cannot be exchanged. Leave "
+                    "one of the two out."
+                )
         groups = None
         if feature_groups is not None:
             if not selector.takes_groups:
@@ -186,10 +198,15 @@ class Request:
             source.n_samples,
             y=given.y,
             covariates=given.covariates,
+            sample_weight=given.sample_weight,
             rows=given.rows,
             feature_groups=groups,
             filtered=given.filtered,
-            attributes={**(attributes or {}), **event_counts(given.y)},
+            attributes={
+                **(attributes or {}),
+                **event_counts(given.y),
+                **_effective_samples(given.sample_weight),
+            },
             job=job or {},
             source=source,
             blocks=given.blocks,
@@ -229,6 +246,7 @@ class Request:
             self.y,
             runtime,
             covariates=self.covariates,
+            sample_weight=self.sample_weight,
             rows=self.rows,
             groups=self.feature_groups,
             blocks=self.blocks,
@@ -265,14 +283,20 @@ def check_opening(function: str, given: Mapping[str, Any]) -> None:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
-def given_as(data: Any, target: Any, covariates: Any) -> dict[str, str]:
-    """Names of data, labels and covariates, for the attributes of a result."""
+def _effective_samples(weights: Array | None) -> dict[str, float]:
+    """Effective number of samples with weights, for the attributes of a result."""
+    return {} if weights is None else {"n_effective_samples": effective_size(weights)}
+
+
+def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None) -> dict[str, str]:
+    """Names of data, labels, covariates and weights, for the attributes of a result."""
     path = fspath(data) if isinstance(data, str | PathLike) else None
     path = without_secrets(path) if path is not None and "://" in path else path
     shape = getattr(data, "shape", None)
     size = f" ({' x '.join(map(str, shape))})" if isinstance(shape, tuple) and shape else ""
     attributes = {"data": path or f"{type(data).__name__}{size}"}
-    for name, given in (("target", target), ("covariates", covariates)):
+    named = {"target": target, "covariates": covariates, "sample_weight": sample_weight}
+    for name, given in named.items():
         if called := _called(given):
             attributes[name] = called
     return attributes

@@ -170,6 +170,10 @@ class Method(ABC):
         """Reject invalid parameters; `InputError.parameter` names the parameter, if it is one."""
 
     @abstractmethod
+    def check_weights(self) -> None:
+        """Reject parameters that do not support weights of samples."""
+
+    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Plain values that identify the run: runs on the same data with equal values are equal."""
 
@@ -235,6 +239,7 @@ class SelectionRun:
     y: Array | None
     runtime: AbstractRuntime
     covariates: Array | None = None
+    sample_weight: Array | None = None
     rows: Index | None = None
     groups: Groups | None = None
     blocks: Blocks | None = None  # blocks that restrict the permutations of labels
@@ -290,6 +295,7 @@ class SelectionRun:
             self,
             y=y if y is None else y[np.ix_(some, some) if is_matrix else some],
             covariates=None if self.covariates is None else self.covariates[some],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[some],
             rows=some if self.rows is None else self.rows[some],
             blocks=None if self.blocks is None else self.blocks.of_samples(some),
         )
@@ -410,6 +416,8 @@ class SelectionRun:
         blocks = () if self.blocks is None else self.blocks.parts
         for array in (self.y, self.covariates, self.rows, codes, *blocks):
             digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
+        if self.sample_weight is not None:
+            digest.update(repr(self.sample_weight.tolist()).encode())
         return {
             "source": source.fingerprint(),
             "parameters": {**self.selector.identity(), "labels": digest.hexdigest()},

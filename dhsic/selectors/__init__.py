@@ -106,6 +106,7 @@ def select(
     entry: Any = None,
     permute_whole: Any = None,
     permute_within: Any = None,
+    sample_weight: Any = None,
     per_target: bool = False,
     per_class: bool = False,
     **parameters: Any,
@@ -131,7 +132,7 @@ def select(
     feature_groups : array or str, optional
         As in `BAHSIC.fit`.
     sample_dim, variable, missing_code, pass_only, filters, by_position, event, entry, \
-    permute_whole, permute_within
+    permute_whole, permute_within, sample_weight
         As in `BAHSIC.fit`.
     per_target : bool
         Rank features for each column of `target` separately, as a call for that column would, with
@@ -171,6 +172,7 @@ def select(
         "entry": entry,
         "permute_whole": permute_whole,
         "permute_within": permute_within,
+        "sample_weight": sample_weight,
         **opening,
     }
     if event is not None and (per_class or per_target):
@@ -210,6 +212,7 @@ def select_many(
     by_position: bool = False,
     event: Any = None,
     entry: Any = None,
+    sample_weight: Any = None,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select with several settings of a method, as `select` with each, in one reading of the data.
@@ -221,7 +224,7 @@ def select_many(
         example ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Runs without names are named by
         their parameters: ``"bandwidth=0.1"``.
     data, target, method, n_features_to_select, covariates, feature_groups, sample_dim, variable, \
-    missing_code, pass_only, filters, by_position, event, entry, **parameters
+    missing_code, pass_only, filters, by_position, event, entry, sample_weight, **parameters
         As in `select`.
 
     Returns
@@ -262,5 +265,6 @@ def select_many(
         by_position=by_position,
         event=event,
         entry=entry,
+        sample_weight=sample_weight,
         **opening,
     )

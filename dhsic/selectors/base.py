@@ -134,6 +134,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         entry: Any = None,
         permute_whole: Any = None,
         permute_within: Any = None,
+        sample_weight: Any = None,
         **opening: Any,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
@@ -191,6 +192,11 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         permute_within : (m,) array or str, optional
             Block of each sample, such as its batch or matched pair: labels are exchanged only
             within blocks. With both, whole blocks are exchanged within larger ones.
+        sample_weight : (m,) array or str, optional
+            Weights of the samples (survey weights, inverse probability weights), or the name of the
+            variable of X that holds them, matched to X as covariates are. Samples with weight 0 are
+            excluded, and equal weights change nothing; other weights need `OnePass` with
+            ``criterion="hsic"``.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`.
@@ -230,6 +236,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             entry=entry,
             permute_whole=permute_whole,
             permute_within=permute_within,
+            sample_weight=sample_weight,
             not_features=opening.get("not_features", ()),
             **self._opening,
         )
@@ -278,6 +285,15 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
 
     def _validate_params(self) -> None:
         self.check()
+
+    def check_weights(self) -> None:
+        """Reject weights of samples, which few methods support."""
+        raise InputError(
+            f"sample_weight (CLI: --weights) is not supported by {self.described()}. To test "
+            "single features with weights, use OnePass with criterion='hsic', "
+            "dhsic.test_features, or dhsic test. To give two classes of different sizes the same "
+            "weight, leave the weights out, and pass label_kernel='balanced'."
+        )
 
     def _check_together(self) -> None:
         """Reject combinations of parameters that are valid one by one."""

@@ -18,6 +18,7 @@ from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_f
 from dhsic.criteria.blocks import BlockIndependence
 from dhsic.criteria.features import resolve_width
 from dhsic.criteria.independence import MULTISCALE, Independence, inflation_of
+from dhsic.criteria.weighted import WeightedIndependence
 from dhsic.errors import InputError, warn
 from dhsic.joins.label_description import LabelDescription
 from dhsic.kernels.labels import (
@@ -38,6 +39,7 @@ from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.passes.single_pass import Judge, Judged, read_once
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results.schema import Order
+from dhsic.selection.cross_validation import Validation
 from dhsic.selection.missing_calls import warn_of_missing
 from dhsic.selection.progress import recording
 from dhsic.selection.run import SelectionRun
@@ -49,6 +51,8 @@ from dhsic.validation import as_array
 
 #: Parameters of some criteria only.
 OF_SOME = (*("bandwidth", "label_kernel", "statistic", "penalty", "centroid_weight", "proportion"),)
+#: Parameters of the steps around a ranking that do not support weights of samples.
+OF_SELECTIONS = ("holdout", "clump_r2", "interactions", "stages")
 #: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
 #: Label kernels supported for residuals; and (m, m) matrices needed for them, besides one a target.
@@ -159,7 +163,9 @@ class OnePass(Selector):
         return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
     def _criterion(self, run: SelectionRun) -> AbstractCriterion:
-        """Create the criterion of a run, which permutes within its blocks if it has any."""
+        """Create the criterion of a run, for its blocks or weights of samples if it has any."""
+        if run.sample_weight is not None:
+            return WeightedIndependence()
         criterion = self.resolved()
         if run.blocks is None or not isinstance(criterion, Independence):
             return criterion
@@ -181,6 +187,26 @@ class OnePass(Selector):
             raise InputError(
                 f"loco=True does not support {options}; leave loco= out, and pass principal "
                 "components (dhsic.pca) as covariates."
+            )
+
+    def check_weights(self) -> None:
+        if self.criterion != "hsic" or self.loco:
+            super().check_weights()
+        unlike = [
+            name
+            for name in ("bandwidth", "label_kernel", "statistic", *OF_SELECTIONS)
+            if repr(getattr(self, name)) not in (repr(getattr(OnePass, name)), repr(MULTISCALE))
+        ]
+        for name in unlike:
+            raise InputError(
+                f"{name}={getattr(self, name)!r} does not support sample_weight (CLI: --weights). "
+                f"Leave out {name}=, or the weights."
+            )
+        if Validation.of(self.n_features_to_select) is not None:
+            raise InputError(
+                f"n_features_to_select={self.n_features_to_select!r} does not support "
+                "sample_weight (CLI: --weights). Pass a number of features, or leave out the "
+                "weights."
             )
 
     def identity(self) -> dict[str, Any]:
@@ -303,7 +329,10 @@ class OnePass(Selector):
         assert labels is not None, "y was given"
         started = time.perf_counter()
         criterion, d = self._criterion(run), run.source.n_features
-        prepared = criterion.prepare(labels, run.covariates)
+        if isinstance(criterion, WeightedIndependence):
+            prepared = criterion.prepare(labels, run.covariates, run.sample_weight)
+        else:
+            prepared = criterion.prepare(labels, run.covariates)
         with recording(run) as recorder:
             previous = recorder.previous
             done = previous if previous is not None and previous.round else None

@@ -1,0 +1,109 @@
+"""Weights of samples: checked, and matched to samples of which those with weight 0 are excluded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.joins.filtered import Filtered
+from dhsic.joins.frame_rows import values_of
+from dhsic.joins.text import is_missing, typed
+from dhsic.joins.variables import has_variables, read_target
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.options import MissingChunks
+
+#: Name of the parameter, and of the excluded samples in `Filtered.left_out`.
+SAMPLE_WEIGHT = "sample_weight"
+#: Relative difference up to which weights are equal.
+EQUAL = 1e-12
+
+
+def read_weights(given: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
+    """Return weights as an array (n,): values, or the variable of `data` with this name."""
+    if not isinstance(given, str):
+        values = values_of(given, SAMPLE_WEIGHT)
+    elif has_variables(data):
+        values = read_target(data, given, missing_chunks)
+    else:
+        raise InputError(
+            f"sample_weight={given!r} is the name of a variable, but X is of type "
+            f"{type(data).__name__}, which has no variables. Pass one weight per sample."
+        )
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1:
+        raise InputError(
+            f"sample_weight has shape {values.shape}; pass one number per sample (1D array)."
+        )
+    return values
+
+
+def checked_weights(values: Array, m: int, called: str, option: str = SAMPLE_WEIGHT) -> Float:
+    """Convert weights to float64; `called` is their name, and `option` where they come from.
+
+    Raises
+    ------
+    InputError
+        There are not m values; values are text, missing, infinite or negative; or all are 0.
+    """
+    if values.size != m:
+        raise InputError(
+            f"There are {values.size} weights {called}, but {m} samples; pass one weight per "
+            "sample."
+        )
+    numbers = typed(values.astype(object)) if values.dtype.kind in "OUST" else values
+    if numbers.dtype.kind not in "biuf":
+        shown = abbreviate(map(repr, np.unique(values.astype(str))), 3)
+        raise InputError(
+            f"The weights {called} are of type {values.dtype} ({shown}); pass numbers that are 0 "
+            "or more."
+        )
+    missing = is_missing(numbers) | ~np.isfinite(numbers.astype(np.float64))
+    numbers = numbers.astype(np.float64)
+    if missing.any():
+        raise InputError(
+            f"{int(missing.sum())} of {len(numbers)} weights {called} are missing or infinite "
+            f"(first at sample {int(missing.argmax())}). Pass 0 for samples to leave out (CLI: "
+            "--drop-missing), or fill the weights in."
+        )
+    if numbers.min(initial=0.0) < 0:
+        raise InputError(
+            f"{int((numbers < 0).sum())} of {len(numbers)} weights {called} are negative, such as "
+            f"{numbers.min():g}. A weight is the number of samples of the population that a sample "
+            "represents; pass numbers that are 0 or more."
+        )
+    if not numbers.any():
+        raise InputError(
+            f"All {len(numbers)} weights {called} are zero, so no sample is left; pass positive "
+            f"weights, or leave out {option}."
+        )
+    return numbers
+
+
+def without_zeros(before: Filtered, weights: Float, n_samples: int) -> Filtered:
+    """Exclude samples with weight 0 from the samples `before`, of which `weights` are (m,)."""
+    positive = weights > 0
+    if positive.all():
+        return before
+    at: Index = np.arange(n_samples) if before.samples is None else before.samples
+    left_out = {**before.left_out, SAMPLE_WEIGHT: int((~positive).sum())}
+    return replace(before, samples=at[positive], left_out=left_out)
+
+
+def unequal(weights: Float, notes: list[str]) -> Float | None:
+    """Return positive weights (m,); None if all are equal, because these change nothing.
+
+    A sentence is added to `notes`.
+    """
+    if np.ptp(weights) <= EQUAL * weights.max():
+        notes.append("all weights are equal and have no effect")
+        return None
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    notes.append(
+        f"weights from {weights.min():.4g} to {weights.max():.4g}: {weights.size:,} samples count "
+        f"as {effective:,.1f}"
+    )
+    return weights
