@@ -538,7 +538,7 @@ def test_scikit_learn_checks_of_weights(check):
 def test_weights_with_blocks_are_refused_and_the_advice_works(rng):
     X, y = rng.standard_normal((60, 8)), np.repeat([0.0, 1.0], 30)
     donors, weights = np.repeat(np.arange(12), 5), rng.uniform(0.5, 2.0, 60)
-    with pytest.raises(InputError, match="permute_whole.* does not support sample_weight"):
+    with pytest.raises(InputError, match=r"permute_whole.* does not support sample_weight"):
         dhsic.test_features(X, y, permute_whole=donors, sample_weight=weights)
     assert dhsic.test_features(X, y, permute_whole=donors).p_values.size == 8
     assert dhsic.test_features(X, y, sample_weight=weights).p_values.size == 8

@@ -192,7 +192,8 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.label_columns)} from {where}")
     blocks = [(name, values_by_name[name]) for name in job.block_columns]
-    values_by_name = {n: values_by_name[n] for n in (*job.label_columns, *job.covariate)}
+    converted = (*job.label_columns, *job.covariate, *named)
+    values_by_name = {name: values_by_name[name] for name in converted}
     written = _stored_columns(job, table, values_by_name)
     columns = {
         name: [_typed(job, name, one) for one in _each_column(values)]
