@@ -382,3 +382,31 @@ def test_cells_of_few_donors_are_told_with_a_remedy():
     assert_array_equal(found.p_values, expected.p_values)
     message = refused(dhsic.select_genes, adata, "diagnosis", donor="donor", permute_whole="donor")
     assert "same parameter" in message
+
+
+def test_other_functions_name_those_that_support_blocks():
+    from dhsic.interactions import find_pairs
+
+    with pytest.raises(InputError, match=r"dhsic\.test_features, dhsic\.select"):
+        find_pairs(X, CASE, permute_whole=NAMES)
+    with pytest.raises(InputError, match=r"dhsic\.test_features, dhsic\.select"):
+        dhsic.select_many(X, CASE, [{"kernel": "linear"}], permute_whole=NAMES)
+
+
+def test_a_detached_run_has_the_same_blocks(tmp_path):
+    from dhsic.detached.folder import arrays_of, plain_request, request_of
+    from dhsic.selection.request import Request
+
+    path = tmp_path / "cells.csv"
+    frame().to_csv(path, index=False)
+    how = {
+        "permute_whole": "donor",
+        "permute_within": "site",
+        "sample_dim": None,
+        "pass_only": False,
+    }
+    request = Request.of(dhsic.OnePass(3, criterion="hsic"), str(path), "diagnosis", **how)
+    again = request_of(plain_request(request), arrays_of(request))
+    assert_array_equal(again.blocks.whole, NAMES)
+    assert_array_equal(again.blocks.within, SITE)
+    assert "between 20 blocks as wholes within 2 blocks" in request.attributes["labels"]

@@ -17,7 +17,7 @@ Mean, variance and skewness of T over all permutations are exact if there is one
 covariates. Otherwise they are those of a ratio of quadratic forms in normal numbers
 (`dhsic.criteria.rank_law`), with the covariances of the Z_rs, and degrees of freedom ``nu = (sum_t
 |b(t)|^2)^2 / sum_t |b(t)|^4 / (n_t - 1)`` (Satterthwaite, 1946). With few distinct assignments of
-labels to units, all of them are enumerated and the p-value is exact. With up to 64 units, p-values
+labels to units, all of them are enumerated and the p-value is exact. With up to 256 units, p-values
 below 0.1 come from random permutations: the tail of the law is stretched so that it agrees with the
 smallest p-values of the draws. No p-value is below the share of the assignments that give the same
 label matrix.
@@ -76,10 +76,10 @@ NOTHING = 1e-12
 #: Difference of log p-values up to which assignments are ties.
 TIE = 1e-9
 #: Maximum number of units whose permutations are drawn; and p-value below which they are drawn.
-MOST_DRAWN, DRAWN_BELOW = 64, 0.1
-#: Number of draws, and maximum number of products in memory; and the number of draws with a smaller
-#: p-value below which the tail is extrapolated.
-DRAWS, NUMBERS, FEW_DRAWS = 9_999, 4_000_000, 20
+MOST_DRAWN, DRAWN_BELOW = 256, 0.1
+#: Number of draws, and maximum numbers of products and of permuted labels in memory; and the number
+#: of draws with a smaller p-value below which the tail is extrapolated.
+DRAWS, NUMBERS, LABELS, FEW_DRAWS = 9_999, 4_000_000, 6_000_000, 20
 #: p-value that some assignment should reach.
 WANTED = 0.05
 
@@ -100,7 +100,7 @@ class BlockState:
         Variance of products with each direction: the coefficients of the squares of a function.
     nu : float
         Degrees of freedom.
-    assigned : (N + 1, G, S) or None
+    assigned : (G, N + 1, S) or None
         Directions of the labels as they are, and for all N distinct assignments to units. None if
         there are too many.
     log_least : float
@@ -144,7 +144,7 @@ class BlockState:
         if assignments is not None:
             log_least = _log_least(labels, assignments)
             if not C.shape[1]:  # residuals of covariates are not exchanged exactly
-                assigned = B[np.concatenate([np.arange(G)[None], assignments])]
+                assigned = B[np.concatenate([np.arange(G)[None], assignments]).T]
         units = _law_of_units(labels, nu, G)
         units = replace(units, bends=G > MOST_DRAWN and not blocks.has_strata)
         return BlockState(blocks, units, C, h, nu, assigned, log_least, regained)
@@ -161,14 +161,14 @@ class BlockState:
 
     @cached_property
     def drawn(self) -> Float | None:
-        """Directions of the labels, and of N random permutations, (N + 1, G, S)."""
+        """Directions of the labels, and of N random permutations, (G, N + 1, S)."""
         G, (R, S) = self.blocks.n_units, (N_FUNCTIONS, self.h.shape[1])
         if G > MOST_DRAWN:
             return None
-        n = min(DRAWS, NUMBERS // (R * S))
+        n = min(DRAWS, NUMBERS // (R * S), LABELS // (G * S))
         keys = self.blocks.strata + np.random.default_rng(0).random((n, G))
         B = self.units.labels.B
-        return np.concatenate([B[None], B[keys.argsort(axis=1)] * self.regained])
+        return np.concatenate([B[:, None], B[keys.argsort(axis=1).T] * self.regained], axis=1)
 
     @cached_property
     def cumulated(self) -> Float:
@@ -393,7 +393,8 @@ def _permuted(
     """
     B = state.drawn if state.assigned is None else state.assigned
     assert B is not None, "there are few units"
-    z = (M @ B) / roots  # (N + 1, R, S)
+    products = (M @ B.reshape(len(B), -1)).reshape(len(M), *B.shape[1:])
+    z = products.transpose(1, 0, 2) / roots  # (N + 1, R, S)
     T = _hsic(family, z, state.units.labels.mu)
     n, K, N = T.shape
     log_p = tails(state.units, family, T, moments.repeated(N))
@@ -493,7 +494,8 @@ class BlockIndependence(AbstractCriterion):
         return 8 * (4 * N_FUNCTIONS * m * HEIGHT + 4 * HEIGHT * G * G + 3 * c * m)
 
     def label_bytes(self, m: int) -> int:
-        return Independence().label_bytes(m) + 8 * N_FUNCTIONS * m
+        drawn = 16 * LABELS + 24 * NUMBERS if self.blocks.n_units <= MOST_DRAWN else 0
+        return Independence().label_bytes(m) + 8 * N_FUNCTIONS * m + drawn
 
     def finish(self, state: BlockState, columns: Float) -> CriterionScores:
         return Independence().finish(state.units, columns)

@@ -46,10 +46,16 @@ from dhsic.sources.opening import open_source
 #: Options of `open_source` that functions accept in addition to those in their signatures.
 OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
-NOT_THERE: Mapping[str, str] = {
+NOT_THERE: dict[str, str] = {
     "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
     "it out; to test single features with weights, call dhsic.test_features with sample_weight.",
 }
+
+NOT_THERE |= dict.fromkeys(
+    ("permute_whole", "permute_within"),
+    "Blocks of samples (permute_whole=, permute_within=) are supported by dhsic.test_features, "
+    "dhsic.select and dhsic.select_genes; call one of these, or leave the blocks out.",
+)
 
 #: Callback that receives the run and its memory estimate before work starts.
 Announce = Callable[[SelectionRun, MemoryEstimate], object]
