@@ -399,12 +399,8 @@ def test_a_detached_run_has_the_same_blocks(tmp_path):
 
     path = tmp_path / "cells.csv"
     frame().to_csv(path, index=False)
-    how = {
-        "permute_whole": "donor",
-        "permute_within": "site",
-        "sample_dim": None,
-        "pass_only": False,
-    }
+    how = {"permute_whole": "donor", "permute_within": "site", "sample_dim": None}
+    how |= {"pass_only": False, "variable": None, "missing_code": "auto"}
     request = Request.of(dhsic.OnePass(3, criterion="hsic"), str(path), "diagnosis", **how)
     again = request_of(plain_request(request), arrays_of(request))
     assert_array_equal(again.blocks.whole, NAMES)
