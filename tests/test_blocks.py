@@ -17,6 +17,7 @@ from dhsic.criteria.blocks import BlockIndependence, _moments
 from dhsic.errors import InputError
 from dhsic.linalg.blocks import Blocks
 from dhsic.linalg.rank_basis import rank_basis
+from dhsic.reports.sentences import order_of
 
 DONORS, CELLS, D = 20, 15, 12
 DONOR = np.repeat(np.arange(DONORS), CELLS)
@@ -215,6 +216,9 @@ def test_a_selection_has_the_p_values_of_blocks():
     found = dhsic.select(X, CASE, n_features_to_select=3, permute_whole=NAMES, progress=False)
     assert_array_equal(found["p_marginal"], tested.p_values)
     assert found["p_marginal"][3] < 1e-3
+    assert "20 blocks" in found.attrs["blocks"]
+    assert any("pairs and features that it missed were not" in text for text in order_of(found))
+    assert not any("blocks of samples" in text for text in order_of(tested.result_))
     ranked = dhsic.OnePass(3, criterion="hsic").fit(X, CASE, permute_whole=NAMES)
     assert_array_equal(ranked.result_["p"], tested.p_values)
 

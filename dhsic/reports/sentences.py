@@ -140,6 +140,7 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
     yield from _final_ranking(result)
     yield from _in_front(result)
     yield from _marginal(result)
+    yield from _blocks(result)
 
 
 def _final_ranking(result: xr.Dataset) -> Iterator[str]:
@@ -229,6 +230,15 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
         )
     elif "marginal_test_skipped" in result.attrs:
         yield f"Features were not tested alone: {result.attrs['marginal_test_skipped']}."
+
+
+def _blocks(result: xr.Dataset) -> Iterator[str]:
+    """Report what blocks of samples change in a selection, and what they do not."""
+    if "blocks" in result.attrs and "p_marginal" in result:
+        yield (
+            "p_marginal and q_marginal account for the blocks of samples. The ranking treats "
+            "samples as independent, and pairs and features that it missed were not searched."
+        )
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:

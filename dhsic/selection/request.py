@@ -212,6 +212,7 @@ class Request:
                 **(attributes or {}),
                 **event_counts(given.y),
                 **_effective_samples(given.sample_weight),
+                **({} if given.blocks is None else {"blocks": given.blocks.described}),
             },
             job=job or {},
             source=source,
