@@ -177,7 +177,9 @@ def test_an_environment_that_is_no_covariate_is_refused_and_the_advice_works(cli
     asked = ["pairs", clinic / "clinic.csv", "--target", "bmi", "--with", "age", "-n", 1]
     asked += ["--not-feature", "arm", "--covariates", table]
     refused = run(*asked, code=2)
-    assert "--with age is not a covariate; covariates: arm." in refused.stderr
+    assert (
+        "dhsic pairs --with age needs a covariate of this name; covariates: arm." in refused.stderr
+    )
     assert "--covariate" in refused.stderr
     assert "g3" in run(*asked, "--covariate", "age").stdout
 

@@ -110,7 +110,7 @@ def test_a_series_without_values_is_a_table_of_labels(study, tmp_path):
     counts = tmp_path / "counts.txt"
     rows = ["\t".join([f"g{j}", *map(str, x)]) for j, x in enumerate(X[::-1].T)]
     counts.write_text("\n".join(["\t".join(["gene", *samples[::-1]]), *rows]) + "\n")
-    option = str(refused.value).rstrip(".").split(": ")[-1]
+    option = str(refused.value).rstrip(".").split("dhsic test DATA ")[-1]
     words = ["test", counts, "--transpose", *shlex.split(option), "--target", "disease state"]
     result = tmp_path / "r.tsv"
     run(*words, "--no-progress", "--out", result)

@@ -567,7 +567,8 @@ def _environment(job: SelectJob, covariates: Mapping[str, Array]) -> Environment
     for name in job.environment:
         if name not in covariates:
             raise InputError(
-                f"--with {name} is not a covariate; covariates: {abbreviate(covariates)}."
+                f"dhsic pairs --with {name} needs a covariate of this name; covariates: "
+                f"{abbreviate(covariates)}."
                 f"{did_you_mean(name, covariates)} Also pass the column to --covariate."
             )
     columns = [(name, covariates[name]) for name in job.environment]

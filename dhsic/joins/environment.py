@@ -38,7 +38,7 @@ class Environment:
             if not np.ptp(design, axis=0).all() or not design.size:
                 raise InputError(
                     f"{name!r} has the same value in all samples, so no interaction with it can be "
-                    "tested. Pass a column that varies (environment=, on the command line --with)."
+                    "tested. Pass a column that varies (environment=, dhsic pairs --with)."
                 )
             names += _design_names(name, values, design)
             designs.append(design.reshape(len(design), -1))

@@ -356,6 +356,8 @@ def is_score(x: Float, y: Array, n_features: int) -> bool:
         return False
     grouped = np.split(x[present][np.argsort(codes, kind="stable")], np.cumsum(sizes)[:-1])
     low, high = np.sort([(values.min(), values.max()) for values in grouped], axis=0).T
+    if np.unique(x[present]).size < FEWEST_ORDERED:  # such as genotypes
+        return False
     largest = max(float(np.ptp(values)) for values in grouped)
     if not 0 < APART * largest <= (low[1:] - high[:-1]).min():
         return False

@@ -204,7 +204,7 @@ class TextTable:
             raise InputError(
                 f"{self.path} describes samples, but its table has no values; series of sequencing "
                 "have them in supplementary files. Pass such a file as the data, and labels from "
-                f"this one: --labels {shlex.quote(self.path)}."
+                f"this one: dhsic test DATA --labels {shlex.quote(self.path)}."
             )
         raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
 
