@@ -163,6 +163,7 @@ def test_cells_of_donors_are_not_tested_as_if_independent():
     assert whole.p_values[3] < 1e-3
 
 
+@pytest.mark.slow
 def test_missing_values_and_covariates_keep_the_level():
     rng, x = np.random.default_rng(9), counts(9, 200)
     age = rng.standard_normal(DONORS)[DONOR]
