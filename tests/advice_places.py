@@ -25,8 +25,8 @@ ON_DATA = """
     cli/job.py: SelectJob._set SelectJob.check SelectJob.kept_in SelectJob.selector
         _without_names_of_plink
     cli/label_values.py: _refuse_merged
-    cli/labels.py: _add_labels _but_names _check_categories _check_na _check_said _order
-        _refuse_coded _refuse_leaks _refuse_mixed _refuse_second
+    cli/label_checks.py: _refuse_mixed check_categories check_na refuse_coded
+    cli/labels.py: _add_labels _but_names _check_said _order _refuse_leaks _refuse_second
     cli/out.py: check_out
     cli/pairs.py: pairs
     cli/select.py: _supposed plan
@@ -154,7 +154,7 @@ ON_CENSORED = """
 #: Advice about ordinal labels.
 ON_ORDINAL = """
     cli/label_levels.py: in_order levels_by_target
-    cli/labels.py: _refuse_marked
+    cli/label_checks.py: refuse_marked
     kernels/real_labels.py: _without_order
 """
 

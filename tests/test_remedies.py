@@ -241,6 +241,7 @@ REACHED_BY = {
     "joins/": LABELLED,
     "kernels/": LABELLED,
     "cli/labels.py": LABELLED,
+    "cli/label_checks.py": LABELLED,
     "cli/label_values.py": LABELLED,
     "cli/label_notes.py": ("select", "test", "plan"),
     "cli/pca.py": ("pca",),

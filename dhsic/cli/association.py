@@ -83,6 +83,6 @@ def _check_samples(job: SelectJob, given: Labelled) -> None:
             )
     if job.effects is not None and job.block_columns:
         raise InputError(
-            "--effects estimates standard errors as if samples were independent, which "
-            "--permute-whole and --permute-within deny; leave it out."
+            "--effects estimates standard errors for independent samples, so it does not support "
+            "--permute-whole and --permute-within. Leave out --effects."
         )

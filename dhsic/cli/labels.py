@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,75 +12,60 @@ import numpy as np
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
+from dhsic.cli.label_checks import (
+    Columns,
+    check_categories,
+    check_na,
+    number_note,
+    refuse_coded,
+    refuse_marked,
+    refuse_names,
+    refuse_text,
+    warn_of_label_slips,
+)
 from dhsic.cli.label_levels import in_order
-from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.cli.label_values import check_values
 from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
 from dhsic.joins.censoring import Censoring
-from dhsic.joins.covariates import design, taken_as_number
+from dhsic.joins.covariates import design
 from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.mass_spectra import about_descriptions
-from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
-from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.targets import stacked
 from dhsic.joins.text import (
-    ORDINARY,
     check_numbers,
-    codes_in,
-    either,
     is_missing,
-    is_within,
-    likely_codes,
     read_table,
     stripped,
     typed,
     whole_numbers,
-    written_by,
     written_twice,
 )
 from dhsic.joins.variables import labels_at, stored_levels
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
-    MIXED,
-    MOST_CLASSES,
-    REAL_KERNELS,
-    auto_kernel,
 )
-from dhsic.kernels.ordinal import ORDINAL
 from dhsic.linalg.blocks import Blocks
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
-from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of, plain
-from dhsic.sources.marked_numbers import (
-    ABOUT_LIMITS,
-    AT_LIMIT,
-    FIRST_OF_PAIR,
-    PAIR,
-    numbers_of,
-)
+from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of
 from dhsic.sources.opening import is_table, open_source
 from dhsic.sources.sentinels import written
-from dhsic.validation import is_numeral, refuse_wide
+from dhsic.validation import refuse_wide
 
 #: Advice for tables that do not match the samples.
 REMEDIES = (
     "name the column that contains them with --sample-column",
     "Exclude those samples with --drop-missing, add rows for them",
 )
-#: Names of PLINK's phenotype and sex columns; columns without a header have these names, too.
-OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
-
-Columns = Sequence[tuple[str, Array]]
 #: Columns of labels, covariates, blocks and weights, notes on their origin, and counts of rows.
 Read = tuple[Columns, Columns, Columns, Columns, list[str], Mapping[str, int]]
 
@@ -215,14 +199,14 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
     orders += weight_orders
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
-    _check_categories(job, dict(covariates))
-    _check_na(job, data, {*job.label_columns, *dict(covariates)})
+    check_categories(job, dict(covariates))
+    check_na(job, data, {*job.label_columns, *dict(covariates)})
     labels = [
         (name, in_order(name, one, job.levels))
         for name in job.label_columns
         for one in columns[name]
     ]
-    _refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
+    refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
         "n_rows_passed_over": sum(order.n_passed_over for order in orders),
@@ -276,21 +260,6 @@ def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> li
         for name, values, path in written
     )
     return [note for notes in each for note in notes]
-
-
-def _refuse_text(
-    job: SelectJob,
-    labels: Columns,
-    covariates: Columns,
-    places: Callable[[str], Callable[[int], str]],
-) -> None:
-    """Reject labels and covariates that are mostly numbers but contain some text."""
-    for name, column in covariates:
-        if column.dtype.kind == "O":
-            refuse_mixed_covariate(name, column, places(name))
-    for name, column in labels if job.labels_as == "auto" else ():
-        if column.dtype.kind == "O" and name not in job.levels:
-            _refuse_mixed(job, name, column, places(name))
 
 
 def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
@@ -430,39 +399,13 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
     if name in job.levels:
         return column
     if name in job.target and column.dtype.kind in "OU":
-        _refuse_marked(job, name, stripped(values))
+        refuse_marked(job, name, stripped(values))
     if name in job.target and values.dtype.kind == "O":
         if job.labels_as == "auto":
             check_numbers(name, column, values)
         elif job.labels_as in CLASS_KERNELS and written_twice(stripped(values)):
             return np.where(is_missing(column), "", stripped(values))
     return column
-
-
-def _refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
-    """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
-    kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
-    if kernel == ORDINAL and len(distinct) > 2:
-        raise InputError(
-            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
-            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
-            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
-        )
-    takes_numbers = kernel in (*REAL_KERNELS, MIXED)
-    are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
-    change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
-    is_measured = kernel == "auto" and len(distinct) >= MEASURED
-    if not takes_numbers and not (change and is_measured):
-        return
-    shown = abbreviate(map(repr, sorted(distinct)), 3)
-    remedy = "If they are classes, leave this option out; otherwise write numbers"
-    if change:
-        which = "the first of the two numbers" if are_pairs else "only the numbers"
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
-        remedy = f"Write {which}: {column.rewritten(change)}"
-    what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
-    classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."
-    raise InputError(f"Labels of {name!r} are text ({shown}){what}. {remedy}.{classes}")
 
 
 def _checked(values: Array, name: str, m: int) -> Array:
@@ -495,8 +438,8 @@ def _add_labels(
 ) -> Labelled:
     """Add labels and covariates to the data, and exclude the samples that lack a value."""
     without_order = [label for label in labels if label[0] not in job.levels]
-    _refuse_coded(job, (*without_order, *covariates))
-    _warn_of_slips(data, labels)
+    refuse_coded(job, (*without_order, *covariates))
+    warn_of_label_slips(data, labels)
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
@@ -522,10 +465,10 @@ def _add_labels(
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
         if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
-            _refuse_names(name, values, job.labels_as)
+            refuse_names(name, values, job.labels_as)
         refuse_ids(name, values)
     covariates = [(name, values[keep]) for name, values in covariates]
-    notes += filter(None, (_as_number(name, values) for name, values in covariates))
+    notes += filter(None, (number_note(name, values) for name, values in covariates))
     columns = [design(name, values) for name, values in covariates]
     C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     y = _combined(job, labels)
@@ -613,142 +556,8 @@ def _without_classes(name: str, classes: list[str]) -> str:
     return f"{na} --drop-missing"
 
 
-def _as_number(name: str, values: Array) -> str:
-    """Return a note if numbers that may be codes for groups are used as a number; else ""."""
-    return taken_as_number(name, values, f"pass --category {shlex.quote(name)}")
-
-
-def _check_categories(job: SelectJob, covariates: Collection[str]) -> None:
-    """Reject `--category NAME` if NAME is not a covariate."""
-    for name in job.category:
-        if name not in covariates:
-            raise InputError(
-                f"--category {name} is not the name of a covariate; covariates: "
-                f"{abbreviate(covariates) or 'none'}.{did_you_mean(name, covariates)} Also pass "
-                "the column to --covariate or --covariates."
-            )
-
-
-def _refuse_coded(job: SelectJob, columns: Columns) -> None:
-    """Reject values that look like PLINK's missing codes, unless the user allows them."""
-    allowed = {float(text) for text in job.not_na if is_numeral(text)}
-    coded: dict[str, tuple[int, dict[float, int], str]] = {}
-    for name, values in columns:
-        n_of, beside = codes_in(values, allowed), "far from all other values"
-        zeros = 0 if 0 in allowed else _zeros(name, values)
-        for code, sentence in likely_codes(repr(name), values):
-            if code not in allowed and code not in n_of:
-                warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
-        if any(is_within(code, values) for code in n_of):
-            beside = "and no other value repeats as often"
-        if zeros and not n_of:
-            n_of, beside = {0: zeros}, "next to 1 and 2"
-        if not n_of:
-            continue
-        coded[name] = values.size, n_of, beside
-    if not coded:
-        return
-    sentences = [
-        f"{sum(n_of.values()):,} of {m:,} values of {name!r} are {either(n_of)}, {beside}; "
-        f"{written_by(next(iter(n_of)))} this for missing values."
-        for name, (m, n_of, beside) in coded.items()
-    ]
-    na = " ".join(dict.fromkeys(_na(name, code) for name, of in coded.items() for code in of[1]))
-    codes = list(dict.fromkeys(code for _, n_of, _ in coded.values() for code in n_of))
-    not_na = " ".join(f"--not-na {written(code)}" for code in codes)
-    means, are = ("means", "is a value") if len(codes) == 1 else ("mean", "are values")
-    raise InputError(
-        f"{' '.join(sentences)} If {either(codes)} {means} missing, exclude those samples with "
-        f"{na} --drop-missing; if {either(codes)} {are}, pass {not_na}."
-    )
-
-
-def _warn_of_slips(data: Labelled, labels: Columns) -> None:
-    """Warn of labels that lie extremely far from all others, by the names of their samples."""
-    names = data.source.sample_names()
-    ours = None if names is None else data.filtered.samples_of(names)
-    for name, values in labels:
-
-        def remedy(texts: list[str], name: str = name) -> str:
-            na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in texts)
-            return f"{na} --drop-missing"
-
-        warn_of_slips(repr(name), values, ours, remedy)
-
-
-def _na(name: str, code: float) -> str:
-    """Option that declares a code as missing: only in this column if it may be a normal value.
-
-    >>> _na("age", -9), _na("blood pressure", 0)
-    ('--na -9', "--na 'blood pressure=0'")
-    """
-    code_text = written(code)
-    return f"--na {shlex.quote(f'{name}={code_text}' if -1 <= code <= ORDINARY else code_text)}"
-
-
-def _check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
-    """Reject `--na NAME=TEXT` if NAME is not a label, covariate or feature."""
-    scoped = [text.partition("=")[0] for text in job.na if "=" in text]
-    features = data.source.feature_names() if scoped and is_table(job.path) else None
-    known_names = {*names, *(() if features is None else features.tolist())}
-    for name in scoped:
-        if name not in known_names:
-            raise InputError(
-                f"--na {name}=... needs a column {name!r}, but no label, covariate or feature has "
-                f"this name.{did_you_mean(name, known_names)} Correct the name, or leave it out."
-            )
-
-
-def _zeros(name: str, values: Array) -> int:
-    """Number of zeros, PLINK's code for missing, in a column with a PLINK name and PLINK's codes.
-
-    Other values must be only 1 and 2, or only 2; for other columns, the result is 0.
-    """
-    if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
-        return 0
-    present = set(np.unique(values[~is_missing(values)]).tolist())
-    return int((values == 0).sum()) if {0, 2} <= present <= CASE_CONTROL else 0
-
-
 def _without_one(columns: Columns, m: int) -> Mask:
     is_incomplete = np.zeros(m, dtype=bool)
     for _, values in columns:
         is_incomplete |= is_missing(values)
     return is_incomplete
-
-
-def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
-    """Reject labels that identify samples, because (nearly) every sample has its own class."""
-    is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
-    column = values.astype(str) if values.dtype.kind == "O" else values
-    n = len(np.unique(column))
-    if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
-        differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
-        raise InputError(
-            f"{differ} labels of {name!r} are different ({column[0]}, {column[1]}, ...), so nearly "
-            "every sample would be its own class. Pass labels shared by several samples, not "
-            "sample names; write real numbers with decimal points."
-        )
-
-
-def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Reject labels that are mostly numbers but contain some text: codes or typing errors."""
-    odd = text_among_numbers(f"labels {name!r}", name, values, place)
-    if not odd.are_few:
-        return
-    markers = odd.limits or odd.markers
-    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
-    remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
-    remedy += " them; or, if labels are classes,"
-    if odd.limits:
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
-        lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
-        remedy = (
-            f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
-            f"{column.rewritten(AT_LIMIT)} {ABOUT_LIMITS}. {na} --drop-missing would exclude those "
-            f"samples, which have the {lowest} values. If labels are classes,"
-        )
-    raise InputError(
-        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
-        f"{odd.listed}. {remedy} pass --label-kernel multiclass."
-    )

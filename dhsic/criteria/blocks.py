@@ -105,6 +105,9 @@ class BlockState:
         there are too many.
     log_least : float
         Logarithm of the smallest possible p-value.
+    regained : float
+        Factor by which products with permuted residuals are multiplied, because regression on
+        covariates reduces the variance of these residuals.
     """
 
     blocks: Blocks
@@ -114,7 +117,7 @@ class BlockState:
     nu: float
     assigned: Float | None
     log_least: float
-    regained: float  # factor of products with permuted residuals, because covariates remove a part
+    regained: float
 
     @staticmethod
     def of(labels: LabelDirections, blocks: Blocks, covariates: Float | None) -> BlockState:
@@ -388,8 +391,8 @@ def _permuted(
 ) -> float:
     """Log of the p-value of one feature with means M (R, G), by all or random permutations.
 
-    Permutations count if their combined p-value is at most that of the labels. `roots` (R, S) are
-    the standard deviations of products.
+    It is the fraction of permutations whose combined p-value is at most as large as the one of the
+    observed labels. `roots` (R, S) are the standard deviations of products.
     """
     B = state.drawn if state.assigned is None else state.assigned
     assert B is not None, "there are few units"

@@ -30,8 +30,9 @@ from dhsic.kernels.label_parts import (
 )
 from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix
 from dhsic.linalg.covariates import orthonormal_columns
-from dhsic.linalg.rank_basis import rank_functions, weighted_ranks, width_weights
+from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.linalg.weighted_samples import weighted_ranks
 
 #: Number of functions of a real label.
 N_LABEL_FUNCTIONS = 5

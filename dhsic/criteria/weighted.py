@@ -13,8 +13,9 @@ Weights are no permutable property of features or labels, so p-values do not com
 permutations. If feature and label are independent in the population that the weights represent,
 ``z_i = p_i phi_r(i) b_s(i)`` have mean 0, however weights depend on features and labels. Their sum
 has the robust variance ``V = sum_i z_i z_i'`` (Huber, 1967; White, 1980; Binder, 1983). The law of
-HSIC is that of random signs of the vectors z_i, whose mean, variance and skewness are sums over
-samples. Its tail is that of a ratio with as many degrees of freedom as the effective sample size
+HSIC is approximated by the law for random signs of the vectors z_i: its mean, variance and skewness
+are sums over samples. The tail is that of a ratio (`dhsic.criteria.rank_law`) whose degrees of
+freedom are the effective sample size
 ``(sum w)^2 / sum w^2`` (Kish, 1965), so multiplying all weights by a number changes nothing.
 
 The robust variance is too small if rare values of a feature meet rare labels in no sample. So
@@ -43,8 +44,9 @@ from dhsic.criteria.rank_law import combined
 from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import LabelMatrix, label_matrix
 from dhsic.linalg.covariates import covariate_basis, nothing_left
-from dhsic.linalg.rank_basis import rank_basis, weighted_ranks
+from dhsic.linalg.rank_basis import rank_basis
 from dhsic.linalg.residual_covariance import AbstractProductVariance
+from dhsic.linalg.weighted_samples import effective_size, weighted_ranks
 
 #: Number of functions of weighted ranks, widths of the kernels, and their shares: unequal weights
 #: leave fewer effective samples, so the narrowest width of the unweighted test is omitted.
@@ -53,8 +55,9 @@ WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
 SHARES = np.array([0.7, 0.1, 0.07, 0.065, 0.065])
 #: Minimum effective number of samples for p-values.
 FEWEST_EFFECTIVE = 30
-#: Skewness of a product of feature and label at which the robust variance and that of independent
-#: factors have equal weight; and above which the product is left out of the test.
+#: Skewness of a product of feature and label at which two estimates of its variance have equal
+#: weight (the robust one, and the one for independent factors); and skewness above which the
+#: product is left out of the test.
 SKEWED, TOO_SKEWED = 0.15, 0.5
 #: Number of ranks at which the shape of a dependence is evaluated.
 CURVE = 500
@@ -192,15 +195,6 @@ class WeightedIndependence(Independence):
     def tile_bytes(self, c: int, m: int) -> int:
         from_samples = 4 * N_FUNCTIONS * (1 + 64) * m  # functions, and their products with labels
         return 8 * (from_samples + 3 * c * m)
-
-
-def effective_size(weights: Float) -> float:
-    """Effective number of samples of weights (m,), ``(sum w)^2 / sum w^2`` (Kish, 1965).
-
-    >>> effective_size(np.array([1.0, 1.0, 2.0, 2.0]))
-    3.6
-    """
-    return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def degrees_of_freedom(n_effective: float) -> int:

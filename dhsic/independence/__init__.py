@@ -266,9 +266,9 @@ def test_features(
         ``bandwidth="multiscale"`` and a single test of every feature: `features` are tested one by
         one, and not as a set.
     sample_weight : (m,) array or str, optional
-        Weights of all samples, see `BAHSIC.fit`: HSIC is that of the weighted samples, and p-values
-        have a robust variance (`docs/weights.md`). For tests of all features with the default
-        kernels, ``bandwidth="multiscale"`` and one target.
+        One weight per sample, see `BAHSIC.fit`. HSIC is computed for the weighted distribution, and
+        p-values use a robust variance (`docs/weights.md`). Requires a test of all features with the
+        default kernels, ``bandwidth="multiscale"`` and one target.
     **opening
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool

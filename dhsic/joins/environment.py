@@ -60,7 +60,7 @@ class Environment:
 
 
 def _design_names(name: str, values: Array, design: Float) -> list[str]:
-    """Names of the columns of a design: that of the column, with a group if it is an indicator."""
+    """Name each column of a design after its raw column; indicators also name their group."""
     if design.ndim == 1:
         return [name]
     if values.ndim == 2:

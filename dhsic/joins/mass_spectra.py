@@ -22,7 +22,7 @@ _DESCRIPTION = re.compile(
 
 
 def describes_features(name: str) -> bool:
-    """Whether a name is that of a mass-to-charge ratio or a retention time.
+    """Whether a name stands for a mass-to-charge ratio or a retention time.
 
     >>> all(map(describes_features, ("m/z", "row retention time", "Average Rt(min)", "mzmed")))
     True

@@ -13,6 +13,7 @@ from dhsic.joins.filtered import Filtered
 from dhsic.joins.frame_rows import values_of
 from dhsic.joins.text import is_missing, typed
 from dhsic.joins.variables import has_variables, read_target
+from dhsic.linalg.weighted_samples import effective_size
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks
 
@@ -101,9 +102,8 @@ def unequal(weights: Float, notes: list[str]) -> Float | None:
     if np.ptp(weights) <= EQUAL * weights.max():
         notes.append("all weights are equal and have no effect")
         return None
-    effective = weights.sum() ** 2 / np.square(weights).sum()
     notes.append(
         f"weights from {weights.min():.4g} to {weights.max():.4g}: {weights.size:,} samples count "
-        f"as {effective:,.1f}"
+        f"as {effective_size(weights):,.1f}"
     )
     return weights

@@ -82,23 +82,6 @@ def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | No
     return out
 
 
-def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
-    """Weighted mid-ranks of x (m,), in (0, 1), and the first sample of each level, ascending.
-
-    The rank of a sample is the weight of all smaller values and half the weight of equal ones; the
-    weights p (m,) sum to 1. Neighbours that differ by at most `tie` are equal.
-
-    >>> weighted_ranks(np.array([7.0, 1.0, 7.0]), np.array([0.25, 0.5, 0.25]))
-    (array([0.75, 0.25, 0.75]), array([1, 0]))
-    """
-    order = np.argsort(x, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(x[order]) > tie))
-    sums = np.add.reduceat(p[order], starts)
-    u = np.empty(x.size)
-    u[order] = np.repeat(np.cumsum(sums) - sums / 2, np.diff(np.append(starts, x.size)))
-    return u, order[starts]
-
-
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
     """Orthonormal functions of levels (c, q): the value, and the orthogonal one, (c, R, q)."""
     n = counts.sum(axis=1, keepdims=True)

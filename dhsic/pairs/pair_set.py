@@ -83,10 +83,10 @@ class PairSet:
         return b"".join(part.tobytes() for part in (self.within, *parts))
 
     def sampled(self, seed: int, most: int, n_runs: int) -> PairSet:
-        """Pairs that are tested with permuted labels: about as many as `most` features have.
+        """Sample the pairs that are tested with permuted labels.
 
-        They are pairs of `n_runs` random runs of neighbouring features. If the set is
-        `PairSet.of_all`, pairs with partners are not included.
+        There are at most about ``most (most - 1) / 2`` of them, within `n_runs` random runs of
+        neighbouring features. Pairs with the partners of `PairSet.of_all` are not included.
         """
         if self.alone is not None:
             most_pairs = most * (most - 1) // 2

@@ -35,13 +35,13 @@ def survival(result: xr.Dataset, *, ax: Any = None) -> Any:
     Raises
     ------
     InputError
-        The labels are no times to an event.
+        The labels are not times to an event.
     """
     result = result_of_one(result)
     if "survival_curves" not in result.attrs:
         raise InputError(
-            "The result has no survival curves: its labels are no times to an event. Pass a result "
-            "for such labels (event=)."
+            "The result has no survival curves, because its labels are not times to an event. Pass "
+            "a result for such labels (event=)."
         )
     curves = json.loads(result.attrs["survival_curves"])
     ax = axes(ax, 5.0, 3.4)

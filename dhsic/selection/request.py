@@ -19,7 +19,6 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
-from dhsic.criteria.weighted import effective_size
 from dhsic.errors import InputError
 from dhsic.joins.donors import warn_of_donors
 from dhsic.joins.filtered import Filtered
@@ -30,6 +29,7 @@ from dhsic.joins.text import check_coded
 from dhsic.joins.variables import values_of_features
 from dhsic.kernels.risk_sets import event_counts
 from dhsic.linalg.blocks import Blocks
+from dhsic.linalg.weighted_samples import effective_size
 from dhsic.memory import MemoryEstimate
 from dhsic.object_store import without_secrets
 from dhsic.passes.call_counts import counting_on

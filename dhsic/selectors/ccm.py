@@ -288,7 +288,7 @@ class CCM(DescentSelector):
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
 
     def label_description(self, *, in_python: bool) -> LabelDescription:
-        """How labels are described; without a kernel if it is that of the paper."""
+        """Description of labels; it names no label kernel if this is the paper's default."""
         kernel = None if self.label_kernel == "auto" else self.label_kernel
         return LabelDescription(kernel, in_python=in_python)
 

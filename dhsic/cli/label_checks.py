@@ -1,0 +1,221 @@
+"""Checks of labels and covariates on the command line: codes, names, numbers written as text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.cli.job import SelectJob
+from dhsic.cli.label_notes import CASE_CONTROL
+from dhsic.errors import InputError, warn
+from dhsic.joins.covariates import taken_as_number
+from dhsic.joins.labels import Labelled
+from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.rewriting import WrittenColumn
+from dhsic.joins.slips import warn_of_slips
+from dhsic.joins.text import (
+    ORDINARY,
+    codes_in,
+    either,
+    is_missing,
+    is_within,
+    likely_codes,
+    written_by,
+)
+from dhsic.kernels.labels import CLASS_KERNELS, MIXED, MOST_CLASSES, REAL_KERNELS, auto_kernel
+from dhsic.kernels.ordinal import ORDINAL
+from dhsic.sources.ids import abbreviate, did_you_mean, plain
+from dhsic.sources.marked_numbers import (
+    ABOUT_LIMITS,
+    AT_LIMIT,
+    FIRST_OF_PAIR,
+    PAIR,
+    numbers_of,
+)
+from dhsic.sources.opening import is_table
+from dhsic.sources.sentinels import written
+from dhsic.validation import is_numeral
+
+#: Columns (m,) by name.
+Columns = Sequence[tuple[str, Array]]
+#: Names of PLINK's phenotype and sex columns; columns without a header have these names, too.
+OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
+
+
+def check_categories(job: SelectJob, covariates: Collection[str]) -> None:
+    """Reject `--category NAME` if NAME is not a covariate."""
+    for name in job.category:
+        if name not in covariates:
+            raise InputError(
+                f"--category {name} is not the name of a covariate; covariates: "
+                f"{abbreviate(covariates) or 'none'}.{did_you_mean(name, covariates)} Also pass "
+                "the column to --covariate or --covariates."
+            )
+
+
+def check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
+    """Reject `--na NAME=TEXT` if NAME is not a label, covariate or feature."""
+    scoped = [text.partition("=")[0] for text in job.na if "=" in text]
+    features = data.source.feature_names() if scoped and is_table(job.path) else None
+    known_names = {*names, *(() if features is None else features.tolist())}
+    for name in scoped:
+        if name not in known_names:
+            raise InputError(
+                f"--na {name}=... needs a column {name!r}, but no label, covariate or feature has "
+                f"this name.{did_you_mean(name, known_names)} Correct the name, or leave it out."
+            )
+
+
+def number_note(name: str, values: Array) -> str:
+    """Return a note if numbers that may be codes for groups are used as a number; else ""."""
+    return taken_as_number(name, values, f"pass --category {shlex.quote(name)}")
+
+
+def refuse_coded(job: SelectJob, columns: Columns) -> None:
+    """Reject values that look like PLINK's missing codes, unless the user allows them."""
+    allowed = {float(text) for text in job.not_na if is_numeral(text)}
+    coded: dict[str, tuple[int, dict[float, int], str]] = {}
+    for name, values in columns:
+        n_of, beside = codes_in(values, allowed), "far from all other values"
+        zeros = 0 if 0 in allowed else _zeros(name, values)
+        for code, sentence in likely_codes(repr(name), values):
+            if code not in allowed and code not in n_of:
+                warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
+        if any(is_within(code, values) for code in n_of):
+            beside = "and no other value repeats as often"
+        if zeros and not n_of:
+            n_of, beside = {0: zeros}, "next to 1 and 2"
+        if not n_of:
+            continue
+        coded[name] = values.size, n_of, beside
+    if not coded:
+        return
+    sentences = [
+        f"{sum(n_of.values()):,} of {m:,} values of {name!r} are {either(n_of)}, {beside}; "
+        f"{written_by(next(iter(n_of)))} this for missing values."
+        for name, (m, n_of, beside) in coded.items()
+    ]
+    na = " ".join(dict.fromkeys(_na(name, code) for name, of in coded.items() for code in of[1]))
+    codes = list(dict.fromkeys(code for _, n_of, _ in coded.values() for code in n_of))
+    not_na = " ".join(f"--not-na {written(code)}" for code in codes)
+    means, are = ("means", "is a value") if len(codes) == 1 else ("mean", "are values")
+    raise InputError(
+        f"{' '.join(sentences)} If {either(codes)} {means} missing, exclude those samples with "
+        f"{na} --drop-missing; if {either(codes)} {are}, pass {not_na}."
+    )
+
+
+def _zeros(name: str, values: Array) -> int:
+    """Number of zeros, PLINK's code for missing, in a column with a PLINK name and PLINK's codes.
+
+    Other values must be only 1 and 2, or only 2; for other columns, the result is 0.
+    """
+    if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
+        return 0
+    present = set(np.unique(values[~is_missing(values)]).tolist())
+    return int((values == 0).sum()) if {0, 2} <= present <= CASE_CONTROL else 0
+
+
+def _na(name: str, code: float) -> str:
+    """Option that declares a code as missing: only in this column if it may be a normal value.
+
+    >>> _na("age", -9), _na("blood pressure", 0)
+    ('--na -9', "--na 'blood pressure=0'")
+    """
+    code_text = written(code)
+    return f"--na {shlex.quote(f'{name}={code_text}' if -1 <= code <= ORDINARY else code_text)}"
+
+
+def warn_of_label_slips(data: Labelled, labels: Columns) -> None:
+    """Warn of labels that lie extremely far from all others, by the names of their samples."""
+    names = data.source.sample_names()
+    ours = None if names is None else data.filtered.samples_of(names)
+    for name, values in labels:
+
+        def remedy(texts: list[str], name: str = name) -> str:
+            na = " ".join(f"--na {shlex.quote(f'{name}={text}')}" for text in texts)
+            return f"{na} --drop-missing"
+
+        warn_of_slips(repr(name), values, ours, remedy)
+
+
+def refuse_text(
+    job: SelectJob,
+    labels: Columns,
+    covariates: Columns,
+    places: Callable[[str], Callable[[int], str]],
+) -> None:
+    """Reject labels and covariates that are mostly numbers but contain some text."""
+    for name, column in covariates:
+        if column.dtype.kind == "O":
+            refuse_mixed_covariate(name, column, places(name))
+    for name, column in labels if job.labels_as == "auto" else ():
+        if column.dtype.kind == "O" and name not in job.levels:
+            _refuse_mixed(job, name, column, places(name))
+
+
+def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int], str]) -> None:
+    """Reject labels that are mostly numbers but contain some text: codes or typing errors."""
+    odd = text_among_numbers(f"labels {name!r}", name, values, place)
+    if not odd.are_few:
+        return
+    markers = odd.limits or odd.markers
+    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
+    remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
+    remedy += " them; or, if labels are classes,"
+    if odd.limits:
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
+        remedy = (
+            f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
+            f"{column.rewritten(AT_LIMIT)} {ABOUT_LIMITS}. {na} --drop-missing would exclude those "
+            f"samples, which have the {lowest} values. If labels are classes,"
+        )
+    raise InputError(
+        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
+        f"{odd.listed}. {remedy} pass --label-kernel multiclass."
+    )
+
+
+def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
+    """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
+    kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
+    if kernel == ORDINAL and len(distinct) > 2:
+        raise InputError(
+            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
+            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
+            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
+        )
+    takes_numbers = kernel in (*REAL_KERNELS, MIXED)
+    are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
+    change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
+    is_measured = kernel == "auto" and len(distinct) >= MEASURED
+    if not takes_numbers and not (change and is_measured):
+        return
+    shown = abbreviate(map(repr, sorted(distinct)), 3)
+    remedy = "If they are classes, leave this option out; otherwise write numbers"
+    if change:
+        which = "the first of the two numbers" if are_pairs else "only the numbers"
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        remedy = f"Write {which}: {column.rewritten(change)}"
+    what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
+    classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."
+    raise InputError(f"Labels of {name!r} are text ({shown}){what}. {remedy}.{classes}")
+
+
+def refuse_names(name: str, values: Array, label_kernel: str) -> None:
+    """Reject labels that identify samples, because (nearly) every sample has its own class."""
+    is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
+    column = values.astype(str) if values.dtype.kind == "O" else values
+    n = len(np.unique(column))
+    if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
+        differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
+        raise InputError(
+            f"{differ} labels of {name!r} are different ({column[0]}, {column[1]}, ...), so nearly "
+            "every sample would be its own class. Pass labels shared by several samples, not "
+            "sample names; write real numbers with decimal points."
+        )
