@@ -39,7 +39,7 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 #: Widths of the kernel on ranks, as fractions of their range, and their shares in the combination;
 #: the widest kernel is linear.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-SHARES = np.array([0.7, 0.1, 0.06, 0.05, 0.045, 0.045])
+SHARES = np.array([0.74, 0.06, 0.04, 0.03, 0.04, 0.09])
 #: Widths and shares for features with three values: a kernel of the value itself, and a kernel of
 #: all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
