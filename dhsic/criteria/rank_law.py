@@ -114,7 +114,7 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
     return log_p
 
 
-@lru_cache(256)
+@lru_cache(1024)
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
     """Correction of log p-values by Pearson's type III distribution, as a table by z and skewness.
 
@@ -276,7 +276,7 @@ def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _ratios_of_orthonormal(
     weights: tuple[tuple[float, ...], ...],
     mu: tuple[tuple[float, ...], ...],
