@@ -408,8 +408,8 @@ def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
         twice = names[names.duplicated()].unique()
         raise InputError(
             f"{part.name} has {len(twice):,} sample names twice "
-            f"({abbreviate(twice, MOST_LISTED)}), so its samples cannot be matched to those of {other.name}, which are in another "
-            "order. Make the names unique."
+            f"({abbreviate(twice, MOST_LISTED)}), so its samples cannot be matched to those of "
+            f"{other.name}, which are in another order. Make the names unique."
         )
 
 
