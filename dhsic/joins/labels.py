@@ -196,9 +196,10 @@ class Inputs:
 
         It is None if there are no labels, if they are matched by name, or if a table contains them.
         """
-        if self._holds_labels:
+        several = is_several(self.data)
+        if self._holds_labels and (not several or names_said(self.target)):
             return None
-        labels, _ = self._values
+        labels = self.target if several else self._values[0]
         may_be_some = self.filters is not None and names_of(self.target) is not None
         is_matched = not self.by_position and (may_be_some or bool(id_columns(self.target)))
         return None if labels is None or is_matched else len(labels)

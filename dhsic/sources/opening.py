@@ -283,46 +283,35 @@ def open_source(
     (2, 3)
     """
     X = expanded(X)
-    if is_several(X):
-        return _open_parts(
-            X,
-            intersect_samples,
-            n_samples=n_samples,
-            pass_only=pass_only,
-            not_features=not_features,
-            na=na,
-            variable=variable,
-            sample_dim=sample_dim,
-            missing_code=missing_code,
-            missing_chunks=missing_chunks,
-            ploidy_policy=ploidy_policy,
-            storage_options=storage_options,
-        )
-    several = _codes_of(missing_code)
-    single_code: Any = None if several else missing_code
     options = OpenOptions(
-        *(
-            variable,
-            sample_dim,
-            n_samples,
-            single_code,
-            missing_chunks,
-            ploidy_policy,
-            storage_options,
-        ),
+        *(variable, sample_dim, n_samples, None, missing_chunks, ploidy_policy, storage_options),
         not_features=not_features,
         na=na,
     )
+    if is_several(X):
+        return _open_parts(X, options, missing_code, pass_only, intersect_samples)
+    return _open_one(X, options, missing_code, pass_only)
+
+
+def _open_one(
+    X: Any,
+    options: OpenOptions,
+    missing_code: Any,
+    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
+) -> AbstractSource:
+    """Open data that are not several files."""
+    several = _codes_of(missing_code)
+    options = replace(options, missing_code=None if several else missing_code)
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
-        if pass_only or sample_dim is not None or variable is not None:
+        if pass_only or options.sample_dim is not None or options.variable is not None:
             raise InputError(
                 "X is already open; pass sample_dim=, variable= and pass_only= when you open it."
             )
-        return _without(X, not_features)
+        return _without(X, options.not_features)
     opener = opener_of(X)
-    if na and opener is not open_table:
-        _refuse_na(na)
+    if options.na and opener is not open_table:
+        _refuse_na(options.na)
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
@@ -330,45 +319,44 @@ def open_source(
         several = (*several, source.missing_code)
     source = _recoded(source, several)
     if pass_only:
-        source = passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+        store = parent(X) if isinstance(X, zarr.Array) else X
+        source = passing(source, store, options.missing_chunks)
     if opener in (open_table, open_parquet):  # they exclude columns themselves
         return source
-    return _without(source, [name for name in not_features if name not in source.sample_coords()])
+    not_columns = [name for name in options.not_features if name not in source.sample_coords()]
+    return _without(source, not_columns)
 
 
 def _open_parts(
     X: Sequence[Any],
-    intersect_samples: bool,  # noqa: FBT001  # passed by one caller
-    *,
-    n_samples: int | None,
-    pass_only: bool,
-    not_features: Sequence[str],
-    na: Sequence[str],
-    **options: Any,
+    options: OpenOptions,
+    missing_code: Any,
+    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
+    intersect_samples: bool,  # noqa: FBT001
 ) -> AbstractSource:
     """Open several matrices, and join them along the features."""
-    if na and not any(map(is_text, X)):
-        _refuse_na(na)
+    if options.na and not is_text(X):
+        _refuse_na(options.na)
     passing_of, parts = dict[int, SubsetSource](), list[Part]()
-    for x in X:
-        is_path, is_open = isinstance(x, str | PathLike), isinstance(x, AbstractSource)
-        name = fspath(x) if is_path else f"matrix {len(parts) + 1} ({type(x).__name__})"
-        source = open_source(
-            x,
-            n_samples=None if intersect_samples else n_samples,
-            pass_only=pass_only,
-            not_features=not_features if is_table(x) else (),
-            na=na if is_text(x) else (),
-            **({} if is_open and not options["variable"] else options),
+    for number, x in enumerate(X, 1):
+        own = replace(
+            options,
+            n_samples=None if intersect_samples else options.n_samples,
+            not_features=options.not_features if is_table(x) else (),
+            na=options.na if is_text(x) else (),
+            is_part=True,
         )
+        source = _open_one(x, own, missing_code, pass_only)
         if pass_only and isinstance(source, SubsetSource):  # the joint source is filtered instead
             passing_of[id(source.base)] = source
             source = source.base
+        is_path = isinstance(x, str | PathLike)
+        name = fspath(x) if is_path else f"matrix {number} ({type(x).__name__})"
         parts.append(Part(source, name, x))
     source = joined(parts, intersect_samples=intersect_samples)
-    OpenOptions(n_samples=n_samples).check_length(source.n_samples, called(X))
-    names = {*source.not_features, *source.sample_coords()}
-    return _without(_passing_parts(source, passing_of), [n for n in not_features if n not in names])
+    options.check_length(source.n_samples, called(X))
+    not_columns = [name for name in options.not_features if name not in source.sample_coords()]
+    return _without(_passing_parts(source, passing_of), not_columns)
 
 
 def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource]) -> AbstractSource:
