@@ -100,18 +100,14 @@ class JoinedSource(AbstractSource):
 
     # Blocks and values ------------------------------------------------------------------------
 
-    @property
-    def _has_chunks(self) -> bool:
-        return any(part.source.chunk_bytes or _is_lazy(part.source) for part in self.parts)
-
     def blocks(self, width: int) -> tuple[Block, ...]:
-        if not self._has_chunks:
+        own = [part.source.blocks(width) for part in self.parts]
+        pairs = zip(self.parts, own, strict=True)
+        if all(_is_even(part.source, blocks, width) for part, blocks in pairs):
             return even_blocks(self.n_features, width)
-        out: list[Block] = []
-        for part, start in zip(self.parts, self.starts.tolist(), strict=False):
-            for block in part.source.blocks(width):
-                out.append(Block(len(out), start + block.start, start + block.stop))
-        return tuple(out)
+        starts = zip(own, self.starts.tolist(), strict=False)
+        ends = [(start + b.start, start + b.stop) for blocks, start in starts for b in blocks]
+        return tuple(Block(i, start, stop) for i, (start, stop) in enumerate(ends))
 
     def within(self, block: Block) -> Iterator[tuple[Part, Block, int]]:
         """Yield the parts that a block covers, each with its own block and its first feature."""
@@ -335,6 +331,12 @@ def parts_of(source: AbstractSource) -> tuple[Part, ...]:
     """Return the parts of a source, or of the source of which it is a view; () if not joined."""
     whole = whole_of(source)
     return whole.parts if isinstance(whole, JoinedSource) else ()
+
+
+def _is_even(source: AbstractSource, blocks: tuple[Block, ...], width: int) -> bool:
+    """Whether a source is not stored in chunks, so that any range of its features can be read."""
+    has_chunks = source.chunk_bytes > 0 or _is_lazy(source)
+    return not has_chunks and blocks == even_blocks(source.n_features, width)
 
 
 def _is_lazy(source: AbstractSource) -> bool:
