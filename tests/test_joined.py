@@ -656,8 +656,11 @@ def test_kinds_that_do_not_belong_together_are_refused(tmp_path):
     bed = write_bed(tmp_path / "a", X[:, :3], ["1"] * 3, [10, 20, 30])
     with pytest.raises(InputError, match="do not have the same kind of values"):
         dhsic.open_source([bed, np.random.default_rng(0).standard_normal((M, 2))])
-    with pytest.raises(InputError, match="must contain only Dask arrays"):
-        dhsic.open_source([da.ones((5, 2)), np.ones((5, 3))])
+    parts = [da.ones((5, 2)), np.zeros((5, 3))]
+    with pytest.raises(InputError, match=r"join them by dask.array.concatenate\(arrays, axis=1\)"):
+        dhsic.open_source(parts)
+    joint = dhsic.open_source(da.concatenate([parts[0], da.from_array(parts[1])], axis=1))
+    assert (joint.n_samples, joint.n_features) == (5, 5)
 
 
 # Lists of files --------------------------------------------------------------------------------

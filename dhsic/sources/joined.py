@@ -199,15 +199,11 @@ class JoinedSource(AbstractSource):
             self._feature_names,
             partial(_samples_of, first),
             self._coords,
-            check=self._check_names,
+            check=_names_are_checked,
             columns=self._columns if are_columns else None,
             sample_coords=self._sample_coords,
             dim=bases[0].dim,
         )
-
-    def _check_names(self) -> None:
-        for part in self.parts:
-            part.source.check_names()
 
     def _columns(self) -> dict[str, Column]:
         """Return the columns that all parts have; features without names get one."""
@@ -378,6 +374,10 @@ def _first_of(sentences: Sequence[str]) -> str:
 def _samples_of(part: Part) -> Array | None:
     names = part.source.sample_names()
     return None if names is None else part.samples_of(names)
+
+
+def _names_are_checked() -> None:
+    """Do nothing: all names of features were read when the parts were joined."""
 
 
 def _numbered(part: Part, rows: slice) -> Array:

@@ -19,7 +19,7 @@ import pandas as pd
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, bits_of
+from dhsic.sources.columns import NAME, Column, bits_of
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
@@ -98,18 +98,28 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
     """Return chromosomes and positions of the features of each part; None unless all have them."""
     contigs, positions = [], []
     for part in parts:
-        columns = described(part.source)
-        if not {CONTIG, POSITION} <= {*columns}:
+        coords = _coords_of(part.source)
+        if not {CONTIG, POSITION} <= {*coords}:
             return None
-        every = slice(0, part.source.n_features)
-        contigs.append(pd.factorize(text(np.asarray(columns[CONTIG].read(every)))))
-        positions.append(np.asarray(columns[POSITION].read(every)))
+        contigs.append(pd.factorize(text(coords[CONTIG])))
+        positions.append(coords[POSITION])
     bare = chromosome_names(dict.fromkeys(name for _, names in contigs for name in names))
     out = []
     for (codes, names), at in zip(contigs, positions, strict=True):
         new, chromosomes = pd.factorize(np.array([bare[name] for name in names], dtype=object))
         out.append(Places(new[codes], chromosomes, at))
     return out
+
+
+def _coords_of(source: AbstractSource) -> dict[str, Array]:
+    """Read chromosomes and positions of features, without their names, which take longer."""
+    columns, every = source.feature_columns(), slice(0, source.n_features)
+    coords = source.feature_coords() if columns is None else columns
+    found = {name: coords[name] for name in (CONTIG, POSITION) if name in coords}
+    return {
+        name: np.asarray(of.read(every) if isinstance(of, Column) else of)
+        for name, of in found.items()
+    }
 
 
 def _in_order(
@@ -315,7 +325,7 @@ def _refuse_builds(
         f"{parts[a].name} and {parts[b].name} have {moved['bits'].nunique():,} variants of the "
         f"same name at different positions, such as {name} at {at:,} and {other:,} of chromosome "
         f"{pair['contig'].iloc[0]}. They use different genome builds, or one lists the variants of "
-        "another file. Convert all files to one build (plink2 --update-map), or restore the file."
+        "another file. Convert all files to one build, or restore the file."
     )
 
 
