@@ -40,7 +40,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.chunked import ChunkedArray, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
-from dhsic.sources.file_lists import called, expanded
+from dhsic.sources.file_lists import expanded, short_name
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import parts_of
@@ -112,7 +112,7 @@ def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
         echo_json(facts if store is None else facts | {"matrices": matrices})
         return
     labelled_lines = [
-        ("data", f"{called(path)}: {run.n_samples:,} samples x {source.n_features:,} features"),
+        ("data", f"{short_name(path)}: {run.n_samples:,} samples x {source.n_features:,} features"),
         *(
             (
                 "file",

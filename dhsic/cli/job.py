@@ -21,7 +21,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
-from dhsic.sources.file_lists import called, expanded, is_several
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at
@@ -303,7 +303,7 @@ class SelectJob:
             values[name] = absolute(values.get(name))
         is_list = is_several(path)
         values["path"] = [absolute(each) for each in path] if is_list else absolute(path)
-        values["data"] = called(path) if is_list else path
+        values["data"] = short_name(path) if is_list else path
         values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
         if not values["covariates"]:  # otherwise the tables contain the environments
             beside = (*values.get("covariate", ()), *values.get("environment", ()))
@@ -371,7 +371,7 @@ class SelectJob:
     @property
     def data_name(self) -> str:
         """Path of the data for messages; for several, their number and names."""
-        return self.path if isinstance(self.path, str) else called(self.path)
+        return self.path if isinstance(self.path, str) else short_name(self.path)
 
     @property
     def opening(self) -> dict[str, Any]:

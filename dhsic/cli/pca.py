@@ -23,7 +23,7 @@ from dhsic.joins.labels import Labelled
 from dhsic.passes.call_counts import counting_on
 from dhsic.relatedness import ComponentsRequest
 from dhsic.sources import AbstractSource
-from dhsic.sources.file_lists import called
+from dhsic.sources.file_lists import short_name
 from dhsic.sources.opening import open_source
 from dhsic.storage.format import plain
 
@@ -57,7 +57,7 @@ def pca(
     source = filtered.features_of(source)
     labelled = Labelled(source, None, None, filtered.samples, filtered=filtered)
     size = f"{source.n_samples:,} samples x {source.n_features:,} features"
-    say("data", f"{called(job.path)}: {size}, {np.dtype(source.dtype).name}")
+    say("data", f"{short_name(job.path)}: {size}, {np.dtype(source.dtype).name}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     heed = partial(heed_signals, click.get_current_context())

@@ -40,7 +40,7 @@ from dhsic.selection.block_options import takes_blocks, with_blocks
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
-from dhsic.sources.file_lists import called, expanded, is_several
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
 
@@ -303,7 +303,7 @@ def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None)
     """Names of data, labels, covariates and weights, for the attributes of a result."""
     path = fspath(data) if isinstance(data, str | PathLike) else None
     path = without_secrets(path) if path is not None and "://" in path else path
-    path = called(data) if is_several(data) else path
+    path = short_name(data) if is_several(data) else path
     shape = getattr(data, "shape", None)
     size = f" ({' x '.join(map(str, shape))})" if isinstance(shape, tuple) and shape else ""
     attributes = {"data": path or f"{type(data).__name__}{size}"}

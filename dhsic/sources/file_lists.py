@@ -54,10 +54,10 @@ def is_several(X: Any) -> bool:
     return _lists_matrices(X) and len(X) > 1
 
 
-def called(X: Any) -> str:
+def short_name(X: Any) -> str:
     """Return a short name of data for messages: a file name, or the number and names of files.
 
-    >>> called("data/x.bed"), called(["chr10.bed", "chr2.bed", "chr1.bed"])
+    >>> short_name("data/x.bed"), short_name(["chr10.bed", "chr2.bed", "chr1.bed"])
     ('x.bed', '3 files: chr1.bed ... chr10.bed')
     """
     if isinstance(X, str | PathLike):
@@ -65,7 +65,7 @@ def called(X: Any) -> str:
     if not is_several(X):
         return type(X).__name__
     are_paths = all(isinstance(x, str | PathLike) for x in X)
-    names = sorted(map(called, X), key=natural_key) if are_paths else [*map(called, X)]
+    names = sorted(map(short_name, X), key=natural_key) if are_paths else [*map(short_name, X)]
     noun = "files" if are_paths else "matrices"
     if len(names) <= MOST_NAMED:
         return f"{len(names)} {noun}: {', '.join(names)}"

@@ -39,7 +39,7 @@ from dhsic.sources.columns import NAME, Column
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
-from dhsic.sources.file_lists import called, expanded, is_several
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
@@ -354,7 +354,7 @@ def _open_parts(
         name = fspath(x) if is_path else f"matrix {number} ({type(x).__name__})"
         parts.append(Part(source, name, x))
     source = joined(parts, intersect_samples=intersect_samples)
-    options.check_length(source.n_samples, called(X))
+    options.check_length(source.n_samples, short_name(X))
     not_columns = [name for name in options.not_features if name not in source.sample_coords()]
     return _without(_passing_parts(source, passing_of), not_columns)
 
