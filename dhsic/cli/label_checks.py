@@ -168,7 +168,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
     remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
     remedy += " them; or, if labels are classes,"
     if odd.limits:
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
         remedy = (
             f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
@@ -200,7 +200,7 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     remedy = "If they are classes, leave this option out; otherwise write numbers"
     if change:
         which = "the first of the two numbers" if are_pairs else "only the numbers"
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         remedy = f"Write {which}: {column.rewritten(change)}"
     what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
     classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."

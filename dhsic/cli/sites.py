@@ -12,6 +12,7 @@ from dhsic.cli.console import counted
 from dhsic.joins.sexes import features_on_x
 from dhsic.sources import AbstractSource
 from dhsic.sources.chunked import member
+from dhsic.sources.joined import parts_of
 from dhsic.sources.opening import parent
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.vcz import DOSAGES, CallSource
@@ -113,6 +114,9 @@ def _unread_dosages_note(source: AbstractSource, group: zarr.Group) -> str:
 
 def haploid_note(source: AbstractSource) -> str:
     """Return a note on chromosomes on which some samples have haploid calls; "" without any."""
+    if parts := parts_of(source):
+        notes = dict.fromkeys(haploid_note(part.source) for part in parts)
+        return _note_on_dosages(source) or next(filter(None, notes), "")
     base = whole_of(source)
     if isinstance(base, CallSource) and base.calls.is_genotype:
         is_autosomal = not source.sex_linked_features().size

@@ -12,8 +12,7 @@ from dhsic.errors import InputError
 from dhsic.independence import positions_of
 from dhsic.joins.id_lists import features_listed
 from dhsic.joins.labels import Labelled
-from dhsic.joins.places import described
-from dhsic.sources.views import stored_positions, whole_of
+from dhsic.sources.views import described, stored_positions, whole_of
 from dhsic.validation import as_array
 
 

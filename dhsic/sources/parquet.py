@@ -138,8 +138,9 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
         The table must be transposed and does not fit into memory.
     """
     refuse_parts(path, options)
-    file, turned, apart = arrow_table(path), is_turned(options, path), tuple(options.not_features)
-    check_known(path, apart, file.names, _row_names(file), _transposed(file))
+    file, turned = arrow_table(path), is_turned(options, path)
+    check_known(path, options.required, file.names, _row_names(file), _transposed(file))
+    apart = tuple(name for name in options.not_features if name in file.names)
     others = [name for name in file.names if name not in file.index]
     if not others or not file.n_rows:
         raise InputError(f"{path} has {file.n_rows} rows and no feature columns. Check the file.")

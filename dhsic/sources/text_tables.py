@@ -103,6 +103,7 @@ class TextTable:
         if not self.turned:
             self.known = None
         self.apart, self.na = tuple(options.not_features), tuple(options.na)
+        self._required = options.required
         self.beside: dict[str, Array] = {}
         line, first = next(self.text.rows(), (0, []))
         if not first:
@@ -125,7 +126,7 @@ class TextTable:
             names, self.apart, is_text=is_text, turned=self.turned, known=self.known
         )
         if not self.turned:
-            check_known(path, self.apart, self.columns.names, self._first_fields(), TRANSPOSE)
+            check_known(path, self._required, self.columns.names, self._first_fields(), TRANSPOSE)
         if not self.columns.numbers:
             raise InputError(
                 f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
@@ -137,8 +138,10 @@ class TextTable:
     @property
     def not_features(self) -> tuple[str, ...]:
         """Columns that are not features, excluded by the user or by their names."""
-        labels = () if self.turned else self.columns.assumed
-        return *self.apart, *(self.columns.names[i] for i in labels)
+        if self.turned:
+            return self.apart
+        apart = [name for name in self.apart if name in self.columns.names]
+        return *apart, *(self.columns.names[i] for i in self.columns.assumed)
 
     @property
     def hint(self) -> str:
@@ -310,7 +313,7 @@ class TextTable:
         if top.format_name == GEO and across is not None:
             self.beside |= variables_of(across, self.text.lines_above())
         names_column = [columns.names[i] for i in columns.ids]  # never features
-        check_known(path, self.apart, [*names_column, *self.beside, *label_texts], (), "")
+        check_known(path, self._required, [*names_column, *self.beside, *label_texts], (), "")
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
