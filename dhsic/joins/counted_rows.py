@@ -1,0 +1,161 @@
+"""Sample names that are row numbers, counted from 0 on one side and from 1 on the other, or shuffled.
+
+- If the data count samples from 0 and a table from 1, all names but one match, and each row belongs
+  to the neighbour of its sample.
+- If the data have no sample names, rows are matched by position. A column of the table, or an index
+  of pandas, that numbers the rows in another order than theirs shows that the table was sorted or
+  shuffled, and the data perhaps were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.joins.keys import Key, as_text, free, quoted
+
+#: Minimum number of rows; with fewer, a measurement may be all of 1, 2, 3, ... by chance.
+FEWEST = 10
+#: Maximum range of numbers that count rows, relative to the number of rows: some were removed.
+MOST_GAPS = 1.25
+
+
+class Count(NamedTuple):
+    """First and last of whole numbers that count samples."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, names: Array) -> Count | None:
+        """Return the first and the last number; None if names do not count from 0 or 1.
+
+        >>> Count.of(as_text([2, 1, 4])), Count.of(as_text([1, 900])), Count.of(as_text(["s1"]))
+        (Count(first=1, last=4), None, None)
+        """
+        if not len(names) or not all(name.isascii() and name.isdigit() for name in names):
+            return None
+        numbers = {int(name) for name in names}
+        first, last = min(numbers), max(numbers)
+        is_dense = last - first < MOST_GAPS * len(numbers)
+        return cls(first, last) if first in (0, 1) and is_dense else None
+
+    def __str__(self) -> str:
+        return f"from {self.first} to {self.last}"
+
+
+def refuse_other_start(
+    what: str, key: Key, ours: Array, by_position: str, recount: Callable[[int], str]
+) -> None:
+    """Refuse names that count from 0 in the table and from 1 in the data, or the reverse.
+
+    Both must have a number that the other side lacks; if the range of one lies within that of the
+    other, the numbers may be the same samples.
+
+    Parameters
+    ----------
+    what : str
+        Name of the table in messages.
+    key : Key
+        Column that names the samples in the table.
+    ours : (m,) array of str
+        Sample names of the data.
+    by_position : str
+        Advice on how to match rows by position; "" if the numbers of rows and samples differ.
+    recount : callable
+        Returns advice on how to add a number to the names of the table.
+    """
+    theirs, own = Count.of(key.values), Count.of(ours)
+    if theirs is None or own is None:
+        return
+    is_shifted = (theirs.first - own.first) * (theirs.last - own.last) > 0
+    if not is_shifted:
+        return
+    renumbered = recount(own.first - theirs.first)
+    remedies = [
+        f"If they were counted from different starts, make the numbers the same"
+        f"{': ' * bool(renumbered)}{renumbered}.",
+        f"If equal numbers are the same sample, remove sample 0 from "
+        f"{'the data' if own.first == 0 else what}.",
+        by_position and f"Or {by_position}",
+    ]
+    raise InputError(
+        f"Column {key.description} of {what} numbers its rows {theirs}, and the samples of the "
+        f"data are numbered {own}, so by these numbers a row may belong to the neighbour of its "
+        f"sample. {' '.join(filter(None, remedies))}"
+    )
+
+
+def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:
+    """Whether a column numbers its rows from 0 or 1, but not in ascending order.
+
+    `has_gaps`: some rows may have been removed.
+
+    >>> counts_in_other_order(np.roll(np.arange(20), 3)), counts_in_other_order(np.arange(20))
+    (True, False)
+    """
+    numbers = _whole_numbers(values)
+    if numbers is None:
+        return False
+    ascending, n = np.sort(numbers), numbers.size
+    is_count = ascending[0] in (0, 1) and bool((np.diff(ascending) > 0).all())
+    span = MOST_GAPS * n if has_gaps else n
+    return is_count and ascending[-1] - ascending[0] < span and bool((ascending != numbers).any())
+
+
+def _whole_numbers(values: Array) -> Float | None:
+    """Return a column (rows,) as whole numbers; None if it has other values, or too few."""
+    column = np.asarray(values)
+    if column.ndim != 1 or len(column) < FEWEST or column.dtype.kind not in "iufOUT":
+        return None
+    if column.dtype.kind not in "iuf":
+        texts = as_text(column)
+        if not all(text.isascii() and text.isdigit() for text in texts):
+            return None
+        column = texts
+    numbers = column.astype(np.float64)
+    return numbers if (numbers == np.floor(numbers)).all() else None
+
+
+def refuse_other_order(
+    what: str, columns: Mapping[str, Array], wanted: tuple[str, ...], by_position: str
+) -> None:
+    """Refuse a table whose rows are numbered in another order, if the data have no sample names.
+
+    Parameters
+    ----------
+    what : str
+        Name of the table in messages.
+    columns : mapping
+        Columns of the table, (rows,) each.
+    wanted : tuple of str
+        Columns of labels or covariates, which do not number rows.
+    by_position : str
+        Advice on how to match rows by position.
+    """
+    for name in free(columns, wanted):
+        if counts_in_other_order(columns[name]):
+            raise InputError(
+                f"Column {quoted(name)} of {what} numbers the rows in another order than theirs "
+                f"({', '.join(map(str, columns[name][:3]))}, ...), and the data have no sample "
+                "names to compare with. If the column numbers the samples of the data, sort the "
+                f"rows of {what} by it. Otherwise, {by_position}"
+            )
+
+
+def refuse_shuffled_index(what: str, index: Array) -> None:
+    """Refuse labels with a shuffled index 0, 1, 2, ... of pandas, if X has no sample names.
+
+    `what` is the name of the labels in messages.
+    """
+    if counts_in_other_order(index, has_gaps=False):
+        raise InputError(
+            f"The index of {what} has the numbers from {np.min(index)} to {np.max(index)} in "
+            f"another order ({', '.join(map(str, index[:3]))}, ...), and X has no sample names to "
+            f"compare with. If X is in the order of these numbers, pass {what}.sort_index(). If "
+            f"the rows of {what} are in the order of X, pass {what}.to_numpy()."
+        )
