@@ -1,7 +1,7 @@
-"""Sample names that are row numbers, counted from 0 on one side and from 1 on the other, or shuffled.
+"""Sample names that are row numbers, counted from different starts, or in another order.
 
-- If the data count samples from 0 and a table from 1, all names but one match, and each row belongs
-  to the neighbour of its sample.
+- If the data count samples from 0 and a table from 1, all names but one match, and each row is
+  matched to the neighbour of its sample.
 - If the data have no sample names, rows are matched by position. A column of the table, or an index
   of pandas, that numbers the rows in another order than theirs shows that the table was sorted or
   shuffled, and the data perhaps were not.
@@ -76,11 +76,11 @@ def refuse_other_start(
     if not is_shifted:
         return
     renumbered = recount(own.first - theirs.first)
+    same = f"make the numbers the same{': ' * bool(renumbered)}{renumbered}"
+    side = "the data" if own.first == 0 else what
     remedies = [
-        f"If they were counted from different starts, make the numbers the same"
-        f"{': ' * bool(renumbered)}{renumbered}.",
-        f"If equal numbers are the same sample, remove sample 0 from "
-        f"{'the data' if own.first == 0 else what}.",
+        f"If they were counted from different starts, {same}.",
+        f"If equal numbers are the same sample, remove sample 0 from {side}.",
         by_position and f"Or {by_position}",
     ]
     raise InputError(

@@ -103,6 +103,20 @@ def _have_one_decimal(distinct: Array) -> bool:
     return bool(np.isfinite(tenths).all() and np.isclose(tenths, np.rint(tenths), 0, 1e-6).all())
 
 
+def _have_two_counts(distinct: Array) -> bool:
+    """Whether sorted numbers with one decimal count within each whole number: 1.1, 1.2, 2.1, ...
+
+    The first decimal is the same for each whole number, 0 or 1. Measurements such as 36.9 and 37.0
+    start anywhere, and have all decimals.
+    """
+    parts, decimals = np.divmod(np.rint(distinct * 10.0).astype(np.int64), 10)
+    first = decimals[np.searchsorted(parts, parts)]
+    counts = decimals - first == np.arange(len(parts)) - np.searchsorted(parts, parts)
+    is_first_equal = bool((first == first[0]).all()) and first[0] in (0, 1)
+    are_several = 1 <= parts[0] < parts[-1] and bool((decimals > first).any())
+    return bool(are_several and is_first_equal and counts.all() and decimals.max() < 9)
+
+
 def names_codes(name: object) -> bool:
     """Whether the name of a covariate is one of things that are numbered, not measured.
 
@@ -128,14 +142,14 @@ def taken_as_number(name: object, values: Array, remedy: str) -> str:
 def warn_of_codes(columns: Iterable[tuple[Any, Array]], remedy: Callable[..., str]) -> None:
     """Warn of covariates (m,), by name, that are probably codes for groups.
 
-    Their name says so, or they are whole numbers of which none is near 0, or they have a decimal.
+    Their name says so, or they are whole numbers of which none is near 0, or counts of two parts.
     `remedy` returns the advice for a `name`.
     """
     for name, values in columns:
         if not may_be_codes(values, name):
             continue
-        is_whole = bool((values == np.floor(values)).all())
-        if names_codes(name) or not is_whole or values.min() > MOST_CODES:
+        are_codes = names_codes(name) or _have_two_counts(np.unique(values))
+        if are_codes or bool((values == np.floor(values)).all() and values.min() > MOST_CODES):
             sentence = taken_as_number(name, values, remedy(name=name))
             warn(f"C{sentence[1:]}.")
 
