@@ -178,10 +178,11 @@ def _single_in_males(source: AbstractSource) -> str:
     names = source.feature_names()
     if not at.size or names is None:
         return ""
+    listed = abbreviate(names[at], 3)
     return (
-        f"in at least {counted(at.size, 'feature')} ({abbreviate(names[at], 3)}), males (SEX 1) count 0 or "
-        "1 and females 0, 1 or 2, as on chromosome X. The values depend on sex, and so do their "
-        "ranks if the labels depend on it. Then pass --covariate SEX, or leave these features out "
+        f"in at least {counted(at.size, 'feature')} ({listed}), males (SEX 1) count 0 or 1 and "
+        "females 0, 1 or 2, as on chromosome X. The values depend on sex, and so do their ranks if "
+        "the labels depend on it. Then pass --covariate SEX, or leave these features out "
         "(--exclude), or pass the .bed or .pgen file from which this table was made"
     )
 

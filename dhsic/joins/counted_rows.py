@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -16,36 +17,44 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.joins.keys import Key, as_text, free, quoted
+from dhsic.joins.keys import Key, as_text, free, quoted, written_once
 
 #: Minimum number of rows; with fewer, a measurement may be all of 1, 2, 3, ... by chance.
 FEWEST = 10
 #: Maximum range of numbers that count rows, relative to the number of rows: some were removed.
 MOST_GAPS = 1.25
+#: Pattern of names that may count samples: a text, and a number.
+NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
 
 
 class Count(NamedTuple):
-    """First and last of whole numbers that count samples."""
+    """Names that count samples: the text before the number, the first and the last number."""
 
+    prefix: str
     first: int
     last: int
 
     @classmethod
     def of(cls, names: Array) -> Count | None:
-        """Return the first and the last number; None if names do not count from 0 or 1.
+        """Return the count of some names; None if they do not count from 0 or 1.
 
-        >>> Count.of(as_text([2, 1, 4])), Count.of(as_text([1, 900])), Count.of(as_text(["s1"]))
-        (Count(first=1, last=4), None, None)
+        >>> Count.of(as_text(["s2", "s1", "s4"])), Count.of(as_text(["0_0", "1_1"]))
+        (Count(prefix='s', first=1, last=4), Count(prefix='', first=0, last=1))
+        >>> Count.of(as_text([1, 900])), Count.of(as_text(["a1", "b2"]))
+        (None, None)
         """
-        if not len(names) or not all(name.isascii() and name.isdigit() for name in names):
+        once = written_once(names)
+        matches = [NUMBERED.fullmatch(name) for name in (names if once is None else once)]
+        prefixes = {match and match[1] for match in matches}
+        if len(prefixes) != 1 or None in prefixes:
             return None
-        numbers = {int(name) for name in names}
+        numbers = {int(match[2]) for match in matches if match}
         first, last = min(numbers), max(numbers)
         is_dense = last - first < MOST_GAPS * len(numbers)
-        return cls(first, last) if first in (0, 1) and is_dense else None
+        return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
 
     def __str__(self) -> str:
-        return f"from {self.first} to {self.last}"
+        return f"from {self.prefix}{self.first} to {self.prefix}{self.last}"
 
 
 def refuse_other_start(
@@ -70,17 +79,17 @@ def refuse_other_start(
         Returns advice on how to add a number to the names of the table.
     """
     theirs, own = Count.of(key.values), Count.of(ours)
-    if theirs is None or own is None:
+    if theirs is None or own is None or theirs.prefix != own.prefix:
         return
     is_shifted = (theirs.first - own.first) * (theirs.last - own.last) > 0
     if not is_shifted:
         return
-    renumbered = recount(own.first - theirs.first)
-    same = f"make the numbers the same{': ' * bool(renumbered)}{renumbered}"
+    renumbered = "" if own.prefix else recount(own.first - theirs.first)
+    same = f"make the names the same{': ' * bool(renumbered)}{renumbered}"
     side = "the data" if own.first == 0 else what
     remedies = [
         f"If they were counted from different starts, {same}.",
-        f"If equal numbers are the same sample, remove sample 0 from {side}.",
+        f"If equal numbers are the same sample, remove sample {own.prefix}0 from {side}.",
         by_position and f"Or {by_position}",
     ]
     raise InputError(

@@ -222,7 +222,7 @@ class Table:
 
         def advice(step: int) -> str:
             column = key.columns[0]
-            if len(key.columns) > 1 or column not in self.columns:
+            if len(key.columns) > 1 or not all(name.isdigit() for name in key.values):
                 return ""
             expression = f"{{v}}.astype(int) {'+' if step > 0 else '-'} {abs(step)}"
             if self.lines:
