@@ -25,6 +25,8 @@ FEWEST = 10
 MOST_GAPS = 1.25
 #: Pattern of names that may count samples: a text, and a number.
 NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
+#: Pattern of texts that need no quotes or escapes in a command.
+SIMPLE = re.compile(r"[\w.-]*", re.ASCII)
 
 
 class Count(NamedTuple):
@@ -57,9 +59,7 @@ class Count(NamedTuple):
         return f"from {self.prefix}{self.first} to {self.prefix}{self.last}"
 
 
-def refuse_other_start(
-    what: str, key: Key, ours: Array, by_position: str, recount: Callable[[int], str]
-) -> None:
+def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[str], str]) -> None:
     """Refuse names that count from 0 in the table and from 1 in the data, or the reverse.
 
     Both must have a number that the other side lacks; if the range of one lies within that of the
@@ -73,10 +73,9 @@ def refuse_other_start(
         Column that names the samples in the table.
     ours : (m,) array of str
         Sample names of the data.
-    by_position : str
-        Advice on how to match rows by position; "" if the numbers of rows and samples differ.
-    recount : callable
-        Returns advice on how to add a number to the names of the table.
+    rewriting : callable
+        Returns advice on how to change the names of the table by a pandas expression; "" if there
+        is none.
     """
     theirs, own = Count.of(key.values), Count.of(ours)
     if theirs is None or own is None or theirs.prefix != own.prefix:
@@ -84,19 +83,34 @@ def refuse_other_start(
     is_shifted = (theirs.first - own.first) * (theirs.last - own.last) > 0
     if not is_shifted:
         return
-    renumbered = "" if own.prefix else recount(own.first - theirs.first)
-    same = f"make the names the same{': ' * bool(renumbered)}{renumbered}"
+    expression = _counted_anew(key.values, own.prefix, own.first - theirs.first)
+    rewritten = rewriting(expression) if expression else ""
     side = "the data" if own.first == 0 else what
-    remedies = [
-        f"If they were counted from different starts, {same}.",
-        f"If equal numbers are the same sample, remove sample {own.prefix}0 from {side}.",
-        by_position and f"Or {by_position}",
-    ]
     raise InputError(
         f"Column {key.description} of {what} numbers its rows {theirs}, and the samples of the "
         f"data are numbered {own}, so by these numbers a row may belong to the neighbour of its "
-        f"sample. {' '.join(filter(None, remedies))}"
+        "sample. If they were counted from different starts, make the names the same"
+        f"{': ' * bool(rewritten)}{rewritten}. If equal numbers are the same sample, remove sample "
+        f"{own.prefix}0 from {side}."
     )
+
+
+def _counted_anew(names: Array, prefix: str, step: int) -> str:
+    """Return a pandas expression that adds `step` to names with a prefix; "" if this is not simple.
+
+    >>> _counted_anew(as_text([0, 1]), "", 1), _counted_anew(as_text(["s1", "s2"]), "s", -1)
+    ('{v}.astype(int) + 1', "'s' + ({v}.str[1:].astype(int) - 1).astype(str)")
+    """
+    added = f".astype(int) {'+' if step > 0 else '-'} {abs(step)}"
+    numbers = [name.removeprefix(prefix) for name in names]
+    is_simple = SIMPLE.fullmatch(prefix) and all(
+        number.isdecimal() and number == str(int(number)) for number in numbers
+    )
+    if not is_simple:
+        return ""
+    if not prefix:
+        return f"{{v}}{added}"
+    return f"{prefix!r} + ({{v}}.str[{len(prefix)}:]{added}).astype(str)"
 
 
 def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:

@@ -192,8 +192,7 @@ class Table:
             self._refuse_strangers(columns, wanted, ours)
         key = self._best(keys, ours)
         if not key.is_whole:
-            by_position = BY_POSITION if self.n_rows == m else ""
-            refuse_other_start(self.what, key, ours, by_position, self._recount(key))
+            refuse_other_start(self.what, key, ours, self._rewriting(key))
             is_certain = sample_column is not None or key.is_large
             self._check_lacking(key, ours, may_drop=drop_missing, is_certain=is_certain)
         return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
@@ -217,14 +216,13 @@ class Table:
                 )
         refuse_other_order(self.what, self.columns, wanted, BY_POSITION)
 
-    def _recount(self, key: Key) -> Callable[[int], str]:
-        """Return a function that advises to add a number to the names of a key."""
+    def _rewriting(self, key: Key) -> Callable[[str], str]:
+        """Return a function that advises to change the names of a key by a pandas expression."""
 
-        def advice(step: int) -> str:
+        def advice(expression: str) -> str:
             column = key.columns[0]
-            if len(key.columns) > 1 or not all(name.isdigit() for name in key.values):
+            if len(key.columns) > 1 or column not in self.columns:
                 return ""
-            expression = f"{{v}}.astype(int) {'+' if step > 0 else '-'} {abs(step)}"
             if self.lines:
                 return WrittenColumn(key.description, column, self.what).rewritten(expression)
             values = f"{self.what}[{column!r}]"
